@@ -1,0 +1,24 @@
+"""The toolkit for the prompt format of DeepSeek-V4 models."""
+
+from dsv4.encode.prompt import Piece, Prompt
+from dsv4.encode.request import encode
+from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from dsv4.spec.dialects import DIALECTS, Dialect, dialect_for
+from dsv4.spec.tokens import Special
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DIALECTS",
+    "Dialect",
+    "EncodeError",
+    "Error",
+    "ParseError",
+    "Piece",
+    "Prompt",
+    "Special",
+    "UnknownModel",
+    "__version__",
+    "dialect_for",
+    "encode",
+]

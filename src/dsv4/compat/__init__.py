@@ -1,0 +1,1 @@
+"""Other people's names over our code."""

@@ -1,0 +1,255 @@
+"""The released module's functions: same names, parameters and results.
+
+The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
+on purpose, SPEC.md section 10 says how and docs/encoding.md says why.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from dsv4.encode.calls import parameters_writer
+from dsv4.encode.content import text_of
+from dsv4.encode.conventions import RELEASED, Conventions
+from dsv4.encode.conversation import effort_prefix, render_conversation
+from dsv4.encode.json_text import to_json
+from dsv4.encode.render import NOWHERE, Renderer
+from dsv4.encode.tools import function_of, schemas_text
+from dsv4.encode.turns import (
+    as_dict,
+    as_dicts,
+    call_order,
+    in_call_order,
+    lasts,
+)
+from dsv4.errors import EncodeError, shown
+from dsv4.spec import tokens
+from dsv4.spec.dialects import V4
+
+bos_token = str(tokens.BOS)
+eos_token = str(tokens.EOS)
+thinking_start_token = str(tokens.THINK_START)
+thinking_end_token = str(tokens.THINK_END)
+dsml_token = str(tokens.DSML)
+USER_SP_TOKEN = str(tokens.USER)
+ASSISTANT_SP_TOKEN = str(tokens.ASSISTANT)
+LATEST_REMINDER_SP_TOKEN = str(tokens.LATEST_REMINDER)
+DS_TASK_SP_TOKENS = {task: str(token) for task, token in tokens.TASK_TOKENS.items()}
+VALID_TASKS = set(DS_TASK_SP_TOKENS)
+
+
+def encode_messages(
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    context: list[dict[str, Any]] | None = None,
+    drop_thinking: bool = True,
+    add_default_bos_token: bool = True,
+    reasoning_effort: str | None = None,
+    *,
+    rules: Conventions = RELEASED,
+) -> str:
+    """The prompt of a conversation, as text."""
+    if messages.__class__ is not list:
+        messages = _listed(messages, "messages")
+    renderer = render_conversation(
+        messages,
+        _listed(context, "context") if context else (),
+        V4,
+        rules,
+        _is_thinking(thinking_mode),
+        drop_thinking,
+        add_default_bos_token,
+        reasoning_effort,
+    )
+    return "".join(renderer.flat)
+
+
+def _is_thinking(thinking_mode: Any) -> bool:
+    if thinking_mode == "thinking":
+        return True
+    if thinking_mode == "chat":
+        return False
+    found = shown(thinking_mode)
+    raise EncodeError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
+
+
+def _listed(messages: Any, name: str) -> Any:
+    if not isinstance(messages, (list, tuple)):
+        raise EncodeError(name, f"found {shown(messages)}, expected a list of messages")
+    return messages
+
+
+def render_message(
+    index: int,
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    drop_thinking: bool = True,
+    reasoning_effort: str | None = None,
+    *,
+    rules: Conventions = RELEASED,
+) -> str:
+    """One merged message of a conversation, with the transition after it."""
+    thinking, effort = _is_thinking(thinking_mode), effort_prefix(reasoning_effort, V4)
+    merged = as_dicts(_listed(messages, "messages"), "messages")
+    if not 0 <= index < len(merged):
+        raise EncodeError("index", f"found {index}, expected one of {len(merged)} messages")
+    message = merged[index]
+    if message.get("role") == "tool":
+        problem = "found a tool message, expected it merged into a user message"
+        raise EncodeError(f"messages[{index}].role", problem)
+    if message.get("role") == "user" and message.get("content_blocks"):
+        message = {**message, "content": message["content_blocks"]}
+    # The message by itself, with what it must know of the others.
+    renderer = Renderer()
+    renderer.dialect, renderer.rules = _MERGED, rules
+    renderer.messages, renderer.flat, renderer.images = [message], [], []
+    renderer.first_index = index
+    renderer.first = 0 if index == 0 else None
+    if not thinking:
+        renderer.shown_from = NOWHERE
+    elif drop_thinking:
+        renderer.shown_from = find_last_user_index(messages)
+    renderer.task_before = merged[index - 1].get("task") if index else None
+    follower = merged[index + 1].get("role") if index + 1 < len(merged) else None
+    renderer.ends_asking = follower in (None, "assistant", "latest_reminder")
+    if index == 0:
+        renderer.start(effort if thinking else "")
+    renderer.render()
+    return "".join(renderer.flat)
+
+
+# How a merged user message is read: its blocks are the turn's.
+_MERGED = replace(V4, lists_are_blocks=True)
+
+
+def render_tools(tools: list[dict[str, Any]]) -> str:
+    """The tools section, from function objects."""
+    bare = [{"function": tool} for tool in tools]
+    return V4.tools_open + schemas_text(bare, RELEASED.named_tools, "tools") + V4.tools_close
+
+
+def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """User and tool messages as user turns with `content_blocks`; the others as they are."""
+    merged: list[dict[str, Any]] = []
+    for index, given in enumerate(_listed(messages, "messages")):
+        message = copy.deepcopy(as_dict(given, f"messages[{index}]"))
+        before = merged[-1] if merged and merged[-1].get("role") == "user" else None
+        if message.get("role") == "tool":
+            block = {
+                "type": "tool_result",
+                "tool_use_id": message.get("tool_call_id", ""),
+                "content": message.get("content", ""),
+            }
+            if before is None:
+                before = {"role": "user", "content_blocks": []}
+                merged.append(before)
+            before["content_blocks"].append(block)
+        elif message.get("role") == "user":
+            text = text_of(message.get("content"), f"messages[{index}].content")
+            if before is None or before.get("task") is not None:
+                before = {"role": "user", "content": text, "content_blocks": []}
+                before |= {f: message[f] for f in ("task", "wo_eos", "mask") if f in message}
+                merged.append(before)
+            before["content_blocks"].append({"type": "text", "text": text})
+        else:
+            merged.append(message)
+    return merged
+
+
+def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Merged messages with the results of each user turn in the order of their calls."""
+    order: dict[Any, int] = {}
+    ordered = []
+    for message in messages:
+        blocks = message.get("content_blocks")
+        if message.get("role") == "assistant" and message.get("tool_calls"):
+            order = call_order(message["tool_calls"])
+        elif message.get("role") == "user" and blocks and order:
+            message = {**message, "content_blocks": in_call_order(blocks, order, _is_result, _result_id)}
+        ordered.append(message)
+    return ordered
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    return block.get("type") == "tool_result"
+
+
+def _result_id(block: dict[str, Any]) -> Any:
+    return block.get("tool_use_id")
+
+
+def find_last_user_index(messages: list[dict[str, Any]]) -> int:
+    """The index of the last user or developer message, -1 if there is none."""
+    found = [n for n, message in enumerate(messages) if message.get("role") in ("user", "developer")]
+    return found[-1] if found else -1
+
+
+def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What dropping leaves of merged messages, reasoning before the last user turn removed."""
+    last = find_last_user_index(messages)
+    kept = []
+    for index, message in enumerate(messages):
+        if index >= last:
+            kept.append(message)
+        elif lasts(message):
+            kept.append({k: v for k, v in message.items() if k not in RELEASED.reasoning_fields})
+    return kept
+
+
+def encode_arguments_to_dsml(
+    tool_call: dict[str, Any], *, rules: Conventions = RELEASED
+) -> str:
+    """The parameters of `{"name", "arguments"}` as markup."""
+    try:
+        return str(parameters_writer(V4.tags, rules.raw_arguments)(tool_call.get("arguments")))
+    except EncodeError as error:
+        raise EncodeError(f"arguments{error.path}", error.problem) from None
+
+
+def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The function objects of OpenAI tools."""
+    return [function_of(t, RELEASED.named_tools, f"tools[{n}]") for n, t in enumerate(tools)]
+
+
+def tool_calls_from_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """OpenAI tool calls as `{"name", "arguments"}`."""
+    return [
+        {"name": call["function"]["name"], "arguments": call["function"].get("arguments")}
+        for call in tool_calls
+    ]
+
+
+def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`{"name", "arguments"}` as OpenAI tool calls."""
+    return [
+        {"type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}}
+        for c in tool_calls
+    ]
+
+
+__all__ = [
+    "ASSISTANT_SP_TOKEN",
+    "DS_TASK_SP_TOKENS",
+    "LATEST_REMINDER_SP_TOKEN",
+    "USER_SP_TOKEN",
+    "VALID_TASKS",
+    "_drop_thinking_messages",
+    "bos_token",
+    "dsml_token",
+    "encode_arguments_to_dsml",
+    "encode_messages",
+    "eos_token",
+    "find_last_user_index",
+    "merge_tool_messages",
+    "render_message",
+    "render_tools",
+    "sort_tool_results_by_call_order",
+    "thinking_end_token",
+    "thinking_start_token",
+    "to_json",
+    "tool_calls_from_openai_format",
+    "tool_calls_to_openai_format",
+    "tools_from_openai_format",
+]

@@ -1,0 +1,46 @@
+"""Whose rules a conversation is read by.
+
+The released module, vLLM's copy of it and the native API agree on the bytes. They part on a few
+field names and on what they refuse: each difference is a field here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Conventions:
+    # The names of an assistant's thinking text; the first that is not empty wins.
+    reasoning_fields: tuple[str, str] = ("reasoning_content", "reasoning")
+    # Any of these, when true, leaves an assistant turn without its EOS.
+    open_turn_fields: tuple[str, ...] = ("wo_eos", "prefix")
+    # The field that gives the read_url task its URL, where there is one.
+    url_field: str | None = "extracted_url"
+    # Arguments that are a string, but not JSON, become one parameter. Else they are an error.
+    raw_arguments: bool = True
+    # Roles outside the format are an error even where dropping would remove them.
+    known_roles_only: bool = True
+    # Every tool must have a name.
+    named_tools: bool = True
+    # SPEC.md section 3, last paragraph: the context is dropped once more, by itself.
+    context_dropped_alone: bool = False
+
+
+NATIVE = Conventions()
+RELEASED = Conventions(
+    open_turn_fields=("wo_eos",),
+    url_field=None,
+    known_roles_only=False,
+    named_tools=False,
+    context_dropped_alone=True,
+)
+VLLM = Conventions(
+    reasoning_fields=("reasoning", "reasoning_content"),
+    open_turn_fields=("wo_eos",),
+    url_field=None,
+    raw_arguments=False,
+    known_roles_only=False,
+    named_tools=False,
+    context_dropped_alone=True,
+)

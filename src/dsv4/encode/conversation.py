@@ -1,0 +1,162 @@
+"""The whole of encoding, in the order of SPEC.md: merge, sort, drop, render."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dsv4.encode.conventions import Conventions
+from dsv4.encode.fragments import BOS
+from dsv4.encode.render import NOWHERE, Renderer
+from dsv4.encode.turns import (
+    ROLES,
+    Message,
+    any_tools,
+    as_dicts,
+    first_staying,
+    last_asking,
+    last_calls,
+    last_task,
+    passed_over,
+    unknown_role,
+)
+from dsv4.errors import EncodeError, shown
+from dsv4.spec.dialects import Dialect
+
+
+def render_conversation(
+    messages: Sequence[Any],
+    context: Sequence[Any],
+    dialect: Dialect,
+    rules: Conventions,
+    thinking: bool,
+    drop_thinking: bool,
+    bos: bool,
+    effort: Any,
+    first_index: int = 0,
+) -> Renderer:
+    """Everything that follows `context`, in a renderer that holds the pieces and the images.
+
+    `first_index` is what the caller counts the first message as; below 0 it is not the caller's.
+    """
+    prefix = effort_prefix(effort, dialect)
+    options = dialect, rules, thinking, drop_thinking, bos, prefix if thinking else "", first_index
+    try:
+        return _render(messages, context, *options)
+    except (AttributeError, KeyError, TypeError):
+        # A look at every message beforehand would cost those who give what is expected.
+        dicts, before = as_dicts(messages, "messages", first_index), as_dicts(context, "context")
+        if dicts == messages and before == context:
+            raise
+    return _render(dicts, before, *options)
+
+
+def _render(
+    messages: Sequence[Message],
+    context: Sequence[Message],
+    dialect: Dialect,
+    rules: Conventions,
+    thinking: bool,
+    drop_thinking: bool,
+    bos: bool,
+    effort: str,
+    first_index: int,
+) -> Renderer:
+    if context:
+        _check_roles(context, rules)
+    if dialect.image_token is not None:
+        _refuse_spelling(dialect.image_token, context, "context", rules)
+        _refuse_spelling(dialect.image_token, messages, "messages", rules)
+    renderer = Renderer()
+    renderer.dialect = dialect
+    renderer.rules = rules
+    renderer.messages = messages
+    renderer.images = []
+    renderer.flat = [BOS] if bos and not context else []
+    if first_index:
+        renderer.first = renderer.first_index = first_index
+    if not thinking:
+        renderer.shown_from = NOWHERE
+    elif drop_thinking:
+        _drop(renderer, context)
+    if context:
+        _follow(renderer, context)
+    elif effort or dialect.system_token is not None:
+        renderer.start(effort)
+    renderer.render()
+    return renderer
+
+
+def _drop(renderer: Renderer, context: Sequence[Message]) -> None:
+    """Section 3, step 3."""
+    messages, dialect = renderer.messages, renderer.dialect
+    if any_tools(messages, dialect.users_keep_tools):
+        return
+    if context and any_tools(context, dialect.users_keep_tools):
+        return
+    asking_system = None if dialect.system_token is None else 0 if context else 1
+    last = last_asking(messages, asking_system)
+    if last < 0:  # it is in the context, and so is all that goes
+        return
+    renderer.shown_from = renderer.vanishing_before = last + renderer.first_index
+    if asking_system == 1:
+        renderer.first = renderer.first_index + first_staying(messages, last)
+
+
+def _follow(renderer: Renderer, context: Sequence[Message]) -> None:
+    """What must be known of the turns that are in the prompt already."""
+    if renderer.rules.context_dropped_alone and renderer.vanishing_before >= 0:
+        context = _pass_over(renderer, context)
+    renderer.first = None
+    renderer.last_calls = last_calls(context)
+    renderer.task_before = last_task(context, dropped=renderer.vanishing_before >= 0)
+
+
+def _pass_over(renderer: Renderer, context: Sequence[Message]) -> Sequence[Message]:
+    """The released function's quirk: some messages count as context, and are not rendered."""
+    passed = passed_over(renderer.messages, context, renderer.dialect)
+    context = [*context, *renderer.messages[:passed]]
+    renderer.messages = renderer.messages[passed:]
+    renderer.first_index += passed
+    return context
+
+
+def effort_prefix(effort: Any, dialect: Dialect) -> str:
+    """SPEC.md section 6. What is no effort of the dialect is an error in both modes."""
+    if effort is None:
+        return dialect.efforts[None]
+    # By exact type, because True would find 1.
+    if effort.__class__ is str or effort.__class__ is int:
+        prefix = dialect.efforts.get(effort)
+        if prefix is not None:
+            return prefix
+    found = shown(effort)
+    raise EncodeError("effort", f"found {found}, expected {dialect.efforts_described} ({dialect})")
+
+
+def _check_roles(context: Sequence[Message], rules: Conventions) -> None:
+    for index, message in enumerate(context):
+        role = message["role"]
+        if role not in ROLES and (rules.known_roles_only or not isinstance(role, str)):
+            raise unknown_role(role, f"context[{index}].role")
+
+
+def _refuse_spelling(image: str, messages: Sequence[Message], name: str, rules: Conventions) -> None:
+    """Section 9: a text that spells the image token would pass for an image."""
+    for index, message in enumerate(messages):
+        for field in ("content", *rules.reasoning_fields):
+            if any(image in text for text in _texts(message.get(field))):
+                problem = f"found {image} in a text, expected it only where an image stands"
+                raise EncodeError(f"{name}[{index}].{field}", problem)
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Every text in a content, however it is given."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, (list, tuple)):
+        for item in content:
+            yield from _texts(item)
+    elif isinstance(content, dict):
+        yield from _texts(content.get("text"))
+        yield from _texts(content.get("content"))

@@ -1,0 +1,185 @@
+"""What encoding gives: a prompt, and the views of it.
+
+Encoding is the hot path, so it only collects texts, in one flat list. The format's own words in it
+are `Fragment`s: strings that know what they are, whose turn they open and what kind of text comes
+after them. From these everything else is made, when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from dsv4.spec.dialects import Dialect
+from dsv4.spec.tokens import Markup, Special, markup, spelled
+
+# Who wrote a text ("template", "caller" or "model"), and which part of a message it is.
+Label: TypeAlias = tuple[str, str]
+
+
+class Fragment(str):
+    """Text of the format's own.
+
+    `parts` are its texts and special tokens, labelled `label`. Plain text after it is labelled
+    `announces`. If it `opens`, it belongs to the next message; if it `asks`, it belongs to the
+    answer that follows, or to no message where none does.
+    """
+
+    __slots__ = ("announces", "asks", "label", "opens", "parts")
+    label: Label
+    announces: Label
+    opens: bool
+    asks: bool
+    parts: tuple[str, ...]
+
+    def __new__(
+        cls,
+        text: str,
+        label: Label,
+        announces: Label | None = None,
+        opens: bool = False,
+        asks: bool = False,
+    ) -> Fragment:
+        self = super().__new__(cls, text)
+        known = text if isinstance(text, Markup) else markup(text)
+        self.parts = known.parts
+        self.label = label
+        self.announces = announces or label
+        self.opens = opens
+        self.asks = asks
+        return self
+
+    def __getnewargs__(self) -> tuple[Markup, Label, Label, bool, bool]:  # type: ignore[override]
+        return Markup(self.parts), self.label, self.announces, self.opens, self.asks
+
+
+class At(str):
+    """No text: says that what follows belongs to the message `index`.
+
+    It is written only where messages are not simply taken one after the other.
+    """
+
+    __slots__ = ("index",)
+    index: int
+
+    def __new__(cls, index: int) -> At:
+        self = super().__new__(cls)
+        self.index = index
+        return self
+
+    def __getnewargs__(self) -> tuple[int]:  # type: ignore[override]
+        return (self.index,)
+
+
+class Piece(NamedTuple):
+    """A stretch of the prompt that has one origin.
+
+    `text` is a `Special` where `special` is true. `origin` is "template", "caller" or "model";
+    `message` the index in the caller's list, or None; `field` the part of the message.
+    """
+
+    text: str
+    special: bool
+    origin: str
+    message: int | None
+    field: str
+
+
+class Prompt:
+    """An encoded conversation. `str(prompt)` is the exact text."""
+
+    __slots__ = ("_first_index", "_flat", "_pieces", "_text", "dialect", "images")
+
+    def __init__(
+        self, flat: list[str], first_index: int, images: list[Any], dialect: Dialect
+    ) -> None:
+        self._flat = flat
+        self._first_index = first_index
+        self._text: str | None = None
+        self._pieces: tuple[Piece, ...] | None = None
+        self.images = images
+        self.dialect = dialect
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = "".join(self._flat)
+        return self._text
+
+    def __len__(self) -> int:
+        return len(str(self))
+
+    def __repr__(self) -> str:
+        return f"<Prompt of {len(self)} characters, dialect {self.dialect}>"
+
+    def __getstate__(self) -> tuple[list[str], int, list[Any], Dialect]:
+        return self._flat, self._first_index, self.images, self.dialect
+
+    def __setstate__(self, state: tuple[list[str], int, list[Any], Dialect]) -> None:
+        Prompt.__init__(self, *state)
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The prompt in pieces, each with its origin, message and field. They add up to the text."""
+        if self._pieces is None:
+            self._pieces = tuple(_pieces(self._flat, self._first_index))
+        return self._pieces
+
+    @property
+    def special_text(self) -> list[tuple[int, int]]:
+        """Where caller's or model's text spells a special token of the dialect: (start, end) pairs.
+
+        Such text is no token: it is looked for in runs of text between the real ones.
+        """
+        spelling = _spelling(self.dialect)
+        found: list[tuple[int, int]] = []
+        start = 0
+        for run, special in _runs(self.pieces):
+            found += ((start + m.start(), start + m.end()) for m in spelling.finditer(run))
+            start += len(run) + len(special)
+        return found
+
+
+def _pieces(flat: list[str], first_index: int) -> Iterator[Piece]:
+    index = first_index - 1
+    announced: Label = ("template", "")
+    for n, entry in enumerate(flat):
+        if isinstance(entry, Fragment):
+            index += entry.opens
+            announced = entry.announces
+            message = _answer_to(flat, n, index) if entry.asks else index
+            for part in entry.parts:
+                yield _piece(part, entry.label, message)
+        elif isinstance(entry, At):
+            index = entry.index
+        elif entry:
+            yield _piece(entry, announced, index)
+
+
+def _answer_to(flat: list[str], n: int, index: int) -> int:
+    """The message that answers what the entry `n` asks; below 0 for none."""
+    follower = flat[n + 1] if n + 1 < len(flat) else None
+    answered = isinstance(follower, Fragment) and follower.opens and follower.announces[0] == "model"
+    return index + 1 if answered else -1
+
+
+def _piece(text: str, label: Label, index: int) -> Piece:
+    origin, field = label
+    return Piece(text, isinstance(text, Special), origin, index if index >= 0 else None, field)
+
+
+def _runs(pieces: tuple[Piece, ...]) -> Iterator[tuple[str, str]]:
+    """Text between special tokens, all of it in one, and the token after it."""
+    run: list[str] = []
+    for piece in pieces:
+        if piece.special:
+            yield "".join(run), piece.text
+            run = []
+        else:
+            run.append(piece.text)
+    yield "".join(run), ""
+
+
+@lru_cache
+def _spelling(dialect: Dialect) -> Any:
+    return spelled(dialect.special_tokens)

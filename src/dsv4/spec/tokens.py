@@ -1,0 +1,106 @@
+"""The special tokens, as values.
+
+A special token is a `Special`: a string that also knows its id. Text that merely spells one is an
+ordinary `str`. Every spelling stands in this folder and nowhere else in the package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+class Special(str):
+    """A special token of the vocabulary: a string with an id.
+
+    `id` is `None` where the V4 vocabulary has no entry for it (V4.1 checkpoints bring their own).
+    """
+
+    __slots__ = ("id",)
+    id: int | None
+
+    def __new__(cls, spelling: str, id: int | None) -> Special:
+        self = super().__new__(cls, spelling)
+        self.id = id
+        return self
+
+    def __getnewargs__(self) -> tuple[str, int | None]:  # type: ignore[override]
+        return str(self), self.id
+
+    def __repr__(self) -> str:
+        return f"Special({str(self)!r}, {self.id})"
+
+
+class Markup(str):
+    """Text with special tokens inside: a string that also knows its parts.
+
+    The parts are plain strings and `Special`s, and add up to the text.
+    """
+
+    __slots__ = ("parts",)
+    parts: tuple[str, ...]
+
+    def __new__(cls, parts: Iterable[str]) -> Markup:
+        kept = tuple(part for part in parts if part)
+        self = super().__new__(cls, "".join(kept))
+        self.parts = kept
+        return self
+
+    def __getnewargs__(self) -> tuple[tuple[str, ...]]:  # type: ignore[override]
+        return (self.parts,)
+
+
+# SPEC.md section 1. The bar is FULLWIDTH VERTICAL LINE (U+FF5C), the low block U+2581.
+BOS = Special("<｜begin▁of▁sentence｜>", 0)
+EOS = Special("<｜end▁of▁sentence｜>", 1)
+USER = Special("<｜User｜>", 128803)
+ASSISTANT = Special("<｜Assistant｜>", 128804)
+THINK_START = Special("<think>", 128821)
+THINK_END = Special("</think>", 128822)
+DSML = Special("｜DSML｜", 128825)
+LATEST_REMINDER = Special("<｜latest_reminder｜>", 128828)
+ACTION = Special("<｜action｜>", 128829)
+QUERY = Special("<｜query｜>", 128830)
+AUTHORITY = Special("<｜authority｜>", 128831)
+DOMAIN = Special("<｜domain｜>", 128832)
+TITLE = Special("<｜title｜>", 128836)
+EXTRACTED_URL = Special("<｜extracted_url｜>", 128844)
+READ_URL = Special("<｜read_url｜>", 128845)
+
+# Of V4.1 alone (section 9).
+SYSTEM = Special("<｜System｜>", None)
+IMAGE = Special("<｜deepseek_image｜>", None)
+
+V4_TOKENS: tuple[Special, ...] = (
+    *(BOS, EOS, USER, ASSISTANT, THINK_START, THINK_END, DSML, LATEST_REMINDER),
+    *(ACTION, QUERY, AUTHORITY, DOMAIN, TITLE, EXTRACTED_URL, READ_URL),
+)
+V4_1_TOKENS: tuple[Special, ...] = (*V4_TOKENS, SYSTEM, IMAGE)
+
+# Section 7: what a message's `task` field writes.
+TASK_TOKENS: dict[str, Special] = {
+    "action": ACTION,
+    "query": QUERY,
+    "authority": AUTHORITY,
+    "domain": DOMAIN,
+    "title": TITLE,
+    "read_url": READ_URL,
+}
+
+# Ordinary text around a tool's result (section 4).
+RESULT_START = "<tool_result>"
+RESULT_END = "</tool_result>"
+
+
+def spelled(tokens: Iterable[Special]) -> re.Pattern[str]:
+    """A pattern that finds any of the tokens' spellings in a text."""
+    return re.compile("|".join(re.escape(token) for token in tokens))
+
+
+_EVERY = {str(token): token for token in V4_1_TOKENS}
+_SPLIT = re.compile(f"({spelled(V4_1_TOKENS).pattern})")
+
+
+def markup(text: str) -> Markup:
+    """The format's own words, with the special tokens they spell found. Never for callers' text."""
+    return Markup(_EVERY.get(part, part) for part in _SPLIT.split(text))
