@@ -167,7 +167,10 @@ def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict
         if message.get("role") == "assistant" and message.get("tool_calls"):
             order = call_order(message["tool_calls"])
         elif message.get("role") == "user" and blocks and order:
-            message = {**message, "content_blocks": in_call_order(blocks, order, _is_result, _result_id)}
+            message = {
+                **message,
+                "content_blocks": in_call_order(blocks, order, _is_result, _result_id),
+            }
         ordered.append(message)
     return ordered
 
@@ -182,7 +185,9 @@ def _result_id(block: dict[str, Any]) -> Any:
 
 def find_last_user_index(messages: list[dict[str, Any]]) -> int:
     """The index of the last user or developer message, -1 if there is none."""
-    found = [n for n, message in enumerate(messages) if message.get("role") in ("user", "developer")]
+    found = [
+        n for n, message in enumerate(messages) if message.get("role") in ("user", "developer")
+    ]
     return found[-1] if found else -1
 
 
@@ -198,9 +203,7 @@ def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, An
     return kept
 
 
-def encode_arguments_to_dsml(
-    tool_call: dict[str, Any], *, rules: Conventions = RELEASED
-) -> str:
+def encode_arguments_to_dsml(tool_call: dict[str, Any], *, rules: Conventions = RELEASED) -> str:
     """The parameters of `{"name", "arguments"}` as markup."""
     try:
         return str(parameters_writer(V4.tags, rules.raw_arguments)(tool_call.get("arguments")))

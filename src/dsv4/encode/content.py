@@ -7,6 +7,7 @@ from typing import Any
 from dsv4.encode.fragments import BLANK_LINE
 from dsv4.errors import EncodeError, shown
 
+
 def text_of(content: Any, path: str) -> str:
     """The text of any content: a string as it is, null as nothing, text blocks joined."""
     if isinstance(content, str):
@@ -14,12 +15,8 @@ def text_of(content: Any, path: str) -> str:
     if content is None:
         return ""
     if isinstance(content, (list, tuple)):
-        return BLANK_LINE.join(
-            block_text(block, f"{path}[{n}]") for n, block in enumerate(content)
-        )
-    raise EncodeError(
-        path, f"found {shown(content)}, expected text, null or a list of text blocks"
-    )
+        return BLANK_LINE.join(block_text(block, f"{path}[{n}]") for n, block in enumerate(content))
+    raise EncodeError(path, f"found {shown(content)}, expected text, null or a list of text blocks")
 
 
 def block_text(block: Any, path: str) -> str:
@@ -38,7 +35,9 @@ def block_text(block: Any, path: str) -> str:
 def block_kind(block: Any, path: str) -> str:
     """The `type` of a content block."""
     if not isinstance(block, dict):
-        raise EncodeError(path, f'found {shown(block)}, expected a block such as {{"type": "text"}}')
+        raise EncodeError(
+            path, f'found {shown(block)}, expected a block such as {{"type": "text"}}'
+        )
     kind = block.get("type")
     if not isinstance(kind, str):
         raise EncodeError(f"{path}.type", f'found {shown(kind)}, expected a name such as "text"')

@@ -141,7 +141,9 @@ def _check_roles(context: Sequence[Message], rules: Conventions) -> None:
             raise unknown_role(role, f"context[{index}].role")
 
 
-def _refuse_spelling(image: str, messages: Sequence[Message], name: str, rules: Conventions) -> None:
+def _refuse_spelling(
+    image: str, messages: Sequence[Message], name: str, rules: Conventions
+) -> None:
     """Section 9: a text that spells the image token would pass for an image."""
     for index, message in enumerate(messages):
         for field in ("content", *rules.reasoning_fields):

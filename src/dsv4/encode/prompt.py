@@ -55,21 +55,21 @@ class Fragment(str):
 
 
 class At(str):
-    """No text: says that what follows belongs to the message `index`.
+    """No text: says that what follows belongs to the message of an index.
 
     It is written only where messages are not simply taken one after the other.
     """
 
-    __slots__ = ("index",)
-    index: int
+    __slots__ = ("message",)
+    message: int
 
     def __new__(cls, index: int) -> At:
         self = super().__new__(cls)
-        self.index = index
+        self.message = index
         return self
 
     def __getnewargs__(self) -> tuple[int]:  # type: ignore[override]
-        return (self.index,)
+        return (self.message,)
 
 
 class Piece(NamedTuple):
@@ -120,7 +120,7 @@ class Prompt:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """The prompt in pieces, each with its origin, message and field. They add up to the text."""
+        """The prompt in pieces, with origin, message and field. They add up to the text."""
         if self._pieces is None:
             self._pieces = tuple(_pieces(self._flat, self._first_index))
         return self._pieces
@@ -151,7 +151,7 @@ def _pieces(flat: list[str], first_index: int) -> Iterator[Piece]:
             for part in entry.parts:
                 yield _piece(part, entry.label, message)
         elif isinstance(entry, At):
-            index = entry.index
+            index = entry.message
         elif entry:
             yield _piece(entry, announced, index)
 
@@ -159,7 +159,9 @@ def _pieces(flat: list[str], first_index: int) -> Iterator[Piece]:
 def _answer_to(flat: list[str], n: int, index: int) -> int:
     """The message that answers what the entry `n` asks; below 0 for none."""
     follower = flat[n + 1] if n + 1 < len(flat) else None
-    answered = isinstance(follower, Fragment) and follower.opens and follower.announces[0] == "model"
+    answered = (
+        isinstance(follower, Fragment) and follower.opens and follower.announces[0] == "model"
+    )
     return index + 1 if answered else -1
 
 

@@ -140,14 +140,18 @@ class Renderer:
                     flat += ANSWER, content
                 if "tool_calls" in message:
                     self._calls(message["tool_calls"], index)
-                if "wo_eos" not in message and "prefix" not in message or self._closes(message):
+                if ("wo_eos" not in message and "prefix" not in message) or self._closes(message):
                     flat.append(ANSWER_END)
                 merges, asks, task = False, None, None
                 if "task" in message:
                     task, tasked = message["task"], index
             else:
                 merges = False
-                if index < self.vanishing_before and role != "system" and self._vanishes(message, index):
+                if (
+                    index < self.vanishing_before
+                    and role != "system"
+                    and self._vanishes(message, index)
+                ):
                     continue
                 if role == "latest_reminder":
                     if task is not None:
@@ -364,7 +368,9 @@ def _name_of(call: Any, path: str) -> str:
         raise EncodeError(path, f"found {shown(call)}, expected a call object")
     function = call.get("function")
     if not isinstance(function, dict):
-        raise EncodeError(f"{path}.function", f"found {shown(function)}, expected a function object")
+        raise EncodeError(
+            f"{path}.function", f"found {shown(function)}, expected a function object"
+        )
     name = function.get("name")
     if not isinstance(name, str):
         raise EncodeError(f"{path}.function.name", f"found {shown(name)}, expected the tool's name")

@@ -52,7 +52,7 @@ def encode(
 
 def _listed(messages: Any, name: str) -> list[Any]:
     if messages.__class__ is list:
-        return messages  # type: ignore[no-any-return]
+        return messages
     if messages is None and name == "context":
         return []
     if isinstance(messages, (str, bytes, dict)) or not isinstance(messages, Iterable):

@@ -62,7 +62,9 @@ def function_of(tool: Any, named: bool, path: str) -> Any:
         raise EncodeError(path, f"found {shown(tool)}, expected a tool object")
     function = tool.get("function", tool if "name" in tool else None)
     if named and not isinstance(function, dict):
-        raise EncodeError(f"{path}.function", f"found {shown(function)}, expected a function object")
+        raise EncodeError(
+            f"{path}.function", f"found {shown(function)}, expected a function object"
+        )
     if function is None:
         raise EncodeError(path, f'found {shown(tool)}, expected a tool with a "function"')
     if named and not (isinstance(function.get("name"), str) and function["name"]):

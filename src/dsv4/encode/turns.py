@@ -19,6 +19,7 @@ ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 # What stays before the last user turn when old reasoning is dropped.
 LASTING_ROLES = frozenset({"system", "user", "assistant", "tool", "latest_reminder"})
 
+
 def as_dicts(messages: Sequence[Any], name: str, first_index: int = 0) -> list[Message]:
     """The messages as dicts with a role. `name` is what the caller calls the list."""
     dicts = [as_dict(m, f"{name}[{n}]") for n, m in enumerate(messages, first_index)]
