@@ -1,0 +1,43 @@
+# Everything runs in an environment of the project's own. It is set up once, and again only when
+# pyproject.toml changes: the stamps inside it remember that.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+
+.PHONY: demo test format bench clean
+
+demo: $(VENV)/installed
+	$(BIN)/python examples/encode.py
+
+test: $(VENV)/installed-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+format: $(VENV)/installed-for-tests
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The benchmarks measure a peer too, which is among the tests' requirements.
+bench: $(VENV)/installed-for-tests
+	set -e; for benchmark in $(wildcard bench/encode.py bench/parse.py); do \
+		$(BIN)/python $$benchmark; \
+	done
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Making the environment again does no harm to a whole one, and mends one left half made.
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) .
+	touch $@
+
+$(VENV)/installed-for-tests: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[test]'
+	touch $(VENV)/installed $@
