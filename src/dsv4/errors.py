@@ -47,5 +47,8 @@ class UnknownModel(Error):
 
 def shown(value: object, limit: int = 60) -> str:
     """A value as an error message quotes it: its repr, cut to a readable length."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # nested too deep, a number of too many digits, an object's own fault
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -141,6 +141,11 @@ def _check_roles(context: Sequence[Message], rules: Conventions) -> None:
             raise unknown_role(role, f"context[{index}].role")
 
 
+# A list, a result block in it, the result's list, a text block in that, its text: what is nested
+# deeper is never written.
+_TEXT_DEPTH = 4
+
+
 def _refuse_spelling(
     image: str, messages: Sequence[Message], name: str, rules: Conventions
 ) -> None:
@@ -152,13 +157,15 @@ def _refuse_spelling(
                 raise EncodeError(f"{name}[{index}].{field}", problem)
 
 
-def _texts(content: Any) -> Iterator[str]:
+def _texts(content: Any, depth: int = _TEXT_DEPTH) -> Iterator[str]:
     """Every text in a content, however it is given."""
     if isinstance(content, str):
         yield content
+    elif not depth:
+        return
     elif isinstance(content, (list, tuple)):
         for item in content:
-            yield from _texts(item)
+            yield from _texts(item, depth - 1)
     elif isinstance(content, dict):
-        yield from _texts(content.get("text"))
-        yield from _texts(content.get("content"))
+        yield from _texts(content.get("text"), depth - 1)
+        yield from _texts(content.get("content"), depth - 1)
