@@ -167,8 +167,10 @@ def last_task(context: Sequence[Message], dropped: bool) -> Any:
     end = len(context)
     while dropped and end and not lasts(context[end - 1]):
         end -= 1
-    start = last_turn(context[:end])
-    return context[start].get("task") if end and context[start]["role"] != "tool" else None
+    if not end:
+        return None
+    last = context[last_turn(context[:end])]
+    return last.get("task") if last["role"] != "tool" else None
 
 
 def passed_over(messages: Sequence[Message], context: Sequence[Message], dialect: Dialect) -> int:
