@@ -65,9 +65,10 @@ def _extras(tools: Any, response_format: Any) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, type(None))):
         raise EncodeError("tools", f"found {shown(tools)}, expected a list of tools")
-    if tools:
-        extras["tools"] = list(tools)
-        schemas_text(extras["tools"], NATIVE.named_tools, "tools")  # errors under the caller's name
+    listed = list(tools or ())
+    if listed:
+        schemas_text(listed, NATIVE.named_tools, "tools")  # errors under the caller's name
+        extras["tools"] = listed
     schema = _schema(response_format)
     if schema:
         json_at(schema, "response_format")
