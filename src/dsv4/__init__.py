@@ -3,6 +3,19 @@
 from dsv4.encode.prompt import Piece, Prompt
 from dsv4.encode.request import encode
 from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from dsv4.parse.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    Diagnostic,
+    End,
+    ReasoningDelta,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4.parse.machine import StreamParser
+from dsv4.parse.message import Message, ToolCall, assemble
+from dsv4.parse.whole import parse
 from dsv4.spec.dialects import DIALECTS, Dialect, dialect_for
 from dsv4.spec.tokens import Special
 
