@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dsv4.encode.conventions import NATIVE
@@ -32,9 +32,8 @@ def encode(
     what the prompt already holds: only what follows it is written. `tools` and `response_format`
     go on the first system message.
     """
-    for name, flag in (("thinking", thinking), ("drop_thinking", drop_thinking), ("bos", bos)):
-        if flag is not True and flag is not False:
-            raise EncodeError(name, f"found {shown(flag)}, expected True or False")
+    if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
+        raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
     new, before = _listed(messages, "messages"), _listed(context, "context")
     if not new:
         raise EncodeError("messages", "found none, expected at least one message")
@@ -50,8 +49,13 @@ def encode(
     return Prompt(done.flat, done.first_index, done.images, dialect)
 
 
-def _listed(messages: Any, name: str) -> list[Any]:
-    if messages.__class__ is list:
+def _no_flag(**flags: Any) -> EncodeError:
+    name, found = next((n, shown(f)) for n, f in flags.items() if f.__class__ is not bool)
+    return EncodeError(name, f"found {found}, expected True or False")
+
+
+def _listed(messages: Any, name: str) -> Sequence[Any]:
+    if messages.__class__ is list or messages.__class__ is tuple:
         return messages
     if messages is None and name == "context":
         return []
@@ -99,8 +103,8 @@ def _schema(response_format: Any) -> Any:
 
 
 def _with_extras(
-    messages: list[Any], context: list[Any], extras: dict[str, Any]
-) -> tuple[list[Any], list[Any], int]:
+    messages: Sequence[Any], context: Sequence[Any], extras: dict[str, Any]
+) -> tuple[Sequence[Any], Sequence[Any], int]:
     """The lists with the extras on the first system message, and the index of the first message:
     -1 where a system message had to be put in front of the caller's."""
     for name, listed in (("context", context), ("messages", messages)):
