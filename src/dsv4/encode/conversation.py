@@ -40,56 +40,45 @@ def render_conversation(
     `first_index` is what the caller counts the first message as; below 0 it is not the caller's.
     """
     prefix = effort_prefix(effort, dialect)
-    options = dialect, rules, thinking, drop_thinking, bos, prefix if thinking else "", first_index
     try:
-        return _render(messages, context, *options)
+        if context:
+            _check_roles(context, rules)
+        if dialect.image_token is not None:
+            _refuse_spelling(dialect.image_token, context, "context", rules)
+            _refuse_spelling(dialect.image_token, messages, "messages", rules)
+        renderer = Renderer()
+        renderer.dialect = dialect
+        renderer.rules = rules
+        renderer.messages = messages
+        renderer.images = []
+        renderer.flat = [BOS] if bos and not context else []
+        renderer.first = renderer.first_index = first_index
+        if not thinking:
+            renderer.shown_from = NOWHERE
+            prefix = ""
+        elif drop_thinking:
+            _drop(renderer, messages, context, dialect)
+        if context:
+            _follow(renderer, context)
+        elif prefix or dialect.system_token is not None:
+            renderer.start(prefix)
+        renderer.render()
+        return renderer
     except (AttributeError, KeyError, TypeError):
-        # A look at every message beforehand would cost those who give what is expected.
+        # Perhaps some messages are objects, or none at all. To look at every one beforehand would
+        # cost those who give dicts.
         dicts, before = as_dicts(messages, "messages", first_index), as_dicts(context, "context")
         if dicts == messages and before == context:
             raise
-    return _render(dicts, before, *options)
+    return render_conversation(
+        dicts, before, dialect, rules, thinking, drop_thinking, bos, effort, first_index
+    )
 
 
-def _render(
-    messages: Sequence[Message],
-    context: Sequence[Message],
-    dialect: Dialect,
-    rules: Conventions,
-    thinking: bool,
-    drop_thinking: bool,
-    bos: bool,
-    effort: str,
-    first_index: int,
-) -> Renderer:
-    if context:
-        _check_roles(context, rules)
-    if dialect.image_token is not None:
-        _refuse_spelling(dialect.image_token, context, "context", rules)
-        _refuse_spelling(dialect.image_token, messages, "messages", rules)
-    renderer = Renderer()
-    renderer.dialect = dialect
-    renderer.rules = rules
-    renderer.messages = messages
-    renderer.images = []
-    renderer.flat = [BOS] if bos and not context else []
-    if first_index:
-        renderer.first = renderer.first_index = first_index
-    if not thinking:
-        renderer.shown_from = NOWHERE
-    elif drop_thinking:
-        _drop(renderer, context)
-    if context:
-        _follow(renderer, context)
-    elif effort or dialect.system_token is not None:
-        renderer.start(effort)
-    renderer.render()
-    return renderer
-
-
-def _drop(renderer: Renderer, context: Sequence[Message]) -> None:
+def _drop(
+    renderer: Renderer, messages: Sequence[Message], context: Sequence[Message], dialect: Dialect
+) -> None:
     """Section 3, step 3."""
-    messages, dialect = renderer.messages, renderer.dialect
     if any_tools(messages, dialect.users_keep_tools):
         return
     if context and any_tools(context, dialect.users_keep_tools):

@@ -128,15 +128,15 @@ def last_asking(messages: Sequence[Message], asking_system: int | None) -> int:
 
     `asking_system` is the index from which system messages ask too, None where they never do.
     """
-    index = len(messages)
-    for message in reversed(messages):
-        index -= 1
-        role = message["role"]
+    index = len(messages) - 1
+    while index >= 0:
+        role = messages[index]["role"]
         if role == "user" or role == "tool" or role == "developer":
-            return index
+            break
         if role == "system" and asking_system is not None and index >= asking_system:
-            return index
-    return -1
+            break
+        index -= 1
+    return index
 
 
 def any_tools(messages: Sequence[Message], users_keep_tools: bool) -> bool:
