@@ -38,6 +38,7 @@ ASSISTANT_SP_TOKEN = str(tokens.ASSISTANT)
 LATEST_REMINDER_SP_TOKEN = str(tokens.LATEST_REMINDER)
 DS_TASK_SP_TOKENS = {task: str(token) for task, token in tokens.TASK_TOKENS.items()}
 VALID_TASKS = set(DS_TASK_SP_TOKENS)
+_MODES = ("thinking", "chat")
 
 
 def encode_messages(
@@ -53,12 +54,16 @@ def encode_messages(
     """The prompt of a conversation, as text."""
     if messages.__class__ is not list:
         messages = _listed(messages, "messages")
+    if context:
+        _listed(context, "context")
+    if thinking_mode not in _MODES:
+        raise _unknown_mode(thinking_mode)
     renderer = render_conversation(
         messages,
-        _listed(context, "context") if context else (),
+        context or (),
         V4,
         rules,
-        _is_thinking(thinking_mode),
+        thinking_mode == "thinking",
         drop_thinking,
         add_default_bos_token,
         reasoning_effort,
@@ -66,13 +71,9 @@ def encode_messages(
     return "".join(renderer.flat)
 
 
-def _is_thinking(thinking_mode: Any) -> bool:
-    if thinking_mode == "thinking":
-        return True
-    if thinking_mode == "chat":
-        return False
+def _unknown_mode(thinking_mode: Any) -> EncodeError:
     found = shown(thinking_mode)
-    raise EncodeError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
+    return EncodeError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
 
 
 def _listed(messages: Any, name: str) -> Any:
@@ -91,7 +92,9 @@ def render_message(
     rules: Conventions = RELEASED,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
-    thinking, effort = _is_thinking(thinking_mode), effort_prefix(reasoning_effort, V4)
+    if thinking_mode not in _MODES:
+        raise _unknown_mode(thinking_mode)
+    thinking, effort = thinking_mode == "thinking", effort_prefix(reasoning_effort, V4)
     merged = as_dicts(_listed(messages, "messages"), "messages")
     if not 0 <= index < len(merged):
         raise EncodeError("index", f"found {index}, expected one of {len(merged)} messages")
@@ -113,10 +116,9 @@ def render_message(
         renderer.shown_from = find_last_user_index(messages)
     renderer.task_before = merged[index - 1].get("task") if index else None
     follower = merged[index + 1].get("role") if index + 1 < len(merged) else None
-    renderer.ends_asking = follower in (None, "assistant", "latest_reminder")
     if index == 0:
         renderer.start(effort if thinking else "")
-    renderer.render()
+    renderer.render(ends_asking=follower in (None, "assistant", "latest_reminder"))
     return "".join(renderer.flat)
 
 

@@ -63,8 +63,8 @@ NOWHERE = float("inf")
 class Renderer:
     """Writes messages to `flat`, and the images among them to `images`.
 
-    What it must know beforehand, section 3 decides. Most conversations differ from the defaults
-    here in a field or two, and only those are set. Indices are those of the caller's messages.
+    What it must know beforehand, section 3 decides. Few conversations differ from the defaults
+    here in more than a field or two. Indices are those of the caller's messages.
     """
 
     dialect: Dialect
@@ -73,9 +73,9 @@ class Renderer:
     flat: list[str]
     images: list[Any]
     # What the first message is counted as; below 0 it is not the caller's.
-    first_index: int = 0
+    first_index: int
     # The first turn of the whole conversation; None where that is in the context.
-    first: int | None = 0
+    first: int | None
     # Turns at or behind this index think aloud.
     shown_from: float = -1
     # Messages before this index go if their role does not last.
@@ -84,8 +84,6 @@ class Renderer:
     last_calls: Any = None
     # The task of the turn before the first one here. Its question is in the prompt already.
     task_before: Any = None
-    # Whether the last turn's transition is written: it is not before a turn that answers nothing.
-    ends_asking: bool = True
 
     def start(self, effort: str) -> None:
         """What stands before the first turn of the whole conversation, behind BOS."""
@@ -100,19 +98,25 @@ class Renderer:
             self.flat += At(-1), effort_fragment(effort)
         self.flat.append(At(self.first_index - 1))
 
-    def render(self) -> None:
+    def render(self, ends_asking: bool = True) -> None:
         """Every turn, and what comes between turns.
 
-        This loop is the hot path. Plain text of users and assistants is written here, everything
-        else by the methods below. What a turn leaves for the next is in `asks`, `task`, `merges`.
+        This loop is the hot path. Plain text of the system, users and assistants is written here,
+        everything else by the methods below. Appending twice takes less time than adding a pair,
+        and counting less than `enumerate`.
+
+        What a turn leaves for the next is in `asks`, `task`, `merges`. `ends_asking` says whether
+        the last turn's transition is written: it is not before a turn that answers nothing.
         """
         flat, shown_from = self.flat, self.shown_from
         asks: Fragment | None = None  # what the turn before asks for, if an answer follows
         task = self.task_before  # the turn before carries this task …
         tasked: int | None = None  # … of this message; None where the context has asked already
         merges = False  # whether the turn before is a user's
-        walk = enumerate(self.messages, self.first_index)
-        for index, message in walk:
+        index = self.first_index - 1
+        walk = iter(self.messages)
+        for message in walk:
+            index += 1
             role = message["role"]
             content = message.get("content")
             if role == "user" or role == "tool":
@@ -122,10 +126,12 @@ class Renderer:
                     if "task" in message and role == "user":
                         task, tasked = message["task"], index
                 if content.__class__ is str and not joins and role == "user":
-                    flat += USER, content
+                    flat.append(USER)
+                    flat.append(content)
                 else:
                     for _ in range(self._blocks(index, joins, task is not None)):
-                        index, _ = next(walk)
+                        next(walk)
+                        index += 1
                 asks = ASK_THINKING if index >= shown_from else ASK_ANSWER
             elif role == "assistant":
                 if content.__class__ is not str:
@@ -135,9 +141,10 @@ class Renderer:
                 elif asks is not None:
                     flat.append(asks)
                 if index > shown_from and task is None:
-                    flat += REASONING, self._reasoning(message, index), REASONING_END, content
+                    flat += REASONING, self._reasoning(message, index), REASONING_END
                 else:
-                    flat += ANSWER, content
+                    flat.append(ANSWER)
+                flat.append(content)
                 if "tool_calls" in message:
                     self._calls(message["tool_calls"], index)
                 if ("wo_eos" not in message and "prefix" not in message) or self._closes(message):
@@ -145,13 +152,23 @@ class Renderer:
                 merges, asks, task = False, None, None
                 if "task" in message:
                     task, tasked = message["task"], index
+            elif role == "system":
+                if content.__class__ is not str:
+                    content = text_of(content, f"messages[{index}].content")
+                merges, asks, task = False, None, None
+                if self.dialect.system_token is None or index == self.first:
+                    flat.append(SYSTEM)
+                else:
+                    flat.append(LATER_SYSTEM)
+                    asks = ASK_THINKING if index >= shown_from else ASK_ANSWER
+                flat.append(content)
+                if "tools" in message or "response_format" in message:
+                    self._extras(message, index)
+                if "task" in message:
+                    task, tasked = message["task"], index
             else:
                 merges = False
-                if (
-                    index < self.vanishing_before
-                    and role != "system"
-                    and self._vanishes(message, index)
-                ):
+                if index < self.vanishing_before and self._vanishes(message, index):
                     continue
                 if role == "latest_reminder":
                     if task is not None:
@@ -160,13 +177,13 @@ class Renderer:
                         flat.append(asks)
                 asks = self._other(role, content, message, index)
                 task, tasked = message.get("task"), index
-        if self.ends_asking:
+        if ends_asking:
             if task is not None:
                 self._task(task, tasked, None)
             elif asks is not None:
                 flat.append(asks)
 
-    # Turns that are neither the user's nor the assistant's.
+    # Turns of developers, reminders, and of roles that the format does not know.
 
     def _vanishes(self, message: Message, index: int) -> bool:
         """Whether a message before *last* is dropped as a whole."""
@@ -182,24 +199,16 @@ class Renderer:
         """Writes such a turn. Returns what it asks for, if it asks."""
         if content.__class__ is not str:
             content = text_of(content, f"messages[{index}].content")
-        if role == "system":
-            later = self.dialect.system_token is not None and index != self.first
-            asking, opening = later, LATER_SYSTEM if later else SYSTEM
-        elif role == "developer":
-            asking, opening = True, USER
-            if not content:
-                path = f"messages[{index}].content"
-                raise EncodeError(path, "found nothing, expected the text of a developer turn")
-        elif role == "latest_reminder":
+        if role == "latest_reminder":
             self.flat += REMINDER, content
             return None
-        else:
+        if role != "developer":
             raise unknown_role(role, f"messages[{index}].role")
-        self.flat += opening, content
-        if "tools" in message or "response_format" in message:
-            self._extras(message, index)
-        if not asking:
-            return None
+        if not content:
+            path = f"messages[{index}].content"
+            raise EncodeError(path, "found nothing, expected the text of a developer turn")
+        self.flat += USER, content
+        self._extras(message, index)
         return ASK_THINKING if index >= self.shown_from else ASK_ANSWER
 
     def _extras(self, message: Message, index: int) -> None:
