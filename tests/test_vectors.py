@@ -1,0 +1,102 @@
+"""What the released encoders write, byte for byte. See vectors/README.md."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import dsv4
+import encoding_dsv4
+from builders import vectors
+from strategies import ROLES
+
+# These belong to the parser. Every other function of the vectors must be there.
+PARSING = {"_read_until_stop", "decode_dsml_to_arguments", "parse_tool_calls"}
+
+Case = dict[str, Any]
+
+
+def cases(name: str, wanted: Callable[[Case], bool] = lambda case: True) -> list[Any]:
+    return [
+        pytest.param(case, id=f"{name}:{line} {case.get('note', '')}".strip())
+        for line, case in enumerate(vectors(name), 1)
+        if wanted(case)
+    ]
+
+
+def check(case: Case, expected: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Calls the function, which must leave its arguments alone, and compares its result."""
+    before = copy.deepcopy((args, named))
+    try:
+        if "error" in case:
+            with pytest.raises(ValueError, match=r"."):
+                function(*args, **named)
+            return None
+        found = function(*args, **named)
+    finally:
+        assert repr((args, named)) == repr(before)
+    assert plain(found) == case[expected]
+    return found
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON would give it back: the vectors have no tuples."""
+    return str(value) if isinstance(value, dsv4.Prompt) else json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("case", cases("encode-v4.jsonl"))
+def test_released_encoder(case: Case) -> None:
+    check(case, "prompt", encoding_dsv4.encode_messages, case["messages"], **case["options"])
+
+
+def is_there(case: Case) -> bool:
+    return case["function"] not in PARSING or hasattr(encoding_dsv4, case["function"])
+
+
+@pytest.mark.parametrize("case", cases("helpers-v4.jsonl", is_there))
+def test_released_functions(case: Case) -> None:
+    check(case, "result", getattr(encoding_dsv4, case["function"]), *case["args"])
+
+
+def has_a_native_form(case: Case) -> bool:
+    """Whether the native API promises the same: it refuses some of what was let by."""
+    options, messages = case["options"], case["messages"]
+    if options["thinking_mode"] not in ("chat", "thinking") or not messages:
+        return False
+    # A developer turn in the context: the native API renders every new turn all the same.
+    if any(message.get("role") == "developer" for message in options.get("context") or ()):
+        return False
+    return "error" in case or all(message["role"] in ROLES for message in messages)
+
+
+NATIVE_NAMES = {
+    "drop_thinking": "drop_thinking",
+    "reasoning_effort": "effort",
+    "add_default_bos_token": "bos",
+    "context": "context",
+}
+
+
+def native_options(options: dict[str, Any]) -> dict[str, Any]:
+    named = {NATIVE_NAMES[name]: value for name, value in options.items() if name in NATIVE_NAMES}
+    return {"thinking": options["thinking_mode"] == "thinking", **named}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "case"),
+    [
+        pytest.param(dialect, *param.values, id=param.id)
+        for dialect in dsv4.DIALECTS
+        for param in cases(f"encode-{dialect}.jsonl", has_a_native_form)
+    ],
+)
+def test_native_encoder(dialect: str, case: Case) -> None:
+    options = native_options(case["options"])
+    prompt = check(case, "prompt", dsv4.encode, case["messages"], **options, dialect=dialect)
+    if prompt is not None:
+        assert "".join(piece.text for piece in prompt.pieces) == case["prompt"]
+        assert prompt.images == case.get("images", [])
