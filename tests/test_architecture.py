@@ -1,0 +1,144 @@
+"""The rules of the house: who may import whom, and where a special token may be spelled."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src"
+
+# From the bottom up. A room imports from rooms below it; rooms of one floor leave each other alone.
+FLOORS = (
+    {"dsv4.errors"},
+    {"dsv4.spec"},
+    {"dsv4.encode", "dsv4.parse"},
+    {"dsv4.tokens"},
+    {"dsv4.compat"},
+    {"dsv4.api"},
+    {"dsv4.server", "dsv4.cli"},
+    {"dsv4", "encoding_dsv4"},  # the public names
+)
+STANDARD_LIBRARY_ALONE = (
+    *("dsv4.errors", "dsv4.spec", "dsv4.encode", "dsv4.parse"),
+    *("dsv4.compat.release", "dsv4.compat.vllm"),
+)
+
+SPELLING = re.compile(r"｜|▁|</?think>|</?tool_result>|[|‖]\s*DSML")
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
+
+
+def imported(module: str) -> Iterator[str]:
+    """Every module that a module imports, wherever in it the statement stands."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{module}: a relative import, expected the full name"
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield submodule if submodule in MODULES else str(node.module)
+
+
+IMPORTS = {module: sorted(set(imported(module))) for module in MODULES}
+
+
+def room_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def floor_of(module: str) -> int:
+    found = [n for n, rooms in enumerate(FLOORS) if room_of(module) in rooms]
+    assert found, f"{module} is in no room of the house"
+    return found[0]
+
+
+def is_inside(module: str, rooms: tuple[str, ...]) -> bool:
+    return any(module == room or module.startswith(room + ".") for room in rooms)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_room_imports_only_from_below(module: str) -> None:
+    for other in IMPORTS[module]:
+        if other in MODULES and room_of(other) != room_of(module):
+            assert floor_of(other) < floor_of(module), f"{module} imports {other}"
+
+
+def test_no_cycles() -> None:
+    ours = {module: [m for m in others if m in MODULES] for module, others in IMPORTS.items()}
+    TopologicalSorter(ours).prepare()
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if is_inside(m, STANDARD_LIBRARY_ALONE)])
+def test_the_core_needs_the_standard_library_alone(module: str) -> None:
+    foreign = [m for m in IMPORTS[module] if m.split(".")[0] not in sys.stdlib_module_names]
+    assert all(other in MODULES for other in foreign), foreign
+
+
+def spellings(path: Path) -> list[str]:
+    """Special tokens and tags in a file, those that are written with escapes as well."""
+    source = path.read_text("utf-8")
+    values = [n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant)]
+    texts = [source, *(value for value in values if isinstance(value, str))]
+    return [found for text in texts for found in SPELLING.findall(text)]
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if not is_inside(m, ("dsv4.spec",))])
+def test_only_the_spec_spells_a_special_token(module: str) -> None:
+    assert not spellings(MODULES[module])
+
+
+def test_the_search_for_spellings_finds_those_of_the_spec() -> None:
+    found = set(spellings(MODULES["dsv4.spec.tokens"]))
+    assert {"｜", "▁", "<think>", "</think>", "<tool_result>"} <= found
+
+
+def run_alone(code: str) -> str:
+    """What a fresh interpreter prints, with nothing but the source to import from."""
+    code = f"import sys; sys.path.insert(0, {str(SRC)!r})\n{code}"
+    command = [sys.executable, "-I", "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+def test_importing_the_package_imports_little_else() -> None:
+    heavy = {"asyncio", "email", "http", "logging", "socket", "ssl", "subprocess", "tempfile"}
+    heavy |= {"unittest", "urllib", "importlib.metadata", "pathlib", "tokenizers", "numpy"}
+    loaded = run_alone("import dsv4, encoding_dsv4; print(*sys.modules)").split()
+    assert "dsv4.encode.request" in loaded
+    assert not heavy & set(loaded)
+
+
+def test_encoding_opens_nothing() -> None:
+    run_alone(
+        """
+import dsv4, encoding_dsv4
+def refuse(event, args):
+    if event == "open" or event.split(".")[0] in ("os", "socket", "subprocess", "import"):
+        raise SystemExit(f"{event}: {args}")
+messages = [
+    {"role": "system", "content": "Be brief.", "tools": [{"function": {"name": "f"}}]},
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1}'}}]},
+]
+sys.addaudithook(refuse)
+for dialect in dsv4.DIALECTS:
+    prompt = dsv4.encode(messages, effort="max", dialect=dialect)
+    prompt.pieces, prompt.special_text
+encoding_dsv4.encode_messages(messages, thinking_mode="thinking", reasoning_effort="max")
+"""
+    )

@@ -1,0 +1,58 @@
+"""One exception tree. An error says where, what was found and what would be right."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import dsv4
+from dsv4.errors import shown
+
+
+@pytest.mark.parametrize("kind", [dsv4.EncodeError, dsv4.ParseError, dsv4.UnknownModel])
+def test_every_error_is_a_value_error_of_ours(kind: type[Exception]) -> None:
+    assert issubclass(kind, dsv4.Error)
+    assert issubclass(dsv4.Error, ValueError)
+
+
+def test_an_encoding_error_names_the_place() -> None:
+    error = dsv4.EncodeError("messages[3].content", "found 5, expected text")
+    assert (error.path, error.problem) == ("messages[3].content", "found 5, expected text")
+    assert str(error) == "messages[3].content: found 5, expected text"
+
+
+def test_a_parsing_error_names_the_position() -> None:
+    error = dsv4.ParseError(12, "found no end of the reasoning")
+    assert (error.position, error.problem) == (12, "found no end of the reasoning")
+    assert str(error) == "at character 12: found no end of the reasoning"
+
+
+@pytest.mark.parametrize("error", [dsv4.EncodeError("a", "b"), dsv4.ParseError(1, "b")])
+def test_errors_survive_pickling(error: dsv4.Error) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+def test_values_are_quoted_short() -> None:
+    assert shown("wizard") == "'wizard'"
+    assert shown("x" * 100) == "'" + "x" * 58 + "…"
+    assert len(shown("x" * 100)) == 60
+
+
+class Mute:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_values_without_a_repr_are_named_by_type() -> None:
+    assert shown(Mute()) == "a value of type Mute"
+    assert shown(10**5000) == "a value of type int"
+    assert shown(nested(100_000)) == "a value of type list"

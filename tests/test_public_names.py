@@ -1,0 +1,117 @@
+"""Names that others rely on. A change here is a change for everybody who uses dsv4."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dsv4
+import encoding_dsv4
+from dsv4.compat import vllm
+
+REQUIRED = inspect.Parameter.empty
+
+# The released functions: parameters, in order, with their defaults.
+RELEASED: dict[str, dict[str, Any]] = {
+    "encode_messages": {
+        "messages": REQUIRED,
+        "thinking_mode": REQUIRED,
+        "context": None,
+        "drop_thinking": True,
+        "add_default_bos_token": True,
+        "reasoning_effort": None,
+    },
+    "render_message": {
+        "index": REQUIRED,
+        "messages": REQUIRED,
+        "thinking_mode": REQUIRED,
+        "drop_thinking": True,
+        "reasoning_effort": None,
+    },
+    "render_tools": {"tools": REQUIRED},
+    "merge_tool_messages": {"messages": REQUIRED},
+    "sort_tool_results_by_call_order": {"messages": REQUIRED},
+    "find_last_user_index": {"messages": REQUIRED},
+    "encode_arguments_to_dsml": {"tool_call": REQUIRED},
+    "tools_from_openai_format": {"tools": REQUIRED},
+    "tool_calls_from_openai_format": {"tool_calls": REQUIRED},
+    "tool_calls_to_openai_format": {"tool_calls": REQUIRED},
+    "_drop_thinking_messages": {"messages": REQUIRED},
+}
+RELEASED_CONSTANTS = {
+    "bos_token": "<｜begin▁of▁sentence｜>",
+    "eos_token": "<｜end▁of▁sentence｜>",
+    "thinking_start_token": "<think>",
+    "thinking_end_token": "</think>",
+    "dsml_token": "｜DSML｜",
+    "USER_SP_TOKEN": "<｜User｜>",
+    "ASSISTANT_SP_TOKEN": "<｜Assistant｜>",
+    "LATEST_REMINDER_SP_TOKEN": "<｜latest_reminder｜>",
+    "DS_TASK_SP_TOKENS": {
+        "action": "<｜action｜>",
+        "query": "<｜query｜>",
+        "authority": "<｜authority｜>",
+        "domain": "<｜domain｜>",
+        "title": "<｜title｜>",
+        "read_url": "<｜read_url｜>",
+    },
+    "VALID_TASKS": {"action", "query", "authority", "domain", "title", "read_url"},
+}
+released_modules = pytest.mark.parametrize("module", [encoding_dsv4, vllm])
+
+
+def test_the_package() -> None:
+    assert dsv4.__all__ == [
+        "DIALECTS",
+        "Dialect",
+        "EncodeError",
+        "Error",
+        "ParseError",
+        "Piece",
+        "Prompt",
+        "Special",
+        "UnknownModel",
+        "__version__",
+        "dialect_for",
+        "encode",
+    ]
+    assert all(hasattr(dsv4, name) for name in dsv4.__all__)
+
+
+def test_encode() -> None:
+    assert defaults(dsv4.encode) == {
+        "messages": REQUIRED,
+        "tools": None,
+        "response_format": None,
+        "thinking": True,
+        "effort": None,
+        "drop_thinking": True,
+        "bos": True,
+        "context": (),
+        "dialect": "v4",
+    }
+
+
+@released_modules
+@pytest.mark.parametrize("name", RELEASED)
+def test_released_functions(module: ModuleType, name: str) -> None:
+    assert defaults(getattr(module, name)) == RELEASED[name]
+
+
+@released_modules
+def test_released_constants(module: ModuleType) -> None:
+    assert {name: getattr(module, name) for name in RELEASED_CONSTANTS} == RELEASED_CONSTANTS
+
+
+@released_modules
+def test_to_json(module: ModuleType) -> None:
+    assert module.to_json({"城": [1, None, "é"]}) == '{"城": [1, null, "é"]}'
+
+
+def defaults(function: Any) -> dict[str, Any]:
+    """What a caller can give by position, with defaults. Parameters by name alone are our own."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
