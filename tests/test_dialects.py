@@ -1,0 +1,203 @@
+"""The releases of the format, and how a model's name tells which one it was trained on."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import dsv4
+from builders import BOS, assistant, call, calling, developer, openai_tool, system, user
+from dsv4 import DIALECTS, EncodeError, dialect_for
+
+EFFORT_MAX = "Reasoning Effort: Absolute maximum with no shortcuts permitted.\n"
+EFFORT_0731_MAX = "Reasoning Effort: Beyond maximum — exhaustive, relentless, and uncompromising.\n"
+
+
+def encode(*messages: dict[str, Any], **options: Any) -> str:
+    return str(dsv4.encode(list(messages), **options))
+
+
+def test_there_are_three() -> None:
+    assert list(DIALECTS) == ["v4", "v4-0731", "v4.1"]
+    assert [str(dialect) for dialect in DIALECTS.values()] == list(DIALECTS)
+
+
+def test_a_dialect_can_be_given_by_name_or_as_it_is() -> None:
+    for name, dialect in DIALECTS.items():
+        assert encode(user(), dialect=dialect) == encode(user(), dialect=name)
+
+
+def test_a_dialect_stays_the_same_one_when_pickled() -> None:
+    for dialect in DIALECTS.values():
+        assert pickle.loads(pickle.dumps(dialect)) is dialect
+
+
+@pytest.mark.parametrize("dialect", ["v5", "V4", "", None, 4, ["v4"]])
+def test_unknown_dialect(dialect: Any) -> None:
+    with pytest.raises(EncodeError) as caught:
+        dsv4.encode([user()], dialect=dialect)
+    assert str(caught.value) == f"dialect: found {dialect!r}, expected one of v4, v4-0731, v4.1"
+
+
+@pytest.mark.parametrize(
+    ("model", "dialect"),
+    [
+        ("DeepSeek-V4", "v4"),
+        ("deepseek-ai/DeepSeek-V4-Pro", "v4"),
+        ("deepseek-ai/DeepSeek-V4-Flash-Base", "v4"),
+        ("unsloth/DeepSeek-V4-671B-GGUF", "v4"),
+        ("deepseek_v4", "v4"),
+        ("deepseek-ai/DeepSeek-V4-0731", "v4-0731"),
+        ("DeepSeek-V4-Pro-0731", "v4-0731"),
+        ("deepseek-v4-flash-0731-fp8", "v4-0731"),
+        ("DeepSeek-V4.1", "v4.1"),
+        ("deepseek-ai/DeepSeek-V4.1-Flash", "v4.1"),
+        ("deepseek-v4_1", "v4.1"),
+    ],
+)
+def test_dialect_of_a_model(model: str, dialect: str) -> None:
+    assert dialect_for(model) is DIALECTS[dialect]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("", "gpt-4", "DeepSeek-V3", "DeepSeek-V3.2", "DeepSeek-V40", "DeepSeek-V4.2"),
+        *("DeepSeek-V4.10", "DeepSeek-V4-0915", "llama-v4", None, 4),
+    ],
+)
+def test_a_model_that_tells_nothing(model: Any) -> None:
+    with pytest.raises(dsv4.UnknownModel, match="no dialect is known for the model") as caught:
+        dialect_for(model)
+    assert repr(model) in str(caught.value)
+
+
+class TestEffort:
+    """Only in thinking mode, right after BOS."""
+
+    @pytest.mark.parametrize("effort", [None, "high"])
+    def test_v4_writes_nothing_but_for_max(self, effort: Any) -> None:
+        assert encode(user(), effort=effort) == f"{BOS}<｜User｜>Hi<｜Assistant｜><think>"
+
+    def test_v4_max(self) -> None:
+        prompt = encode(system(), user(), effort="max")
+        assert prompt.startswith(BOS + EFFORT_MAX)
+        assert prompt.endswith("\n\nBe brief.<｜User｜>Hi<｜Assistant｜><think>")
+
+    @pytest.mark.parametrize("effort", [None, "low"])
+    def test_v4_0731_writes_nothing_for_low(self, effort: Any) -> None:
+        prompt = encode(user(), effort=effort, dialect="v4-0731")
+        assert prompt == f"{BOS}<｜User｜>Hi<｜Assistant｜><think>"
+
+    def test_v4_0731_writes_the_old_max_for_high(self) -> None:
+        high = encode(user(), effort="high", dialect="v4-0731")
+        assert high == encode(user(), effort="max", dialect="v4")
+
+    def test_v4_0731_has_a_max_of_its_own(self) -> None:
+        prompt = encode(user(), effort="max", dialect="v4-0731")
+        assert prompt.startswith(BOS + EFFORT_0731_MAX)
+        assert prompt.endswith("\n\n<｜User｜>Hi<｜Assistant｜><think>")
+
+    @pytest.mark.parametrize(
+        ("effort", "number"),
+        [(None, 75), ("low", 50), ("high", 75), ("xhigh", 75), ("max", 100), (1, 1), (100, 100)],
+    )
+    def test_v4_1_writes_a_number(self, effort: Any, number: int) -> None:
+        line = (
+            f"Reasoning Effort: {number} "
+            "(range 1-100, the higher the value, the more thorough the reasoning)\n\n"
+        )
+        prompt = encode(user(), effort=effort, dialect="v4.1")
+        assert prompt == f"{BOS}<｜System｜>{line}<｜User｜>Hi<｜Assistant｜><think>"
+
+    @pytest.mark.parametrize(
+        ("dialect", "effort"), [("v4", "max"), ("v4-0731", "max"), ("v4.1", 3), ("v4.1", None)]
+    )
+    def test_nothing_in_chat_mode(self, dialect: str, effort: Any) -> None:
+        prompt = encode(user(), thinking=False, effort=effort, dialect=dialect)
+        assert prompt == f"{BOS}<｜User｜>Hi<｜Assistant｜></think>"
+
+    @pytest.mark.parametrize("thinking", [True, False])
+    @pytest.mark.parametrize(
+        ("dialect", "effort", "expected"),
+        [
+            ("v4", "low", 'None, "high" or "max" (v4)'),
+            ("v4", "extreme", 'None, "high" or "max" (v4)'),
+            ("v4", 1, 'None, "high" or "max" (v4)'),
+            ("v4", "", 'None, "high" or "max" (v4)'),
+            ("v4-0731", "xhigh", 'None, "low", "high" or "max" (v4-0731)'),
+            *(
+                (
+                    "v4.1",
+                    effort,
+                    'None, "low", "high", "xhigh", "max" or a whole number from 1 to 100 (v4.1)',
+                )
+                for effort in (0, 101, True, 2.5, 50.0, "medium", "50", [])
+            ),
+        ],
+    )
+    def test_anything_else_is_an_error_in_both_modes(
+        self, dialect: str, effort: Any, expected: str, thinking: bool
+    ) -> None:
+        with pytest.raises(EncodeError) as caught:
+            dsv4.encode([user()], thinking=thinking, effort=effort, dialect=dialect)
+        assert str(caught.value) == f"effort: found {effort!r}, expected {expected}"
+
+
+class TestV41:
+    """Where V4.1 parts from V4."""
+
+    def test_a_system_token_opens_the_prompt_before_a_system_turn(self) -> None:
+        prompt = encode(system(), user(), thinking=False, dialect="v4.1")
+        assert prompt == f"{BOS}<｜System｜>Be brief.<｜User｜>Hi<｜Assistant｜></think>"
+
+    def test_a_later_system_turn_has_the_token_too_and_asks_for_an_answer(self) -> None:
+        prompt = encode(system(), assistant(), system("Now rhyme."), thinking=False, dialect="v4.1")
+        assert prompt.endswith(
+            "Hello<｜end▁of▁sentence｜><｜System｜>Now rhyme.<｜Assistant｜></think>"
+        )
+
+    def test_in_v4_a_later_system_turn_is_plain_text_and_asks_nothing(self) -> None:
+        prompt = encode(system(), assistant(), system("Now rhyme."), thinking=False)
+        assert prompt == f"{BOS}Be brief.Hello<｜end▁of▁sentence｜>Now rhyme."
+
+    def test_a_later_system_turn_drops_the_reasoning_before_it(self) -> None:
+        messages = [user(), assistant(reasoning="hm"), system("Now rhyme.")]
+        assert "hm" not in encode(*messages, dialect="v4.1")
+        assert "hm" in encode(*messages, dialect="v4")
+
+    def test_the_first_turn_is_counted_after_dropping(self) -> None:
+        # The developer turn goes, so the system turn is the first and asks nothing.
+        prompt = encode(developer(), system(), user(), dialect="v4.1", effort=1)
+        assert prompt.count("<｜System｜>") == 1
+        assert prompt.endswith("reasoning)\n\nBe brief.<｜User｜>Hi<｜Assistant｜><think>")
+
+    def test_tag_names_have_a_leading_space(self) -> None:
+        messages = [
+            system(tools=[openai_tool()]),
+            user(),
+            calling(call(arguments={"city": "Rome"})),
+        ]
+        prompt = encode(*messages, dialect="v4.1")
+        assert prompt.endswith(
+            "\n\n<｜DSML｜ calls>\n"
+            '<｜DSML｜ invoke name="weather">\n'
+            '<｜DSML｜ parameter name="city" string="true">Rome</｜DSML｜ parameter>\n'
+            "</｜DSML｜ invoke>\n"
+            "</｜DSML｜ calls><｜end▁of▁sentence｜>"
+        )
+        assert '<｜DSML｜ invoke name="$TOOL_NAME">' in prompt
+        assert "<｜DSML｜tool_calls>" not in prompt
+        assert "<｜DSML｜invoke" not in prompt
+        assert "<｜DSML｜parameter" not in prompt
+
+    def test_tools_on_a_user_message_switch_dropping_off(self) -> None:
+        messages = [user(tools=[openai_tool()]), assistant(reasoning="hm"), user()]
+        assert "hm" in encode(*messages, dialect="v4.1")
+        assert "hm" not in encode(*messages, dialect="v4")
+
+    def test_tools_of_a_user_message_that_joins_a_turn_are_lost(self) -> None:
+        messages = [user(), user(tools=[openai_tool()]), assistant(reasoning="hm"), user()]
+        assert "hm" not in encode(*messages, dialect="v4.1")
