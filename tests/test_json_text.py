@@ -1,0 +1,38 @@
+"""JSON as the format writes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from dsv4 import EncodeError
+from dsv4.encode.json_text import json_at, to_json
+from strategies import json_values
+
+
+@given(json_values)
+def test_is_what_python_writes_without_escaping(value: Any) -> None:
+    assert to_json(value) == json.dumps(value, ensure_ascii=False)
+
+
+def test_separators_order_and_numbers() -> None:
+    value = {"b": [1, 2.5], "a": {"城": None}, "n": float("nan")}
+    assert to_json(value) == '{"b": [1, 2.5], "a": {"城": null}, "n": NaN}'
+
+
+@pytest.mark.parametrize("value", [{1, 2}, b"x", object, {(1, 2): 3}])
+def test_an_error_names_the_place(value: Any) -> None:
+    with pytest.raises(EncodeError) as caught:
+        json_at(value, "tools[0]")
+    assert caught.value.path == "tools[0]"
+    assert f"{value!r} cannot be written as JSON: " in caught.value.problem
+
+
+def test_a_circle_is_an_error_too() -> None:
+    circle: dict[str, Any] = {}
+    circle["again"] = circle
+    with pytest.raises(EncodeError, match="cannot be written as JSON"):
+        json_at(circle, "tools[0]")
