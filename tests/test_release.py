@@ -1,0 +1,225 @@
+"""The released functions: the same results, and errors where the original failed on an assertion.
+
+The vectors hold most of what there is to say; here stands what they cannot show.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsv4
+import encoding_dsv4
+from builders import (
+    BOS,
+    EOS,
+    assistant,
+    call,
+    calling,
+    developer,
+    openai_tool,
+    result,
+    system,
+    text,
+    user,
+)
+from dsv4.compat import release
+from encoding_dsv4 import (
+    _drop_thinking_messages,
+    encode_arguments_to_dsml,
+    encode_messages,
+    merge_tool_messages,
+    render_message,
+    render_tools,
+    sort_tool_results_by_call_order,
+    tools_from_openai_format,
+)
+from strategies import conversations
+
+ASKING = "<｜Assistant｜><think>"
+
+
+def error_of(function: Any, *args: Any, **named: Any) -> str:
+    with pytest.raises(dsv4.EncodeError) as caught:
+        function(*args, **named)
+    return str(caught.value)
+
+
+def test_the_released_module_is_this_one_under_its_name() -> None:
+    for name in release.__all__:
+        assert getattr(encoding_dsv4, name) is getattr(release, name)
+
+
+class TestEncodeMessages:
+    def test_the_quick_start(self) -> None:
+        prompt = encode_messages([system(), user()], thinking_mode="thinking")
+        assert prompt == f"{BOS}Be brief.<｜User｜>Hi{ASKING}"
+        assert type(prompt) is str
+
+    def test_no_messages_no_prompt(self) -> None:
+        assert encode_messages([], "thinking") == BOS
+        assert encode_messages([], "thinking", add_default_bos_token=False) == ""
+
+    def test_a_context_that_ends_with_a_developer_turn_makes_the_first_new_turn_disappear(
+        self,
+    ) -> None:
+        context = [user(), assistant(), developer(), assistant()]
+        assert encode_messages([user("2")], "thinking", context=context) == ""
+        assert encode_messages([user("2")], "chat", context=context).startswith("<｜User｜>2")
+        assert (
+            encode_messages([user("2"), assistant("3")], "thinking", context) == f"</think>3{EOS}"
+        )
+
+    def test_an_unknown_role_that_is_dropped_is_no_error(self) -> None:
+        messages = [{"role": "wizard", "content": "Hi"}, user()]
+        assert encode_messages(messages, "thinking") == f"{BOS}<｜User｜>Hi{ASKING}"
+        assert error_of(encode_messages, messages, "chat").startswith(
+            "messages[0].role: found 'wizard', expected one of system, user"
+        )
+
+    def test_fields_of_the_native_api_mean_nothing(self) -> None:
+        messages = [user(task="read_url", extracted_url="https://a.b"), assistant("a", prefix=True)]
+        assert encode_messages(messages, "chat") == f"{BOS}<｜User｜>Hi<｜read_url｜>a{EOS}"
+
+    def test_a_tool_needs_no_name(self) -> None:
+        messages = [system(tools=[{"function": {"description": "x"}}])]
+        assert '{"description": "x"}' in encode_messages(messages, "chat")
+
+    def test_anything_true_drops(self) -> None:
+        messages: Any = [user(), assistant(reasoning="old"), user()]
+        assert "old" not in encode_messages(messages, "thinking", drop_thinking=1)  # type: ignore
+        assert "old" in encode_messages(messages, "thinking", drop_thinking=None)  # type: ignore
+
+
+class TestDepartures:
+    """Where the results differ from the original's on purpose."""
+
+    def test_arguments_given_as_an_object_are_rendered_as_its_parameters(self) -> None:
+        prompts = [
+            encode_messages([calling(call("f", arguments))], "chat")
+            for arguments in ({"a": 1}, '{"a": 1}')
+        ]
+        assert prompts[0] == prompts[1]
+
+    def test_both_names_of_reasoning_are_read(self) -> None:
+        for field in ("reasoning", "reasoning_content"):
+            prompt = encode_messages([user(), assistant(**{field: "hm"})], "thinking")
+            assert prompt.endswith(f"{ASKING}hm</think>Hello{EOS}")
+
+    def test_null_content_is_empty(self) -> None:
+        for message in (user, result):
+            assert encode_messages([message(None)], "chat") == encode_messages(
+                [message("")], "chat"
+            )
+
+    def test_a_list_of_text_blocks_is_joined(self) -> None:
+        for message in (system, user, assistant, developer, result):
+            blocks = message([text("a"), text("b")])
+            assert encode_messages([blocks], "chat") == encode_messages([message("a\n\nb")], "chat")
+
+
+class TestErrors:
+    @pytest.mark.parametrize("mode", ["deep", "", None, True, ["chat"]])
+    def test_unknown_mode(self, mode: Any) -> None:
+        expected = f'thinking_mode: found {mode!r}, expected "chat" or "thinking"'
+        assert error_of(encode_messages, [user()], mode) == expected
+        assert error_of(render_message, 0, [user()], mode) == expected
+
+    @pytest.mark.parametrize("mode", ["chat", "thinking"])
+    def test_unknown_effort(self, mode: str) -> None:
+        expected = 'effort: found \'extreme\', expected None, "high" or "max" (v4)'
+        assert error_of(encode_messages, [user()], mode, reasoning_effort="extreme") == expected
+        assert error_of(render_message, 0, [user()], mode, True, "extreme") == expected
+
+    @pytest.mark.parametrize("messages", [None, "Hi", 3, user()])
+    def test_what_is_no_list(self, messages: Any) -> None:
+        problem = f"found {messages!r}, expected a list of messages"
+        assert error_of(encode_messages, messages, "chat") == f"messages: {problem}"
+        if messages:
+            assert error_of(encode_messages, [], "chat", messages) == f"context: {problem}"
+
+    @pytest.mark.parametrize("message", [None, "Hi", 3, []])
+    def test_what_is_no_message(self, message: Any) -> None:
+        problem = f'found {message!r}, expected a message: a dict with a "role"'
+        assert error_of(encode_messages, [user(), message], "chat") == f"messages[1]: {problem}"
+        assert error_of(encode_messages, [user()], "chat", [message]) == f"context[0]: {problem}"
+        assert error_of(render_message, 0, [user(), message], "chat") == f"messages[1]: {problem}"
+        assert error_of(merge_tool_messages, [user(), message]) == f"messages[1]: {problem}"
+
+    def test_arguments(self) -> None:
+        assert error_of(encode_arguments_to_dsml, {"name": "f", "arguments": "[1]"}) == (
+            "arguments: found '[1]', expected a JSON object"
+        )
+
+    def test_tools(self) -> None:
+        assert error_of(tools_from_openai_format, [openai_tool(), 3]) == (
+            "tools[1]: found 3, expected a tool object"
+        )
+
+
+class TestRenderMessage:
+    def test_an_index_outside(self) -> None:
+        for index in (-1, 1):
+            assert error_of(render_message, index, [user()], "chat") == (
+                f"index: found {index}, expected one of 1 messages"
+            )
+
+    def test_a_tool_message_must_be_merged_first(self) -> None:
+        assert error_of(render_message, 1, [user(), result()], "chat") == (
+            "messages[1].role: found a tool message, expected it merged into a user message"
+        )
+
+    def test_content_blocks_are_the_turns(self) -> None:
+        message = user("not this", content_blocks=[text("a"), {"type": "video"}])
+        assert render_message(0, [message], "chat") == (
+            "<｜User｜>a\n\n[Unsupported video]<｜Assistant｜></think>"
+        )
+
+    @given(conversations, st.sampled_from(["chat", "thinking"]), st.booleans())
+    def test_a_prompt_is_its_messages_rendered_one_by_one(
+        self, messages: list[Any], mode: str, drop: bool
+    ) -> None:
+        merged = sort_tool_results_by_call_order(merge_tool_messages(messages))
+        drops = drop and not any(message.get("tools") for message in merged)
+        kept = _drop_thinking_messages(merged) if drops and mode == "thinking" else merged
+        parts = [render_message(n, kept, mode, drops, "max") for n in range(len(kept))]
+        prompt = encode_messages(messages, mode, drop_thinking=drop, reasoning_effort="max")
+        assert BOS + "".join(parts) == prompt
+
+
+class TestOthers:
+    def test_none_of_them_changes_its_arguments(self) -> None:
+        messages = [
+            *(
+                user(),
+                calling(call(id="a"), call(id="b")),
+                result("B", of="b"),
+                result("A", of="a"),
+            ),
+            *(assistant(reasoning="old"), user()),
+        ]
+        merged = merge_tool_messages(messages)
+        before = copy.deepcopy((messages, merged))
+        merge_tool_messages(messages)[0]["content_blocks"].clear()
+        sort_tool_results_by_call_order(merged)
+        _drop_thinking_messages(merged)
+        assert (messages, merged) == before
+
+    def test_dropping_takes_both_names_of_reasoning(self) -> None:
+        messages = [assistant(reasoning="a", reasoning_content="b"), user()]
+        assert _drop_thinking_messages(messages) == [assistant(), user()]
+
+    def test_tools_section(self) -> None:
+        section = render_tools([{"name": "f"}, {"name": "g"}])
+        assert section.startswith("## Tools\n\n")
+        assert '\n{"name": "f"}\n{"name": "g"}\n' in section
+        assert (
+            section
+            == str(dsv4.encode([system("", tools=[{"name": "f"}, {"name": "g"}])])).split(
+                "\n\n", 1
+            )[1]
+        )
