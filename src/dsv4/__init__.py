@@ -15,6 +15,7 @@ from dsv4.parse.events import (
 )
 from dsv4.parse.machine import StreamParser
 from dsv4.parse.message import Message, ToolCall, assemble
+from dsv4.parse.tasks import parse_task
 from dsv4.parse.whole import parse
 from dsv4.spec.dialects import DIALECTS, Dialect, dialect_for
 from dsv4.spec.tokens import Special
@@ -22,16 +23,30 @@ from dsv4.spec.tokens import Special
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentsDelta",
+    "ContentDelta",
     "DIALECTS",
+    "Diagnostic",
     "Dialect",
     "EncodeError",
+    "End",
     "Error",
+    "Message",
     "ParseError",
     "Piece",
     "Prompt",
+    "ReasoningDelta",
     "Special",
+    "StreamParser",
+    "ToolCall",
+    "ToolCallAborted",
+    "ToolCallEnd",
+    "ToolCallStart",
     "UnknownModel",
     "__version__",
+    "assemble",
     "dialect_for",
     "encode",
+    "parse",
+    "parse_task",
 ]

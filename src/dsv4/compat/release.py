@@ -7,6 +7,7 @@ on purpose, SPEC.md section 10 says how and docs/encoding.md says why.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,8 @@ from dsv4.encode.turns import (
     in_call_order,
     lasts,
 )
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import EncodeError, ParseError, shown
+from dsv4.parse.strict import arguments_text, read_calls, read_strictly
 from dsv4.spec import tokens
 from dsv4.spec.dialects import V4
 
@@ -234,6 +236,57 @@ def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[s
     ]
 
 
+def parse_message_from_completion_text(
+    text: str, thinking_mode: str, *, reasoning_field: str = "reasoning_content"
+) -> dict[str, Any]:
+    """A well-formed completion as a message. Raises a `ValueError` for any other."""
+    if thinking_mode not in _MODES:
+        raise _unknown_mode(thinking_mode)
+    message = read_strictly(text, thinking_mode == "thinking", V4.tags)
+    calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
+    return {
+        "role": "assistant",
+        "content": message.content,
+        reasoning_field: message.reasoning,
+        "tool_calls": tool_calls_to_openai_format(calls),
+    }
+
+
+def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
+    """The calls of a block, from behind the name in its opening tag on.
+
+    Returns where the block ends, the tag that ended it, and the calls.
+    """
+    opened = V4.tags.block_open[-2:]
+    if not text.startswith(opened, index):
+        raise ParseError(index, f"found {shown(text[index : index + 2])}, expected {opened!r}")
+    end, calls = read_calls(text, index + len(opened), V4.tags)
+    found = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return end, V4.tags.block_close[1:], found
+
+
+def decode_dsml_to_arguments(
+    tool_name: str, tool_args: dict[str, tuple[str, str]]
+) -> dict[str, str]:
+    """A call from its parameters: name -> (value, "true" for a string and "false" for JSON)."""
+    members = {
+        key: to_json(value) if string == "true" else value
+        for key, (value, string) in tool_args.items()
+    }
+    return {"name": tool_name, "arguments": arguments_text(members)}
+
+
+def _read_until_stop(
+    index: int, text: str, stop: Sequence[str]
+) -> tuple[int, str, str | None]:
+    """The text from `index` up to the first of the stop strings, that string, and its end."""
+    found = [(at, word) for word in stop if (at := text.find(word, index)) >= 0]
+    if not found:
+        return len(text), text[index:], None
+    at, word = min(found, key=lambda pair: pair[0])
+    return at + len(word), text[index:at], word
+
+
 __all__ = [
     "ASSISTANT_SP_TOKEN",
     "DS_TASK_SP_TOKENS",
@@ -241,13 +294,17 @@ __all__ = [
     "USER_SP_TOKEN",
     "VALID_TASKS",
     "_drop_thinking_messages",
+    "_read_until_stop",
     "bos_token",
+    "decode_dsml_to_arguments",
     "dsml_token",
     "encode_arguments_to_dsml",
     "encode_messages",
     "eos_token",
     "find_last_user_index",
     "merge_tool_messages",
+    "parse_message_from_completion_text",
+    "parse_tool_calls",
     "render_message",
     "render_tools",
     "sort_tool_results_by_call_order",

@@ -16,11 +16,14 @@ from dsv4.compat.release import (
     USER_SP_TOKEN,
     VALID_TASKS,
     _drop_thinking_messages,
+    _read_until_stop,
     bos_token,
+    decode_dsml_to_arguments,
     dsml_token,
     eos_token,
     find_last_user_index,
     merge_tool_messages,
+    parse_tool_calls,
     render_tools,
     sort_tool_results_by_call_order,
     thinking_end_token,
@@ -35,6 +38,9 @@ from dsv4.encode.conventions import VLLM
 encode_messages = partial(release.encode_messages, rules=VLLM)
 render_message = partial(release.render_message, rules=VLLM)
 encode_arguments_to_dsml = partial(release.encode_arguments_to_dsml, rules=VLLM)
+parse_message_from_completion_text = partial(
+    release.parse_message_from_completion_text, reasoning_field="reasoning"
+)
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -43,13 +49,17 @@ __all__ = [
     "USER_SP_TOKEN",
     "VALID_TASKS",
     "_drop_thinking_messages",
+    "_read_until_stop",
     "bos_token",
+    "decode_dsml_to_arguments",
     "dsml_token",
     "encode_arguments_to_dsml",
     "encode_messages",
     "eos_token",
     "find_last_user_index",
     "merge_tool_messages",
+    "parse_message_from_completion_text",
+    "parse_tool_calls",
     "render_message",
     "render_tools",
     "sort_tool_results_by_call_order",

@@ -24,6 +24,7 @@ from dsv4.parse.events import (
 )
 from dsv4.parse.lines import Lines
 from dsv4.parse.stops import Stops
+from dsv4.parse.strict import read_strictly
 from dsv4.parse.tags import LONGEST_SPACE, Partial, Tag, read_tag
 from dsv4.parse.values import (
     NOT_JSON,
@@ -145,6 +146,8 @@ class StreamParser:
         self._eos = False
         self._cut = False
         self._quick = self._quick_prose if not self._stops else None
+        if strict:
+            self._state, self._quick = self._strictly, None
         if prefix:
             self._continue(prefix)
 
@@ -161,6 +164,10 @@ class StreamParser:
         """The events that the end of the text brings. The last of them is an `End`."""
         self._final = True
         events = self._run()
+        if self._held and self._call is None and self._state in (self._json, self._value):
+            self._cut = calls_in("".join(self._held)) is None
+            self._end_list()
+            events += self._run()
         self._out = []
         if self._call is not None:
             self._cut_call()
@@ -228,6 +235,24 @@ class StreamParser:
     def _quick_value(self, text: str) -> list[Event]:
         self._base += len(text)
         return [ArgumentsDelta(self._call.index, escaped(text))]  # type: ignore[union-attr]
+
+    # The strict grammar, which is decided at the end.
+
+    def _strictly(self) -> bool:
+        self._held.append(self._text)
+        self._pos = len(self._text)
+        if not self._final or not self._held:
+            return False
+        message = read_strictly("".join(self._held), self._reasoning, self._tags)
+        self._held = []
+        self._eos = True
+        self._show(message.reasoning)
+        self._reasoning = self._unclosed = False
+        self._show(message.content)
+        for name, arguments in message.calls:
+            self._whole_call(name, arguments)
+        self._state = self._after
+        return True
 
     # Small steps.
 
@@ -381,8 +406,10 @@ class StreamParser:
         kind = self._kind(tag)
         if tag.closing and kind is not None and not tag.bare and not self._lines.fenced:
             return self._orphan(tag)
-        if kind is None or tag.bare or self._lines.fenced or self._tools.none_declared:
+        if kind is None or tag.bare or self._lines.fenced:
             return self._leave_as_text(tag)
+        if self._tools.none_declared:
+            return self._undeclared_block(tag, kind)
         if kind == "wrapper":
             return self._prose_wrapper(tag)
         if kind == "invoke":
@@ -450,14 +477,24 @@ class StreamParser:
                 at = _SPACE.match(self._text, tag.end).end()  # type: ignore[union-attr]
                 enough = len(self._text) > at + LONGEST_SPACE or self._final
                 certain = bool(_CALL_LIST.match(self._text, at)) or (False if enough else None)
-            elif follower == MORE:
+            elif follower in (MORE, END):
                 certain = None
-            if certain is None:
+            if certain is None and not self._final:
                 return False
-            if not certain:
+            if certain is False:
                 return self._leave_as_text(tag)
         self._open_block(tag)
         return True
+
+    def _undeclared_block(self, tag: Tag, kind: str) -> bool:
+        """Where no tool is declared a block is text, but for one that holds no call."""
+        follower = self._follow(tag.end) if kind == "wrapper" and self._lines.blank else TEXT
+        if follower == MORE:
+            return False
+        if isinstance(follower, Tag) and follower.kind == "wrapper" and follower.closing:
+            self._open_block(tag)
+            return True
+        return self._leave_as_text(tag)
 
     def _prose_invoke(self, tag: Tag) -> bool:
         name = self._called(tag)
@@ -789,7 +826,7 @@ class StreamParser:
         self._flush_value()
         in_string = self._streams and self._key is not None
         in_body = self._state != self._invoke and self._key is None
-        if not in_string and self._held and (in_body or self._key is not None):
+        if not in_string and (self._key is not None or (in_body and self._held)):
             call.settle()
             call.add(self._key or RAW_PARAMETER, quoted("".join(self._held)))
         call.abort(in_string)
@@ -997,6 +1034,7 @@ class StreamParser:
 
     def _end_list(self) -> bool:
         """A wrapper that holds JSON in place of calls (rule 5)."""
+        self._flush_value()
         raw, start = "".join(self._held), self._value_start
         self._held = []
         self._state = self._block
@@ -1015,7 +1053,7 @@ class StreamParser:
         if self._calls >= MOST_CALLS or len(name) > LONGEST_NAME:
             self._report(kinds.LIMIT, self._pos, self._pos)
             return
-        if self._tools.told and not self._tools.declares(name):
+        if self._tools.told and not self._tools.declares(name) and self._state != self._strictly:
             self._report(kinds.UNDECLARED_TOOL, self._pos, self._pos)
         Call(name, self._begun, self._tools, self._emit, shown=True).end(arguments)
         self._calls += 1
@@ -1249,9 +1287,7 @@ class StreamParser:
         self._take(len(text))
         if not self._final:
             return False
-        if self._in_string:
-            return self._read_again()
-        return self._finish_held == self._end_list and self._end_list()
+        return self._in_string and self._read_again()
 
     def _read_again(self) -> bool:
         """The JSON is broken: its quotes mean nothing, and the first closer that fits ends it."""

@@ -1,0 +1,176 @@
+"""The parser beside deepseek-recipe's, in one run: python bench/parse.py
+
+Prints what one 4-character chunk costs, whole-text parsing, and how time grows with size.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import dsv4
+from dsv4.compat.release import parse_message_from_completion_text
+from dsv4.spec import tokens
+from dsv4.spec.dialects import V4
+
+CHUNK = 4
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "write_file",
+            "parameters": {
+                "type": "object",
+                "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+            },
+        },
+    }
+]
+
+
+def prose(size: int) -> str:
+    """Plain sentences, a line every 60 characters or so."""
+    lines = []
+    while sum(map(len, lines)) < size:
+        lines.append(f"This is sentence number {len(lines)}, neither long nor short.\n")
+    return "".join(lines)[:size].rstrip("\n") + "."
+
+
+def call(argument: str) -> str:
+    tags = V4.tags
+    parameters = "".join(
+        f'{tags.parameter_open}{key}" string="true">{value}{tags.parameter_close}\n'
+        for key, value in (("path", "notes.txt"), ("content", argument))
+    )
+    return (
+        f'{tags.block_open}{tags.invoke_open}write_file">\n{parameters}'
+        f"{tags.invoke_close[1:]}{tags.block_close}"
+    )
+
+
+def completion() -> str:
+    """80 KB: reasoning, content, one call with a 10 KB argument."""
+    return f"{prose(50_000)}{tokens.THINK_END}{prose(20_000)}{call(prose(10_000))}{tokens.EOS}"
+
+
+def chunks_of(text: str, size: int = CHUNK) -> list[str]:
+    return [text[n : n + size] for n in range(0, len(text), size)]
+
+
+def ours(chunks: list[str]) -> None:
+    parser = dsv4.StreamParser(thinking=True, tools=TOOLS)
+    feed = parser.feed
+    for chunk in chunks:
+        for _ in feed(chunk):
+            pass
+    parser.finish()
+
+
+def peer(read_back: bool) -> Callable[[list[str]], None]:
+    try:
+        import deepseek_recipe as recipe
+    except ImportError:
+        sys.exit("deepseek-recipe is not installed: pip install deepseek-recipe==0.2.0")
+
+    def run(chunks: list[str]) -> None:
+        request = recipe.ChatCompletionRequest(
+            {
+                "model": "DeepSeek-V4-Pro",
+                "messages": [{"role": "user", "content": "Hi"}],
+                "tools": TOOLS,
+                "stream": True,
+            }
+        )
+        converted = request.convert(recipe.ConversionOptions())
+        generator = recipe.ChatCompletionRequest.chunk_generator(converted, "id", "model")
+        processor = recipe.StreamProcessor(generator, converted.parsing_options)
+        push, text = processor.push, recipe.InferenceChunk.text
+        push(recipe.InferenceChunk.ready(prompt_usage=recipe.PromptUsage()))
+        for chunk in chunks:
+            for event in push(text(chunk, 1)):
+                if read_back:
+                    json.loads(event.to_json())
+        for event in processor.finish():
+            if read_back:
+                json.loads(event.to_json())
+
+    return run
+
+
+def best(run: Callable[[], object], repeats: int = 7) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def compare_streaming() -> None:
+    chunks = chunks_of(completion())
+    rivals = {
+        "dsv4": ours,
+        "deepseek-recipe, push alone": peer(read_back=False),
+        "deepseek-recipe, events read": peer(read_back=True),
+    }
+    times = dict.fromkeys(rivals, float("inf"))
+    for _ in range(5):  # taking turns, so that all see the same machine
+        for name, run in rivals.items():
+            times[name] = min(times[name], best(lambda run=run: run(chunks), 1))  # type: ignore[misc]
+    print(f"80 KB completion in {len(chunks)} chunks of {CHUNK} characters")
+    for name, seconds in times.items():
+        ratio = seconds / times["dsv4"]
+        print(f"  {name:30} {seconds / len(chunks) * 1e6:7.2f} µs a chunk {ratio:7.1f} x")
+
+
+def compare_whole() -> None:
+    text = completion()
+    strict = best(lambda: parse_message_from_completion_text(text, "thinking"), 20)
+    tolerant = best(lambda: dsv4.parse(text, tools=TOOLS), 20)
+    print("80 KB completion at once")
+    print(f"  strict, a handful of searches  {strict * 1e6:9.0f} µs")
+    print(f"  tolerant                       {tolerant * 1e6:9.0f} µs {tolerant / strict:9.1f} x")
+
+
+def growth() -> None:
+    dsml = tokens.DSML
+    opened = f'{V4.tags.block_open}{V4.tags.invoke_open}write_file">\n{V4.tags.parameter_open}'
+    false = f'{opened}content" string="false">'
+    loads: dict[str, Callable[[int], str]] = {
+        "string argument": lambda size: call(prose(size)),
+        "<": lambda size: "<" * size,
+        "DSML": lambda size: f"<{dsml}" * (size // 7),
+        "newlines": lambda size: "\n" * size,
+        "half-open tags": lambda size: f'<{dsml}invoke name="a' * (size // 21),
+        "half-open in an argument": lambda size: f'{opened}content" string="true">' + f'\n<{dsml}invoke name="a' * (size // 22),
+        "closers": lambda size: f"</{dsml}invoke>\n" * (size // 16),
+        "closers in an argument": lambda size: f'{opened}content" string="true">' + f"</{dsml}parameter>\n" * (size // 19),
+        "quotes in JSON": lambda size: false + '"\\"' * (size // 3),
+        "nested quotes in JSON": lambda size: false + '["' * (size // 2),
+        "quoted calls": lambda size: f'{opened}content" string="true">' + f'<{dsml}tool_calls><{dsml}invoke name="f">' * (size // 42),
+        "spaces": lambda size: " " * size,
+    }
+    print("time for 100, 200, 400 KB in chunks of 4, against the first")
+    for name, make in loads.items():
+        times = []
+        for size in (100_000, 200_000, 400_000):
+            chunks = chunks_of(make(size))
+
+            def run(chunks: list[str] = chunks) -> None:
+                parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+                for chunk in chunks:
+                    parser.feed(chunk)
+                parser.finish()
+
+            times.append(best(run, 3))
+        whole = best(lambda make=make: dsv4.parse(make(400_000), thinking=False, tools=TOOLS), 3)  # type: ignore[misc]
+        ratios = "  ".join(f"{t / times[0]:5.2f}" for t in times)
+        print(f"  {name:26} {times[0] * 1e3:8.1f} ms   {ratios}   whole 400 KB {whole * 1e3:8.1f} ms")
+
+
+if __name__ == "__main__":
+    compare_streaming()
+    compare_whole()
+    growth()
