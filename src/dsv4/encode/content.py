@@ -1,4 +1,8 @@
-"""The forms in which callers give text: a string, nothing, or a list of text blocks."""
+"""The forms in which callers give text: a string, nothing, or a list of text blocks.
+
+What comes out is always exactly a `str`. A caller's string may be of a class of its own, even one
+of ours, and such a thing in a prompt would be more than text.
+"""
 
 from __future__ import annotations
 
@@ -41,4 +45,4 @@ def block_kind(block: Any, path: str) -> str:
     kind = block.get("type")
     if not isinstance(kind, str):
         raise EncodeError(f"{path}.type", f'found {shown(kind)}, expected a name such as "text"')
-    return kind
+    return str.__str__(kind)

@@ -149,7 +149,7 @@ def _refuse_spelling(
 def _texts(content: Any, depth: int = _TEXT_DEPTH) -> Iterator[str]:
     """Every text in a content, however it is given."""
     if isinstance(content, str):
-        yield content
+        yield str.__str__(content)
     elif not depth:
         return
     elif isinstance(content, (list, tuple)):

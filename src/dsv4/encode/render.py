@@ -362,9 +362,7 @@ def _is_result(block: _Block) -> bool:
 
 def _listed_block(item: Any, index: int, path: str) -> _Block:
     """One item of a content list."""
-    if isinstance(item, str):
-        return "text", item, None, index
-    kind = block_kind(item, path)
+    kind = "text" if isinstance(item, str) else block_kind(item, path)
     if kind == "text":
         return kind, block_text(item, path), None, index
     if kind == "tool_result":
