@@ -157,12 +157,17 @@ def _pieces(flat: list[str], first_index: int) -> Iterator[Piece]:
 
 
 def _answer_to(flat: list[str], n: int, index: int) -> int:
-    """The message that answers what the entry `n` asks; below 0 for none."""
-    follower = flat[n + 1] if n + 1 < len(flat) else None
-    answered = (
-        isinstance(follower, Fragment) and follower.opens and follower.announces[0] == "model"
-    )
-    return index + 1 if answered else -1
+    """The message that answers what the entry `n` asks; below 0 for none.
+
+    It is the next message to be opened, if that is the model's: a task's token may come between.
+    """
+    for at in range(n + 1, len(flat)):
+        entry = flat[at]
+        if isinstance(entry, At):
+            index = entry.message
+        elif isinstance(entry, Fragment) and entry.opens:
+            return index + 1 if entry.announces[0] == "model" else -1
+    return -1
 
 
 def _piece(text: str, label: Label, index: int) -> Piece:
