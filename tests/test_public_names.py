@@ -39,7 +39,11 @@ RELEASED: dict[str, dict[str, Any]] = {
     "tools_from_openai_format": {"tools": REQUIRED},
     "tool_calls_from_openai_format": {"tool_calls": REQUIRED},
     "tool_calls_to_openai_format": {"tool_calls": REQUIRED},
+    "parse_message_from_completion_text": {"text": REQUIRED, "thinking_mode": REQUIRED},
+    "parse_tool_calls": {"index": REQUIRED, "text": REQUIRED},
+    "decode_dsml_to_arguments": {"tool_name": REQUIRED, "tool_args": REQUIRED},
     "_drop_thinking_messages": {"messages": REQUIRED},
+    "_read_until_stop": {"index": REQUIRED, "text": REQUIRED, "stop": REQUIRED},
 }
 RELEASED_CONSTANTS = {
     "bos_token": "<｜begin▁of▁sentence｜>",
@@ -64,20 +68,17 @@ released_modules = pytest.mark.parametrize("module", [encoding_dsv4, vllm])
 
 
 def test_the_package() -> None:
-    assert dsv4.__all__ == [
-        "DIALECTS",
-        "Dialect",
-        "EncodeError",
-        "Error",
-        "ParseError",
-        "Piece",
-        "Prompt",
-        "Special",
-        "UnknownModel",
-        "__version__",
-        "dialect_for",
-        "encode",
-    ]
+    assert set(dsv4.__all__) == {
+        # encoding
+        *("encode", "Prompt", "Piece", "Special"),
+        # parsing
+        *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
+        *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
+        *("ToolCallAborted", "Diagnostic", "End"),
+        # both
+        *("DIALECTS", "Dialect", "dialect_for", "__version__"),
+        *("Error", "EncodeError", "ParseError", "UnknownModel"),
+    }
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)
 
 

@@ -1,4 +1,4 @@
-"""What the released encoders write, byte for byte. See vectors/README.md."""
+"""What the released modules write and read, byte for byte. See vectors/README.md."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ import dsv4
 import encoding_dsv4
 from builders import vectors
 from strategies import ROLES
-
-# These belong to the parser. Every other function of the vectors must be there.
-PARSING = {"_read_until_stop", "decode_dsml_to_arguments", "parse_tool_calls"}
 
 Case = dict[str, Any]
 
@@ -53,11 +50,13 @@ def test_released_encoder(case: Case) -> None:
     check(case, "prompt", encoding_dsv4.encode_messages, case["messages"], **case["options"])
 
 
-def is_there(case: Case) -> bool:
-    return case["function"] not in PARSING or hasattr(encoding_dsv4, case["function"])
+@pytest.mark.parametrize("case", cases("parse-v4.jsonl"))
+def test_released_parser(case: Case) -> None:
+    parse = encoding_dsv4.parse_message_from_completion_text
+    check(case, "message", parse, case["text"], case["thinking_mode"])
 
 
-@pytest.mark.parametrize("case", cases("helpers-v4.jsonl", is_there))
+@pytest.mark.parametrize("case", cases("helpers-v4.jsonl"))
 def test_released_functions(case: Case) -> None:
     check(case, "result", getattr(encoding_dsv4, case["function"]), *case["args"])
 
