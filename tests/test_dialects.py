@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from typing import Any
 
@@ -32,6 +33,13 @@ def test_a_dialect_can_be_given_by_name_or_as_it_is() -> None:
 def test_a_dialect_stays_the_same_one_when_pickled() -> None:
     for dialect in DIALECTS.values():
         assert pickle.loads(pickle.dumps(dialect)) is dialect
+
+
+def test_a_dialect_does_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DIALECTS["v4"].name = "v5"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DIALECTS["v4"].tags.calls = "calls"
 
 
 @pytest.mark.parametrize("dialect", ["v5", "V4", "", None, 4, ["v4"]])

@@ -63,6 +63,7 @@ class TestEncodeMessages:
     def test_no_messages_no_prompt(self) -> None:
         assert encode_messages([], "thinking") == BOS
         assert encode_messages([], "thinking", add_default_bos_token=False) == ""
+        assert encode_messages([], "thinking", reasoning_effort="max") == BOS
 
     def test_a_context_that_ends_with_a_developer_turn_makes_the_first_new_turn_disappear(
         self,
@@ -74,11 +75,25 @@ class TestEncodeMessages:
             encode_messages([user("2"), assistant("3")], "thinking", context) == f"</think>3{EOS}"
         )
 
+    def test_as_many_disappear_as_dropping_takes_from_the_contexts_end(self) -> None:
+        context = [user(), developer(), {"role": "wizard"}]
+        messages = [user("2"), assistant("3"), user("4")]
+        assert encode_messages(messages[:1], "thinking", context) == ""
+        assert encode_messages(messages, "thinking", context) == f"<｜User｜>4{ASKING}"
+
     def test_an_unknown_role_that_is_dropped_is_no_error(self) -> None:
         messages = [{"role": "wizard", "content": "Hi"}, user()]
         assert encode_messages(messages, "thinking") == f"{BOS}<｜User｜>Hi{ASKING}"
         assert error_of(encode_messages, messages, "chat").startswith(
             "messages[0].role: found 'wizard', expected one of system, user"
+        )
+
+    def test_nor_is_one_in_the_context(self) -> None:
+        context = [{"role": "wizard"}, user()]
+        for mode in ("chat", "thinking"):
+            assert encode_messages([user("2")], mode, context).startswith("<｜User｜>2")
+        assert error_of(encode_messages, [user()], "chat", [{"role": 3}]).startswith(
+            "context[0].role: found 3, expected one of system, user"
         )
 
     def test_fields_of_the_native_api_mean_nothing(self) -> None:
@@ -88,6 +103,11 @@ class TestEncodeMessages:
     def test_a_tool_needs_no_name(self) -> None:
         messages = [system(tools=[{"function": {"description": "x"}}])]
         assert '{"description": "x"}' in encode_messages(messages, "chat")
+
+    def test_but_it_must_be_a_tool(self) -> None:
+        assert error_of(encode_messages, [system(tools=[{}])], "chat") == (
+            'messages[0].tools[0]: found {}, expected a tool with a "function"'
+        )
 
     def test_anything_true_drops(self) -> None:
         messages: Any = [user(), assistant(reasoning="old"), user()]

@@ -257,8 +257,8 @@ class TestContext:
     def test_the_task_of_the_contexts_last_turn_counts_whatever_joined_it(self) -> None:
         context = [user(task="query"), result()]
         assert encode(assistant("weather", reasoning="hm"), context=context) == f"weather{EOS}"
-        context = [user(), user(task="query")]
-        assert encode(assistant(reasoning="hm"), context=context) == f"hm</think>Hello{EOS}"
+        for context in ([user(), user(task="query")], [user(task="query"), user()]):
+            assert encode(assistant(reasoning="hm"), context=context) == f"hm</think>Hello{EOS}"
 
     def test_a_context_may_vanish_as_a_whole(self) -> None:
         assert encode(user(), context=[developer()]) == f"<｜User｜>Hi{ASKING}"
