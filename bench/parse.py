@@ -32,9 +32,7 @@ TOOLS = [
 
 def prose(size: int) -> str:
     """Plain sentences, a line every 60 characters or so."""
-    lines = []
-    while sum(map(len, lines)) < size:
-        lines.append(f"This is sentence number {len(lines)}, neither long nor short.\n")
+    lines = (f"This is sentence number {n}, neither long nor short.\n" for n in range(size // 50))
     return "".join(lines)[:size].rstrip("\n") + "."
 
 
@@ -144,12 +142,19 @@ def growth() -> None:
         "DSML": lambda size: f"<{dsml}" * (size // 7),
         "newlines": lambda size: "\n" * size,
         "half-open tags": lambda size: f'<{dsml}invoke name="a' * (size // 21),
-        "half-open in an argument": lambda size: f'{opened}content" string="true">' + f'\n<{dsml}invoke name="a' * (size // 22),
+        "half-open in an argument": lambda size: (
+            f'{opened}content" string="true">' + f'\n<{dsml}invoke name="a' * (size // 22)
+        ),
         "closers": lambda size: f"</{dsml}invoke>\n" * (size // 16),
-        "closers in an argument": lambda size: f'{opened}content" string="true">' + f"</{dsml}parameter>\n" * (size // 19),
+        "closers in an argument": lambda size: (
+            f'{opened}content" string="true">' + f"</{dsml}parameter>\n" * (size // 19)
+        ),
         "quotes in JSON": lambda size: false + '"\\"' * (size // 3),
         "nested quotes in JSON": lambda size: false + '["' * (size // 2),
-        "quoted calls": lambda size: f'{opened}content" string="true">' + f'<{dsml}tool_calls><{dsml}invoke name="f">' * (size // 42),
+        "quoted calls": lambda size: (
+            f'{opened}content" string="true">'
+            + f'<{dsml}tool_calls><{dsml}invoke name="f">' * (size // 42)
+        ),
         "spaces": lambda size: " " * size,
     }
     print("time for 100, 200, 400 KB in chunks of 4, against the first")
@@ -165,9 +170,12 @@ def growth() -> None:
                 parser.finish()
 
             times.append(best(run, 3))
-        whole = best(lambda make=make: dsv4.parse(make(400_000), thinking=False, tools=TOOLS), 3)  # type: ignore[misc]
+        text = make(400_000)
+        whole = best(lambda text=text: dsv4.parse(text, thinking=False, tools=TOOLS), 3)  # type: ignore[misc]
         ratios = "  ".join(f"{t / times[0]:5.2f}" for t in times)
-        print(f"  {name:26} {times[0] * 1e3:8.1f} ms   {ratios}   whole 400 KB {whole * 1e3:8.1f} ms")
+        print(
+            f"  {name:26} {times[0] * 1e3:8.1f} ms   {ratios}   whole 400 KB {whole * 1e3:8.1f} ms"
+        )
 
 
 if __name__ == "__main__":

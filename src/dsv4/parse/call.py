@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from dsv4.parse.declared import Tools
 from dsv4.parse.events import (
-    ArgumentsDelta,
     Event,
     ToolCallAborted,
     ToolCallEnd,
     ToolCallStart,
+    arguments_delta,
 )
-from dsv4.parse.values import escaped, object_text, quoted
+from dsv4.parse.json_values import escaped, object_text, quoted
 
 
 class Call:
@@ -98,4 +98,4 @@ class Call:
 
     def _write(self, text: str) -> None:
         if self.shown and text:
-            self._emit(ArgumentsDelta(self.index, text))
+            self._emit(arguments_delta(self.index, text))

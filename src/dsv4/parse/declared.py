@@ -38,17 +38,20 @@ class Tools:
 
     def may_unwrap(self, name: str, parameter: str) -> bool:
         """Whether a lone parameter may hold all the arguments (rule 8)."""
-        parameters = self.parameters.get(name)
-        return (
-            parameter in ("arguments", "input") and bool(parameters) and parameter not in parameters
-        )
+        parameters = self.parameters.get(name, {})
+        unknown = bool(parameters) and parameter not in parameters
+        return unknown and parameter in ("arguments", "input")
 
 
 def _properties(schema: Any) -> dict[str, frozenset[str]]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
         return {}
-    return {name: frozenset(_types(value)) for name, value in properties.items() if isinstance(name, str)}
+    return {
+        name: frozenset(_types(value))
+        for name, value in properties.items()
+        if isinstance(name, str)
+    }
 
 
 def _types(schema: Any, depth: int = 0) -> Iterable[str]:
@@ -79,6 +82,8 @@ _KINDS: dict[type, str] = {
 def fits(value: Any, types: frozenset[str]) -> bool:
     """Whether a JSON value has one of the types."""
     kind = _KINDS[type(value)]
-    return kind in types or (kind == "integer" and "number" in types) or (
-        kind == "number" and "integer" in types and value == value // 1
+    return (
+        kind in types
+        or (kind == "integer" and "number" in types)
+        or (kind == "number" and "integer" in types and value == value // 1)
     )

@@ -7,17 +7,31 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class ReasoningDelta:
-    """More of the model's thinking."""
+class ProseDelta:
+    """More text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ContentDelta:
+class ReasoningDelta(ProseDelta):
+    """More of the model's thinking."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentDelta(ProseDelta):
     """More of the answer."""
 
-    text: str
+
+# A frozen class is slow to make through its constructor. The commonest events are made here.
+new_event = object.__new__
+set_text = vars(ProseDelta)["text"].__set__
+
+
+def prose_delta(text: str, reasoning: bool) -> ProseDelta:
+    event = new_event(ReasoningDelta if reasoning else ContentDelta)
+    set_text(event, text)
+    return event
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +48,17 @@ class ArgumentsDelta:
 
     index: int
     text: str
+
+
+_set_index = vars(ArgumentsDelta)["index"].__set__
+_set_arguments = vars(ArgumentsDelta)["text"].__set__
+
+
+def arguments_delta(index: int, text: str) -> ArgumentsDelta:
+    event = new_event(ArgumentsDelta)
+    _set_index(event, index)
+    _set_arguments(event, text)
+    return event
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +96,5 @@ class End:
 
 
 Event: TypeAlias = (
-    ReasoningDelta
-    | ContentDelta
-    | ToolCallStart
-    | ArgumentsDelta
-    | ToolCallEnd
-    | ToolCallAborted
-    | Diagnostic
-    | End
+    ProseDelta | ToolCallStart | ArgumentsDelta | ToolCallEnd | ToolCallAborted | Diagnostic | End
 )

@@ -9,43 +9,43 @@ class Lines:
     """Follows prose as it goes by.
 
     `blank` is true while the line has nothing but white space; `fenced` inside a code fence, which
-    a line that starts with three backticks opens and the next such line closes.
+    a line that starts with three backticks opens and the next such line closes. `settled` means
+    that more text without a newline can change neither.
     """
 
-    __slots__ = ("_head", "blank", "fenced")
+    __slots__ = ("_ticks", "blank", "fenced", "settled")
 
     def __init__(self) -> None:
-        self._head = ""  # the line's first characters, as many as a fence has
+        # How much of a fence the line begins with; None when it begins otherwise.
+        self._ticks: int | None = 0
         self.blank = True
         self.fenced = False
-
-    @property
-    def settled(self) -> bool:
-        """Whether more text without a newline can change nothing."""
-        return not self.blank and len(self._head) == len(FENCE)
+        self.settled = False
 
     def follow(self, text: str) -> None:
-        if "`" in text or FENCE.startswith(self._head or "?"):
+        if "`" in text:
             for n, line in enumerate(text.split("\n")):
                 if n:
-                    self._start_line()
-                self._extend_line(line)
+                    self._ticks, self.blank = 0, True
+                self._extend(line)
             return
         newline = text.rfind("\n")
         if newline >= 0:
-            self._start_line()
+            self._ticks, self.blank = 0, True
             text = text[newline + 1 :]
-        self._extend_line(text)
+            self.settled = False
+        if not self.settled and text:
+            self._ticks = None
+            self.settled = not text.isspace()
+            self.blank = self.blank and not self.settled
 
-    def _start_line(self) -> None:
-        self._head = ""
-        self.blank = True
-
-    def _extend_line(self, text: str) -> None:
-        missing = len(FENCE) - len(self._head)
-        if missing and text:
-            self._head += text[:missing]
-            if self._head == FENCE:
+    def _extend(self, line: str) -> None:
+        if self._ticks is not None and line:
+            ticks = len(line) - len(line.lstrip("`"))
+            missing = len(FENCE) - self._ticks
+            if ticks >= missing:
                 self.fenced = not self.fenced
-        if self.blank and text and not text.isspace():
+            self._ticks = self._ticks + ticks if ticks == len(line) and ticks < missing else None
+        if line and not line.isspace():
             self.blank = False
+        self.settled = self._ticks is None and not self.blank

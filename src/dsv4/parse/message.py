@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +19,7 @@ from dsv4.parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4.parse.values import without_duplicates
-
-
+from dsv4.parse.json_values import without_duplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class Message:
 
 
 def _call_dict(call: ToolCall, ids: str | None) -> dict[str, Any]:
-    id = secrets.token_hex(12) if ids is None else f"{ids}_{call.index}"
+    id = os.urandom(12).hex() if ids is None else f"{ids}_{call.index}"
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": f"call_{id}", "type": "function", "function": function}
 

@@ -10,14 +10,11 @@ import re
 from typing import NamedTuple
 
 from dsv4.errors import ParseError
-from dsv4.parse.values import quoted
+from dsv4.parse.json_values import quoted
 from dsv4.spec import tokens
 from dsv4.spec.dialects import NAME_END, Tags
-from dsv4.spec.tokens import spelled
 
-_FORBIDDEN = spelled(
-    (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
-)
+_FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
 _PARAMETER = re.compile(r'(.*?)" string="(true|false)">(.*)', re.DOTALL)
 
 
@@ -40,7 +37,7 @@ def read_strictly(text: str, thinking: bool, tags: Tags) -> StrictMessage:
         if eos < 0:
             raise ParseError(len(text), f"found the end, expected {tokens.EOS}")
         content, end = _clean(text, at, eos), eos + len(tokens.EOS)
-        calls = []
+        calls: list[tuple[str, str]] = []
     else:
         content = _clean(text, at, block)
         end, calls = read_calls(text, block + len(tags.block_open), tags)
@@ -52,9 +49,10 @@ def read_strictly(text: str, thinking: bool, tags: Tags) -> StrictMessage:
 
 def _clean(text: str, start: int, end: int) -> str:
     """Reasoning or content, which hold no token of the format."""
-    found = _FORBIDDEN.search(text, start, end)
-    if found is not None:
-        raise ParseError(found.start(), f"found {found[0]}, expected text")
+    found = [(at, token) for token in _FORBIDDEN if (at := text.find(token, start, end)) >= 0]
+    if found:
+        at, token = min(found)
+        raise ParseError(at, f"found {token}, expected text")
     return text[start:end]
 
 

@@ -28,10 +28,21 @@ class Partial(Enum):
 class Tag:
     """A tag, from `start` to `end` of the text it was found in."""
 
-    __slots__ = ("attributes", "bare", "closing", "end", "kind", "label", "plain", "raw", "self_closed", "start")
+    __slots__ = (
+        "attributes",
+        "bare",
+        "closing",
+        "end",
+        "kind",
+        "label",
+        "plain",
+        "raw",
+        "self_closed",
+        "start",
+    )
 
     def __init__(self, kind: str, text: str, start: int, end: int, closing: bool = False) -> None:
-        # "wrapper", "invoke", "parameter", "named" (by a tool or a parameter), "think", "eos", "bos"
+        # "wrapper", "invoke", "parameter", "named" (as a tool or parameter), "think", "eos", "bos"
         self.kind = kind
         self.start = start
         self.end = end
@@ -47,6 +58,11 @@ class Tag:
     @property
     def name(self) -> str | None:
         return self.attributes.get("name")
+
+    @property
+    def called(self) -> str | None:
+        """The tool that an invoke calls."""
+        return self.label if self.kind == "named" else self.name
 
     def canonical(self, label: str) -> str:
         """The tag as a release spells it whose name for it is `label`."""
@@ -68,6 +84,13 @@ _FIXED: tuple[tuple[str, str, bool], ...] = (
     (str(tokens.BOS), "bos", False),
     (str(tokens.THINK_START), "think", False),
     (str(tokens.THINK_END), "think", True),
+)
+
+# What can stand behind the first character of a tag; nothing, where the text ends.
+_SECOND = frozenset(
+    {"", "/", " ", "\t", WORD[0], *BARS}
+    | {spelling[1] for spelling, _, _ in _FIXED}
+    | {prefix[0] for prefix, _ in TAG_PREFIXES}
 )
 
 _SPACED_BARS = rf"[{re.escape(BARS)} \t]{{0,8}}"
@@ -98,7 +121,7 @@ _UNQUOTED = re.compile(rf"[^\s<>=/{re.escape(BARS + QUOTES)}]+")
 _VALUES = {
     '"': (_DOUBLE, _DOUBLE_START),
     "'": (_SINGLE, _SINGLE_START),
-    **{quote: (_SMART, _SMART_START) for quote in SMART_QUOTES},
+    **dict.fromkeys(SMART_QUOTES, (_SMART, _SMART_START)),
 }
 
 
@@ -107,6 +130,8 @@ def read_tag(text: str, start: int, plain: bool = False) -> Reading:
 
     With `plain`, tags without the DSML token are read too.
     """
+    if text[start + 1 : start + 2] not in _SECOND:
+        return None
     reading = _read_bare(text, start) if text[start] != "<" else _read(text, start, plain)
     if isinstance(reading, Tag):
         return reading if reading.end - start <= LONGEST_TAG else None

@@ -19,7 +19,9 @@ def parse_task(text: str, task: str) -> str:
     A task with labels that is answered with none of them raises a `ParseError`.
     """
     if task not in TASK_TOKENS:
-        raise ParseError(0, f"found the task {shown(task)}, expected one of {', '.join(TASK_TOKENS)}")
+        raise ParseError(
+            0, f"found the task {shown(task)}, expected one of {', '.join(TASK_TOKENS)}"
+        )
     answer = _bare(text)
     labels = _LABELS.get(task)
     if labels is None:

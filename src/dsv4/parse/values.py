@@ -1,170 +1,120 @@
-"""Texts of parameters as JSON (RECOVERY.md, rules 7 and 8)."""
+"""Values: text, or JSON, up to the markup that ends it (RECOVERY.md, rules 3 and 4)."""
 
 from __future__ import annotations
 
-import json
-from json.encoder import encode_basestring
-from typing import Any
+import re
 
-from dsv4.parse.declared import fits
-from dsv4.parse.tags import Tag, read_tag
-from dsv4.spec.spellings import CDATA
+from dsv4.parse import diagnostics as kinds
+from dsv4.parse.invokes import keep_in_value, keep_newline
+from dsv4.parse.machine import BAR, Machine, Value, Verdict
+from dsv4.parse.marks import next_mark
+from dsv4.parse.states import State
+from dsv4.parse.tags import Partial, Tag, read_tag
+from dsv4.parse.verdicts import open_quote
 
-# Deeper than this is no JSON to us: readers of the arguments recurse too.
-DEEPEST = 200
-
-NOT_JSON = object()
-
-
-def quoted(text: str) -> str:
-    """A text as a JSON string."""
-    return encode_basestring(text)
+# What counts in JSON: outside its strings, and inside.
+_JSON_MARK = re.compile(f'["<{BAR}]')
+_JSON_STRING_MARK = re.compile(r'["\\\n]')
 
 
-def escaped(text: str) -> str:
-    """A piece of a text as it stands inside a JSON string."""
-    return encode_basestring(text)[1:-1]
+def read_value(m: Machine) -> bool:
+    value = m.value
+    assert value is not None
+    at, bracket = m.pos, -1
+    while True:
+        at, bracket = next_mark(m.text, at, bracket)
+        if at == len(m.text):
+            _take(m, value, at)
+            return False
+        going_on = _pass_tag(m, value, at)
+        if isinstance(going_on, bool):
+            return going_on
+        at = going_on
 
 
-def json_value(text: str) -> Any:
-    """The value of a JSON text, NOT_JSON if it is none."""
-    if text.count("[") + text.count("{") > DEEPEST and _depth(text) > DEEPEST:
-        return NOT_JSON
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return NOT_JSON
+def _pass_tag(m: Machine, value: Value, at: int) -> int | bool:
+    """Where the value goes on behind what stands at `at`; or whether there is something to do."""
+    tag = read_tag(m.text, at, plain=True)
+    if tag is None:
+        return at + 1
+    if isinstance(tag, Partial):
+        _take(m, value, at)
+        return m.end_in_markup()
+    verdict = value.judge(m, tag)
+    if verdict is Verdict.TEXT:
+        return tag.end
+    _take(m, value, at)
+    if verdict is Verdict.WAIT:
+        return False
+    if verdict is Verdict.QUOTE:
+        open_quote(m, value, tag)
+        return tag.end
+    _end(m, value, tag, verdict)
+    return True
 
 
-def _depth(text: str) -> int:
-    """An upper bound of how deep the brackets nest: those in strings count too."""
-    depth = deepest = 0
-    for character in text:
-        if character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
-    return deepest
+def _end(m: Machine, value: Value, tag: Tag, verdict: Verdict) -> None:
+    if verdict is Verdict.IMPLIED:
+        value.newline = False
+        m.report(kinds.IMPLIED_CLOSE, tag.start, tag.start)
+    else:
+        keep_newline(m, value)
+    if verdict is Verdict.CLOSE:
+        m.check_spelling(tag)
+        m.advance(tag.end)
+    value.end(m, value)
 
 
-def declared_json(text: str, types: frozenset[str]) -> str:
-    """A value whose markup does not say what it is: the schema does, else its looks."""
-    text = _without_cdata(text)
-    if types == {"string"}:
-        return quoted(text)
-    value = json_value(text)
-    if value is NOT_JSON or (isinstance(value, str) and not types):
-        return quoted(text)
-    if types and not fits(value, types):
-        return quoted(text)
-    return text
+def _take(m: Machine, value: Value, to: int) -> None:
+    """Takes text up to `to` into the value, but for one newline at its end."""
+    if to == m.pos:
+        return
+    text = m.text[m.pos : to]
+    m.advance(to)
+    if value.newline:
+        text = "\n" + text
+    value.newline = text[-1] == "\n"
+    keep_in_value(m, value, text[:-1] if value.newline else text)
 
 
-def _without_cdata(text: str) -> str:
-    start, end = CDATA
-    stripped = text.strip()
-    if stripped.startswith(start) and stripped.endswith(end) and stripped.count(start) == 1:
-        return stripped[len(start) : -len(end)]
-    return text
+# JSON is held until it ends, with an eye on its strings.
 
 
-def object_text(text: str) -> str | None:
-    """The JSON object in a text: given as it is, or once more as a JSON string. None for neither."""
-    value = json_value(text)
-    if isinstance(value, str):
-        text = value
-        value = json_value(text)
-    return text if isinstance(value, dict) else None
-
-
-def only_member(text: str, value: dict[str, Any]) -> str | None:
-    """The object that is the only member of a JSON object, as it stands there. None for none."""
-    if len(value) != 1:
-        return None
-    start = text.index(":", json.JSONDecoder().raw_decode(text, _skip(text, text.index("{") + 1))[1])
-    start = _skip(text, start + 1)
-    _, end = json.JSONDecoder().raw_decode(text, start)
-    return object_text(text[start:end])
-
-
-def calls_in(text: str) -> list[tuple[str, str]] | None:
-    """The calls that a JSON object or list describes: names and arguments. None for no calls."""
-    value = json_value(text)
-    calls = [_described(item) for item in (value if isinstance(value, list) else [value])]
-    return [call for call in calls if call] if calls and all(calls) else None
-
-
-def _described(item: Any) -> tuple[str, str] | None:
-    if not isinstance(item, dict):
-        return None
-    function = item.get("function") if isinstance(item.get("function"), dict) else item
-    name, arguments = function.get("name"), function.get("arguments", function.get("parameters"))
-    if not isinstance(name, str):
-        return None
-    if isinstance(arguments, str):
-        text = object_text(arguments)
-        return None if text is None else (name, text)
-    if arguments is not None and not isinstance(arguments, dict):
-        return None
-    return name, json.dumps(arguments or {}, ensure_ascii=False)
-
-
-def plain_arguments(text: str, types: dict[str, frozenset[str]]) -> str:
-    """The arguments of a call without the DSML token: parameters, or a JSON object."""
-    members: dict[str, str] = {}
-    at = text.find("<")
-    while at >= 0:
-        tag = read_tag(text, at, plain=True)
-        if isinstance(tag, Tag) and tag.kind == "parameter" and not tag.closing:
-            end, after = _plain_close(text, tag.end)
-            members[tag.name or ""] = _plain_value(text[tag.end : end], tag, types)
-            at = text.find("<", after)
+def read_json(m: Machine) -> bool:
+    value = m.value
+    assert value is not None
+    text, at = m.text, m.pos
+    while mark := (_JSON_STRING_MARK if value.in_string else _JSON_MARK).search(text, at):
+        at = mark.start()
+        if mark[0] == '"':
+            value.in_string = not value.in_string
+            at += 1
+        elif mark[0] == "\n":
+            return _read_again(m, value)
+        elif mark[0] == "\\":
+            if at + 1 == len(text):
+                break
+            at += 2
         else:
-            at = text.find("<", at + 1)
-    if members or not text.strip():
-        return "{" + ", ".join(f"{quoted(key)}: {value}" for key, value in members.items()) + "}"
-    body = object_text(text)
-    return f'{{"arguments": {quoted(text)}}}' if body is None else body.strip()
+            going_on = _pass_tag(m, value, at)
+            if isinstance(going_on, bool):
+                return going_on
+            at = going_on
+    _take(m, value, len(text) if mark is None else at)
+    return m.final and value.in_string and _read_again(m, value)
 
 
-def _plain_close(text: str, at: int) -> tuple[int, int]:
-    """Where the next closing tag of a parameter begins and ends, or the text does."""
-    while (at := text.find("</", at)) >= 0:
-        tag = read_tag(text, at, plain=True)
-        if isinstance(tag, Tag) and tag.kind == "parameter":
-            return at, tag.end
-        at += 1
-    return len(text), len(text)
-
-
-def _plain_value(text: str, tag: Tag, types: dict[str, frozenset[str]]) -> str:
-    string = tag.attributes.get("string")
-    if string == "true":
-        return quoted(text)
-    if string == "false":
-        return quoted(text) if json_value(text) is NOT_JSON else text
-    return declared_json(text, types.get(tag.name or "", frozenset()))
-
-
-def without_duplicates(arguments: str) -> str:
-    """A JSON object with each key once, its last value as it was written."""
-    members: dict[str, str] = {}
-    decoder = json.JSONDecoder()
-    at = arguments.index("{") + 1
-    while arguments[at : at + 1] not in ("", "}"):
-        key, at = decoder.raw_decode(arguments, at)
-        start = at + 2  # the colon and the space that the stream writes
-        _, at = decoder.raw_decode(arguments, _skip(arguments, start))
-        members.pop(key, None)
-        members[key] = arguments[start:at]
-        at = _skip(arguments, at)
-        if arguments[at : at + 1] == ",":
-            at = _skip(arguments, at + 1)
-    return "{" + ", ".join(f"{quoted(key)}: {value}" for key, value in members.items()) + "}"
-
-
-def _skip(text: str, at: int) -> int:
-    while text[at : at + 1].isspace():
-        at += 1
-    return at
+def _read_again(m: Machine, value: Value) -> bool:
+    """The JSON is broken: its quotes mean nothing, and the first closer that fits ends it."""
+    keep_newline(m, value)
+    held = value.raw
+    value.held = []
+    value.quotes = []
+    value.in_string = False
+    if m.recorded is not None:
+        m.recorded = ["".join(m.recorded)[: -len(held) or None]]
+    m.base += m.pos - len(held)
+    m.text = held + m.rest
+    m.pos = 0
+    m.state = State.VALUE
+    return True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dsv4.parse.machine import StreamParser
 from dsv4.parse.message import Message, assemble
+from dsv4.parse.parser import StreamParser
 from dsv4.spec.dialects import Dialect
 
 

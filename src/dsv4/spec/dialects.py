@@ -49,6 +49,11 @@ class Tags:
         for name, text in fragments.items():
             object.__setattr__(self, name, markup(text))
 
+    def label_of(self, kind: str) -> str | None:
+        """What a tag of this kind is called."""
+        labels = {"wrapper": self.calls, "invoke": self.invoke, "parameter": self.parameter}
+        return labels.get(kind)
+
     def spelled_in(self, text: str) -> str:
         """The same text with these tag names in place of V4's."""
         dsml = tokens.DSML
