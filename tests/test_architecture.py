@@ -115,18 +115,20 @@ def run_alone(code: str) -> str:
     return done.stdout
 
 
-def test_importing_the_package_imports_little_else() -> None:
+def test_the_package_imports_little_else() -> None:
     heavy = {"asyncio", "email", "http", "logging", "socket", "ssl", "subprocess", "tempfile"}
     heavy |= {"unittest", "urllib", "importlib.metadata", "pathlib", "tokenizers", "numpy"}
-    loaded = run_alone("import dsv4, encoding_dsv4; print(*sys.modules)").split()
-    assert "dsv4.encode.request" in loaded
-    assert not heavy & set(loaded)
+    used = "import dsv4, encoding_dsv4; dsv4.encode, dsv4.parse; print(*sys.modules)"
+    loaded = set(run_alone(used).split())
+    assert {"dsv4.encode.request", "dsv4.parse.whole"} <= loaded
+    assert not heavy & loaded
 
 
-def test_encoding_opens_nothing() -> None:
+def test_encoding_and_parsing_open_nothing() -> None:
     run_alone(
         """
 import dsv4, encoding_dsv4
+encode, parse = dsv4.encode, dsv4.parse  # what is imported when first asked for
 def refuse(event, args):
     if event == "open" or event.split(".")[0] in ("os", "socket", "subprocess", "import"):
         raise SystemExit(f"{event}: {args}")
@@ -137,8 +139,10 @@ messages = [
 ]
 sys.addaudithook(refuse)
 for dialect in dsv4.DIALECTS:
-    prompt = dsv4.encode(messages, effort="max", dialect=dialect)
+    prompt = encode(messages, effort="max", dialect=dialect)
     prompt.pieces, prompt.special_text
+    parse(str(prompt), thinking=False).to_dict()
 encoding_dsv4.encode_messages(messages, thinking_mode="thinking", reasoning_effort="max")
+encoding_dsv4.parse_message_from_completion_text("Hi" + encoding_dsv4.eos_token, "chat")
 """
     )

@@ -74,7 +74,7 @@ def test_the_package() -> None:
         # parsing
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
-        *("ToolCallAborted", "Diagnostic", "End"),
+        *("ToolCallAborted", "Diagnostic", "End", "Event"),
         # both
         *("DIALECTS", "Dialect", "dialect_for", "__version__"),
         *("Error", "EncodeError", "ParseError", "UnknownModel"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import encoding_dsv4
-from builders import assistant, call, calling, user, vectors
+from builders import assistant, call, calling, system, user, vectors
 from dsv4 import EncodeError
 from dsv4.compat import vllm
 
@@ -46,6 +46,11 @@ def test_the_two_do_not_share_what_they_remember() -> None:
     with pytest.raises(EncodeError):
         vllm.encode_messages(messages, "chat")
     assert "seen by both" in encoding_dsv4.encode_messages(messages, "chat")
+
+
+def test_a_tool_needs_no_name_here_either() -> None:
+    messages = [system(tools=[{"function": {"description": "x"}}])]
+    assert '{"description": "x"}' in vllm.encode_messages(messages, "chat")
 
 
 def is_json(arguments: Any) -> bool:
