@@ -44,6 +44,7 @@ def open_block(m: Machine, tag: Tag) -> None:
 def read_block(m: Machine) -> bool:
     if not m.skip_space():
         if m.final:
+            m.cut = not m.block_used
             _close_implied(m)
         return m.final
     at = m.pos

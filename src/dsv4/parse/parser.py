@@ -88,7 +88,7 @@ class StreamParser:
             return [event]
         if self._lines:
             return self._feed_lines(text)
-        if self._string is not None and text[-1] != "\n":
+        if self._string is not None and text[-1] != "\n" and text[-1] != "\r":
             self._passed += len(text)
             return [arguments_delta(self._string, escaped(text))]
         return self._feed_marked(text)

@@ -61,6 +61,7 @@ def _end_in_tag(m: Machine, tag: Partial) -> None:
     if tag is Partial.MAYBE or m.prose.lines.fenced or m.tools.none_declared:
         m.say(len(m.text))
     else:
+        m.cut = not m.rest.startswith("</")
         m.end_in_markup()
 
 
@@ -128,7 +129,7 @@ def _read_think_end(m: Machine, tag: Tag) -> bool:
 def _read_think_start(m: Machine, tag: Tag) -> bool:
     prose = m.prose
     if prose.reasoning:
-        if not prose.said_reasoning and not prose.newlines:  # the prompt's own, written once more
+        if not prose.said_reasoning:  # the prompt's own, written once more
             return _remove(m, kinds.STRAY_THINK, tag)
         m.report(kinds.STRAY_THINK, tag.start, tag.end)
         return _say_tag(m, tag)
