@@ -108,8 +108,16 @@ class Value:
 
 
 class Machine:
+    """All that is known while a completion is read."""
+
     def __init__(
-        self, thinking: bool, tools: Tools, forbidden: bool, tags: Tags, stops: Stops | None
+        self,
+        start: State,
+        thinking: bool,
+        tools: Tools,
+        forbidden: bool,
+        tags: Tags,
+        stops: Stops | None,
     ) -> None:
         self.tools = tools
         self.forbidden = forbidden
@@ -120,7 +128,7 @@ class Machine:
         self.pos = 0
         self.base = 0
         self.final = False
-        self.state = State.PROSE
+        self.state = start
         self.events: list[Event] = []
 
         self.prose = Prose(thinking)
