@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dsv4 import EncodeError
 from dsv4.encode import json_text
-from dsv4.encode.json_text import json_at, to_json
+from dsv4.encode.json_text import FAILURES, QUICKER, json_at, to_json
 from strategies import json_values
 
 
@@ -40,24 +39,20 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES)
 def test_as_python_writes_it(value: Any) -> None:
     expected = json.dumps(value, ensure_ascii=False)
-    assert json_at(value, "here") == to_json(value) == expected
-    assert type(json_at(value, "here")) is str
+    written = QUICKER.get(type(value), to_json)(value)
+    assert written == to_json(value) == json_at(value, "here") == expected
+    assert type(written) is type(to_json(value)) is str
 
 
 @given(json_values)
 def test_as_python_writes_any(value: Any) -> None:
-    assert json_at(value, "here") == json.dumps(value, ensure_ascii=False)
+    assert QUICKER.get(type(value), to_json)(value) == json.dumps(value, ensure_ascii=False)
 
 
-def test_a_path_in_parts_is_joined() -> None:
-    with pytest.raises(EncodeError) as caught:
-        json_at({1, 2}, "a", ".", "b")
-    assert caught.value.path == "a.b"
-
-
-def test_a_number_of_too_many_digits_is_an_error() -> None:
-    with pytest.raises(EncodeError, match="cannot be written as JSON"):
-        json_at(10**10_000, "here")
+@pytest.mark.parametrize("write", [to_json, QUICKER[int]])
+def test_a_number_of_too_many_digits_fails_in_the_same_way(write: Any) -> None:
+    with pytest.raises(FAILURES):
+        write(10**10_000)
 
 
 @pytest.mark.parametrize("engine", [None, lambda: None])

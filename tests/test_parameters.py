@@ -106,3 +106,20 @@ def test_what_is_remembered_takes_little_more_than_the_strings() -> None:
     finally:
         tracemalloc.stop()
     assert held < sum(map(len, strings))
+
+
+@pytest.mark.parametrize("space", ["", " ", "\n\t", "\r\n"])
+def test_space_around_the_arguments(space: str) -> None:
+    assert pieces(f'{space}{{"a": 1}}{space}') == pieces({"a": 1})
+
+
+@pytest.mark.parametrize("broken", ['{"a": 1}}', '{"a": 1} x', '\ufeff{"a": 1}', "{", " ", "nul"])
+def test_nearly_json_is_one_parameter(broken: str) -> None:
+    assert pieces(broken) == pieces({"arguments": broken})
+
+
+def test_a_value_that_cannot_be_written_is_named() -> None:
+    for value in (10**10_000, b"x", {1: b"x"}, [object]):
+        with pytest.raises(dsv4.EncodeError, match=r"arguments\.b: .* written as JSON") as caught:
+            pieces({"a": 1, "b": value})
+        assert caught.value.path == "messages[0].tool_calls[0].function.arguments.b"

@@ -35,26 +35,27 @@ def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
 to_json = _quick(_encoder)
 
 
-def json_at(value: Any, *path: str) -> str:
-    """A caller's value as JSON, or an error that says where it stands.
-
-    The path may be given in parts, to be joined when there is an error to speak of.
-    """
-    try:
-        return _WRITERS.get(value.__class__, to_json)(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        problem = f"{shown(value)} cannot be written as JSON: {error}"
-        raise EncodeError("".join(path), problem) from None
-
-
 def _number(value: float) -> str:
     return float.__repr__(value) if isfinite(value) else to_json(value)
 
 
-# What the encoder would write for values of exactly these types, without the cost of starting it.
-_WRITERS: dict[type, Callable[[Any], str]] = {
+# What `to_json` gives for values of exactly these types, and what it fails with.
+QUICKER: dict[type, Callable[[Any], str]] = {
     int: int.__repr__,
     float: _number,
     bool: {True: "true", False: "false"}.__getitem__,
     type(None): {None: "null"}.__getitem__,
 }
+FAILURES = (TypeError, ValueError, RecursionError)
+
+
+def json_at(value: Any, path: str) -> str:
+    """A caller's value as JSON, or an error that says where it stands."""
+    try:
+        return to_json(value)
+    except FAILURES as error:
+        raise not_json(value, path, error) from None
+
+
+def not_json(value: Any, path: str, error: Exception) -> EncodeError:
+    return EncodeError(path, f"{shown(value)} cannot be written as JSON: {error}")

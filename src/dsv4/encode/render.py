@@ -132,9 +132,11 @@ class Renderer:
                     flat.append(USER)
                     flat.append(content)
                 else:
-                    for _ in range(self._blocks(index, joins, task is not None)):
+                    taken = self._blocks(index, joins, task is not None)
+                    while taken:
                         next(walk)
                         index += 1
+                        taken -= 1
                 asks = ASK_THINKING if index >= shown_from else ASK_ANSWER
             elif role == "assistant":
                 if content.__class__ is not str:
