@@ -17,9 +17,8 @@ _encoder = json.JSONEncoder(ensure_ascii=False)
 def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     """What `encoder.encode` does, without its preparations, which take longer than a short list.
 
-    They are the making of an engine in C, and here one serves for all. It must not look for
-    circles then, or threads that write the same value would take each other for one: a circle is a
-    `RecursionError`.
+    They are the making of an engine in C, and here one serves for all. It must not look for circles
+    then, or threads that write the same value would take each other for one.
     """
     try:
         chunks = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
@@ -29,7 +28,14 @@ def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
         chunks([], 0)
     except (AttributeError, TypeError):  # not this Python's way
         return encoder.encode
-    return lambda value: "".join(chunks(value, 0))
+
+    def encode(value: Any) -> str:
+        try:
+            return "".join(chunks(value, 0))
+        except RecursionError:
+            return encoder.encode(value)  # which tells a circle from mere depth
+
+    return encode
 
 
 to_json = _quick(_encoder)
