@@ -7,6 +7,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
+import dsv4
 import encoding_dsv4
 from dsv4.compat import vllm
 
@@ -45,3 +46,19 @@ def test_a_released_function(module: ModuleType, name: str) -> None:
     assert ", ".join(map(str, bare)) == SIGNATURES[name]
     assert all(p.kind is p.POSITIONAL_OR_KEYWORD for p in bare)
     assert function.__annotations__.keys() == {*signature.parameters, "return"}
+
+
+@pytest.mark.parametrize("module", [encoding_dsv4, vllm])
+@pytest.mark.parametrize("mode", ["chat", "thinking"])
+def test_an_error_names_the_option_as_the_function_does(module: ModuleType, mode: str) -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    for function, given in (
+        (module.encode_messages, [messages, mode]),
+        (module.render_message, [0, messages, mode]),
+    ):
+        with pytest.raises(dsv4.EncodeError) as caught:
+            function(*given, reasoning_effort="low")
+        assert caught.value.path == "reasoning_effort"
+    with pytest.raises(dsv4.EncodeError) as caught:
+        dsv4.encode(messages, thinking=mode == "thinking", effort="low", dialect="v4")
+    assert caught.value.path == "effort"

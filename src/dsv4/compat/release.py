@@ -119,7 +119,7 @@ def _render_by(
 ) -> str:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
-    thinking, prefix = thinking_mode == "thinking", effort_prefix(effort, V4)
+    thinking, prefix = thinking_mode == "thinking", effort_prefix(effort, V4, rules)
     merged = as_dicts(_listed(messages, "messages"), "messages")
     if not 0 <= index < len(merged):
         raise EncodeError("index", f"found {index}, expected one of {len(merged)} messages")

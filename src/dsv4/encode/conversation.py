@@ -39,7 +39,7 @@ def render_conversation(
 
     `first_index` is what the caller counts the first message as; below 0 it is not the caller's.
     """
-    prefix = effort_prefix(effort, dialect)
+    prefix = effort_prefix(effort, dialect, rules)
     try:
         if context:
             _check_roles(context, rules)
@@ -110,7 +110,7 @@ def _pass_over(renderer: Renderer, context: Sequence[Message]) -> Sequence[Messa
     return context
 
 
-def effort_prefix(effort: Any, dialect: Dialect) -> str:
+def effort_prefix(effort: Any, dialect: Dialect, rules: Conventions) -> str:
     """SPEC.md section 6. What is no effort of the dialect is an error in both modes."""
     if effort is None:
         return dialect.efforts[None]
@@ -119,8 +119,8 @@ def effort_prefix(effort: Any, dialect: Dialect) -> str:
         prefix = dialect.efforts.get(effort)
         if prefix is not None:
             return prefix
-    found = shown(effort)
-    raise EncodeError("effort", f"found {found}, expected {dialect.efforts_described} ({dialect})")
+    problem = f"found {shown(effort)}, expected {dialect.efforts_described} ({dialect})"
+    raise EncodeError(rules.effort_option, problem)
 
 
 def _check_roles(context: Sequence[Message], rules: Conventions) -> None:
