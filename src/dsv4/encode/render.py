@@ -39,7 +39,7 @@ from dsv4.encode.fragments import (
     fragments_of,
 )
 from dsv4.encode.json_text import json_at
-from dsv4.encode.prompt import At, Fragment
+from dsv4.encode.prompt import Fragment, at
 from dsv4.encode.tools import schemas_text
 from dsv4.encode.turns import (
     ROLES,
@@ -94,12 +94,12 @@ class Renderer:
             return
         if self.dialect.system_token is not None:
             if self.messages[self.first - self.first_index]["role"] == "system":
-                self.flat += At(self.first), SYSTEM_OPENING
+                self.flat += at(self.first), SYSTEM_OPENING
             elif effort:
                 self.flat.append(SYSTEM_OPENING)
         if effort:
-            self.flat += At(-1), effort_fragment(effort)
-        self.flat.append(At(self.first_index - 1))
+            self.flat += at(-1), effort_fragment(effort)
+        self.flat.append(at(self.first_index - 1))
 
     def render(self, ends_asking: bool = True) -> None:
         """Every turn, and what comes between turns.
@@ -197,7 +197,7 @@ class Renderer:
             raise unknown_role(role, f"messages[{index}].role")
         if lasts(message):
             return False
-        self.flat.append(At(index))
+        self.flat.append(at(index))
         return True
 
     def _other(self, role: str, content: Any, message: Message, index: int) -> Fragment | None:
@@ -237,12 +237,12 @@ class Renderer:
             raise EncodeError(path, f"found {shown(task)}, expected one of {expected}")
         if task == "action":
             self.flat.append(ASK_ANSWER if self.shown_from == NOWHERE else ASK_THINKING)
-        self.flat.append(At(tasked))
+        self.flat.append(at(tasked))
         if task == "read_url" and self.rules.url_field is not None:
             self._url(tasked, self.rules.url_field)
         self.flat.append(token)
         if index is not None:
-            self.flat.append(At(index - 1))
+            self.flat.append(at(index - 1))
 
     def _url(self, index: int, field: str) -> None:
         url = self.messages[index - self.first_index].get(field)
@@ -265,12 +265,12 @@ class Renderer:
             self.flat += USER, RESULT_START, content, RESULT_END
             return 0
         if not joins:
-            self.flat += At(index), USER_TURN
+            self.flat += at(index), USER_TURN
         for block in self._sorted([b for n in range(here, stop) for b in self._blocks_of(n)]):
-            self.flat += At(block[3]), BETWEEN if joins else TEXT
+            self.flat += at(block[3]), BETWEEN if joins else TEXT
             joins = True
             self._block(block)
-        self.flat.append(At(stop - 1 + self.first_index))
+        self.flat.append(at(stop - 1 + self.first_index))
         return stop - here - 1
 
     def _blocks_of(self, here: int) -> Iterator[_Block]:
