@@ -158,10 +158,10 @@ class Machine:
         self.cut = False
 
     def streaming_call(self) -> int | None:
-        """The call whose argument comes in now, if every piece of it may be shown at once."""
+        """The call whose string argument comes in now, if it is shown as it comes."""
         if self.call is None or self.value is None or not self.call.shown:
             return None
-        return self.call.index if self.value.streams and not self.value.newline else None
+        return self.call.index if self.value.streams else None
 
     # The text.
 
@@ -255,7 +255,10 @@ class Machine:
             text = text[:-kept]
         else:
             prose.newlines = ""
-        self.show(text)
+        if self.stops is not None:
+            self.show(text)
+        elif text:
+            self._say_now(text)
 
     def flush_newlines(self) -> None:
         newlines, self.prose.newlines = self.prose.newlines, ""
@@ -269,7 +272,7 @@ class Machine:
 
     def _up_to_stop(self, text: str) -> str:
         assert self.stops is not None
-        text = self.stops.pass_on(text)
+        text = "" if self.stops.hit else self.stops.pass_on(text)
         if self.stops.hit:
             self.state = State.HALTED
         return text

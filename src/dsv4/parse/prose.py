@@ -8,16 +8,12 @@ from dsv4.parse import diagnostics as kinds
 from dsv4.parse.blocks import enter_calls, open_block
 from dsv4.parse.invokes import begin_call
 from dsv4.parse.lines import Lines
-from dsv4.parse.machine import BAR, Ahead, Machine
+from dsv4.parse.machine import Ahead, Machine
 from dsv4.parse.marks import next_mark
 from dsv4.parse.plain import read_plain_tag
 from dsv4.parse.states import State
-from dsv4.parse.tags import LONGEST_SPACE, Partial, Tag, read_tag
-from dsv4.spec import tokens
-from dsv4.spec.spellings import BARS, WORD
+from dsv4.parse.tags import LONGEST_SPACE, Partial, Tag, end_of_word, read_tag
 
-# A DSML token that begins no tag.
-_UNTAGGED = re.compile(rf"<?/?[ \t{re.escape(BARS)}]*{WORD}[{re.escape(BARS)}]?")
 # Between two of these a tag is only talked about.
 _QUOTING = "`\"'“”‘’"
 # How a list of calls begins, or one call.
@@ -37,6 +33,8 @@ def read_prose(m: Machine) -> bool:
         tag = read_tag(text, at, plain)
         if tag is None:
             at = _pass_untagged(m, at)
+            if m.state is State.HALTED:
+                return True
             continue
         m.say(at)
         if isinstance(tag, Tag):
@@ -48,12 +46,13 @@ def read_prose(m: Machine) -> bool:
 
 def _pass_untagged(m: Machine, at: int) -> int:
     """Goes past a `<` or a bar that begins no tag; reports it where it spells the DSML token."""
-    word = _UNTAGGED.match(m.text, at)
-    if word is None or (m.text[at] == BAR and not word[0].startswith(tokens.DSML)):
+    end = end_of_word(m.text, at)
+    if end is None:
         return at + 1
     m.say(at)
-    m.report(kinds.MARKUP_AS_TEXT, at, word.end())
-    return word.end()
+    if m.state is not State.HALTED:
+        m.report(kinds.MARKUP_AS_TEXT, at, end)
+    return end
 
 
 def _end_in_tag(m: Machine, tag: Partial) -> None:

@@ -75,14 +75,21 @@ def _take(m: Machine, value: Value, to: int) -> None:
         return
     text = m.text[m.pos : to]
     m.advance(to)
-    text = value.newline + text
+    take_text(m, value, text)
+
+
+def take_text(m: Machine, value: Value, text: str) -> None:
+    if value.newline:
+        text = value.newline + text
     value.newline = _newline_at_end(text)
     keep_in_value(m, value, text[: len(text) - len(value.newline)])
 
 
 def _newline_at_end(text: str) -> str:
     """The newline that a text ends with, or the first half of one."""
-    return next((n for n in ("\r\n", "\n", "\r") if text.endswith(n)), "")
+    if text[-1] == "\n":
+        return "\r\n" if text[-2:-1] == "\r" else "\n"
+    return "\r" if text[-1] == "\r" else ""
 
 
 # JSON is held until it ends, with an eye on its strings.
