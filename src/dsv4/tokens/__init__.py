@@ -5,6 +5,7 @@ from dsv4.tokens.prefix import Difference, why_not_prefix
 from dsv4.tokens.session import Session
 from dsv4.tokens.stream import StreamParser
 from dsv4.tokens.tokenizer import Example, Tokenizer
+from dsv4.tokens.vocabulary import VocabularyError
 
 __all__ = [
     "Difference",
@@ -13,5 +14,6 @@ __all__ = [
     "Span",
     "StreamParser",
     "Tokenizer",
+    "VocabularyError",
     "why_not_prefix",
 ]

