@@ -51,7 +51,7 @@ class Session:
         self._sampled: dict[int, _Sampled] = {}
         self._declared: list[Any] = list(options.get("tools") or ())
         self._keeps_reasoning = bool(self._declared)  # tools switch the dropping off
-        self._has_system = False
+        self._system: int | None = None  # the first system message
         # The ids that are settled, and those that are not, as they were last given.
         self._settled = Owned()
         self._tail = Owned()
@@ -180,11 +180,13 @@ class Session:
 
     def _takes_extras(self, message: dict[str, Any]) -> bool:
         """Whether this is the system message that the request's own tools go to."""
-        if self._has_system or message.get("role") != "system":
+        if self._system is not None or message.get("role") != "system":
             return False
-        self._has_system = True
-        extras = self._options.get("tools") or self._options.get("response_format")
-        return bool(extras) and len(self._messages) > 1
+        self._system = len(self._messages) - 1
+        return self._has_extras() and self._system > 0
+
+    def _has_extras(self) -> bool:
+        return bool(self._options.get("tools") or self._options.get("response_format"))
 
     # The tail: what is not settled.
 
@@ -223,7 +225,9 @@ class Session:
 
     def _settle(self, last: int) -> None:
         start = self._settled_messages
-        if last == start:
+        # The request's own tools are on the first system message: it is encoded with all of them.
+        takes_extras = self._has_extras() and self._system is not None and self._system >= last
+        if last == start or takes_extras:
             return
         head, self._tail = self._tail.parted(last)
         self._settled.add_run(head.ids, head.pieces, head.ends)
