@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dsv4.encode.prompt import Prompt
+from dsv4.encode.prompt import Piece, Prompt
 from dsv4.encode.request import encode
 from dsv4.encode.turns import as_dict, last_turn, turn_stop
 from dsv4.errors import EncodeError
@@ -139,26 +139,31 @@ class Session:
         return assemble([*parser.feed_ids(sampled.ids), *parser.finish()])
 
     def _kept(self, prompt: Prompt, start: int) -> dict[int, list[int]]:
-        """The sampled ids that a prompt of the messages from `start` on can take."""
-        sampled = {n: self._sampled[n] for n in self._sampled if n >= start}
-        if not sampled:
+        """The ids that what was sampled has in a prompt of the messages from `start` on."""
+        written: dict[int, list[Piece]] = {n: [] for n in self._sampled_from(start)}
+        if not written:
             return {}
-        shown = {piece.message for piece in prompt.pieces if piece.field == "reasoning"}
-        kept = {
-            n - start: self._answer(given)
-            if given.thinking and n - start not in shown
-            else given.ids
-            for n, given in sampled.items()
-        }
-        return {n: ids for n, ids in kept.items() if ids is not None}
+        for piece in prompt.pieces:
+            if piece.origin == "model" and piece.message is not None:
+                written.get(piece.message + start, []).append(piece)
+        return {n - start: self._ids_now(n, pieces) for n, pieces in written.items()}
 
-    def _answer(self, sampled: _Sampled) -> list[int] | None:
-        """What was sampled behind the reasoning, which the format has dropped.
+    def _sampled_from(self, start: int) -> list[int]:
+        return [n for n in range(start, len(self._messages)) if n in self._sampled]
 
-        None where the reasoning was not ended: then only the message as it was read tells.
-        """
+    def _ids_now(self, index: int, written: list[Piece]) -> list[int]:
+        """The ids of a sampled message that the format has written like this."""
+        ids, thinking = self._sampled[index]
+        if not thinking or any(piece.field == "reasoning" for piece in written):
+            return ids
+        # The reasoning has been dropped.
         end = self._tokenizer.special_id(tokens.THINK_END)
-        return sampled.ids[sampled.ids.index(end) + 1 :] if end in sampled.ids else None
+        if end in ids:
+            return ids[ids.index(end) + 1 :]
+        # It was never ended: only the message as it was read tells what is left.
+        if self._messages[index].get("wo_eos"):
+            written = [piece for piece in written if piece.field != "eos"]
+        return self._tokenizer.ids_of(written)
 
     # What changes settled turns.
 
@@ -207,10 +212,9 @@ class Session:
 
     def _prompt_from(self, start: int) -> Prompt:
         messages = self._messages[start:]
-        for n in self._sampled:
-            if n >= start:
-                # With an EOS there is always something that the sampled ids can take the place of.
-                messages[n - start] = {**messages[n - start], "wo_eos": False}
+        for n in self._sampled_from(start):
+            # With an EOS there is always something that the sampled ids can take the place of.
+            messages[n - start] = {**self._messages[n], "wo_eos": False}
         if not start:
             return encode(messages, **self._options)
         options = {name: o for name, o in self._options.items() if name not in _OPENING}

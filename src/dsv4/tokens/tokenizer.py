@@ -16,7 +16,7 @@ from dsv4.errors import EncodeError, shown
 from dsv4.spec.tokens import V4_TOKENS
 from dsv4.tokens.engines import Encode, engine_named
 from dsv4.tokens.masks import Owned, Policy, Span, Weigh, borders, weigher
-from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary
+from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary, is_bundled
 
 # Short runs between special tokens come again and again: the ids of so many are remembered.
 REMEMBERED_RUNS = 16_384
@@ -63,10 +63,7 @@ class Tokenizer:
         engine_named(engine)
         path = find_vocabulary(source)
         with _loading:
-            tokenizer = _loaded(path, os.stat(path).st_mtime_ns, engine)
-        if source is not None:
-            tokenizer.vocabulary.check(V4_TOKENS, "DeepSeek-V4")
-        return tokenizer
+            return _loaded(path, os.stat(path).st_mtime_ns, engine)
 
     @staticmethod
     def wrap(tokenizer: Any, engine: str = "auto") -> Tokenizer:
@@ -207,7 +204,11 @@ class Tokenizer:
     def _load_engine(self) -> Encode:
         with self._lock:
             if self._engine is None:
-                self._engine = self._make_engine(self.vocabulary)
+                try:
+                    self._engine = self._make_engine(self.vocabulary)
+                except Exception as error:  # the engines raise whatever they like
+                    problem = f"{self.vocabulary.name} cannot be read by the engine: {error}"
+                    raise VocabularyError(problem) from error
             return self._engine
 
     def _specials(self, prompt: Prompt) -> dict[str, int]:
@@ -224,9 +225,12 @@ class Tokenizer:
 _loading = Lock()
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _loaded(path: str, changed: int, engine: str) -> Tokenizer:
-    return Tokenizer(Vocabulary.read(path), engine)
+    vocabulary = Vocabulary.read(path)
+    if not is_bundled(path):
+        vocabulary.check(V4_TOKENS, "DeepSeek-V4")
+    return Tokenizer(vocabulary, engine)
 
 
 def _unpickled(path: str, engine: str) -> Tokenizer:

