@@ -55,14 +55,19 @@ class StreamParser(TextParser):
     def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
         """Text of ordinary tokens: what it spells must not act."""
         text = self._spelling + self._decoder.decode(data, final)
+        self._spelling = ""
+        if any(first in text for first in _STAND_INS):
+            text = self._disguised(text)
+            kept = 0 if final else _unfinished(text)
+            text, self._spelling = text[: len(text) - kept], text[len(text) - kept :]
+        return super().feed(text) if text else []
+
+    def _disguised(self, text: str) -> str:
         for token in _ACTING:
             if token in text:
                 text = text.replace(token, _STAND_INS[token[0]] + token[1:])
                 self._has_stand_ins = True
-        kept = 0 if final else _unfinished(text)
-        self._spelling = text[len(text) - kept :]
-        text = text[: len(text) - kept]
-        return super().feed(text) if text else []
+        return text
 
     def _restored(self, events: list[Event]) -> list[Event]:
         return list(map(_restored, events)) if self._has_stand_ins else events
