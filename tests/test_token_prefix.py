@@ -1,0 +1,160 @@
+"""Why one prompt does not go on where another ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import dsv4
+from builders import assistant, call, calling, developer, function, reminder, result, system, user
+from dsv4.tokens import Tokenizer, prefix, why_not_prefix
+from strategies import conversations, options
+
+FORMAT = {"type": "json_object"}
+ABRUPT = system("a")
+REASONED = assistant(reasoning_content="r")
+TWO_CALLS = calling(call(id="a"), call(id="b"))
+
+Given = tuple[list[Any], dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "at", "message", "cause"),
+    [
+        (([user()], {}), ([user()], {"bos": False}), "<｜begin", 0, prefix.BOS),
+        (([user()], {"effort": "max"}), ([user()], {}), "Reasoning", 0, prefix.EFFORT),
+        (
+            ([system(), user()], {"tools": [function()]}),
+            ([system(), user()], {}),
+            ".\n\n",
+            0,
+            prefix.TOOLS,
+        ),
+        (
+            ([system(), user()], {}),
+            ([system(), user()], {"tools": [function()]}),
+            ".",
+            0,
+            prefix.TOOLS,
+        ),
+        (([user()], {"response_format": FORMAT}), ([user()], {}), "\n\n##", 0, prefix.FORMAT),
+        (([user(), REASONED], {}), ([user(), REASONED, user()], {}), "<think>", 1, prefix.DROPPED),
+        (
+            ([ABRUPT, REASONED], {}),
+            ([ABRUPT, REASONED, user()], {}),
+            "ar</think>",
+            1,
+            prefix.DROPPED,
+        ),
+        (
+            ([user(), REASONED, user()], {}),
+            ([user(), REASONED, user()], {"tools": [function()]}),
+            "<｜User｜>",
+            0,
+            prefix.TOOLS,
+        ),
+        (
+            ([user(), REASONED, user()], {}),
+            ([user(), REASONED, user(), developer(tools=[function()])], {}),
+            "</think>",
+            1,
+            prefix.KEPT,
+        ),
+        (([user()], {}), ([user()], {"thinking": False}), "<think>", None, prefix.THINKING),
+        (([user()], {"thinking": False}), ([user()], {}), "</think>", None, prefix.THINKING),
+        (([user()], {}), ([user(), user("b")], {}), "<｜Assistant｜>", 1, prefix.INSTEAD),
+        (
+            ([user(task="query")], {}),
+            ([user(task="query"), user()], {}),
+            "<｜query｜>",
+            0,
+            prefix.INSTEAD,
+        ),
+        (([developer()], {}), ([developer(), user("b")], {}), "Find it.", 0, prefix.VANISHED),
+        (
+            ([user(), developer(), assistant()], {}),
+            ([user(), developer(), assistant(), user()], {}),
+            "<｜User｜>Find it.",
+            1,
+            prefix.VANISHED,
+        ),
+        (
+            ([user(), TWO_CALLS, result("2", "b")], {"thinking": False}),
+            ([user(), TWO_CALLS, result("2", "b"), result("1", "a")], {"thinking": False}),
+            "2</tool_result>",
+            2,
+            prefix.ORDER,
+        ),
+        (
+            ([user(), assistant("a")], {"thinking": False}),
+            ([user(), assistant("a b", wo_eos=True)], {"thinking": False}),
+            "<｜end",
+            1,
+            prefix.OPEN,
+        ),
+        (
+            ([system("Be brief.")], {}),
+            ([system("Be brief."), system("\n\nNow.")], {}),
+            ".",
+            0,
+            prefix.MERGED,
+        ),
+        (([user("a"), assistant()], {}), ([user("a")], {}), "</think>Hello", 1, prefix.ENDS),
+        (([user("a b")], {}), ([user("a c")], {}), " b", 0, "the content of the message differs"),
+        (
+            ([user(), reminder()], {}),
+            ([user(), reminder("x")], {}),
+            "Today",
+            1,
+            "the content of the message differs",
+        ),
+    ],
+)
+def test_causes(
+    a: Given, b: Given, at: str, message: int | None, cause: str, tokenizer: Tokenizer
+) -> None:
+    first, second = (dsv4.encode(messages, **chosen) for messages, chosen in (a, b))
+    found = why_not_prefix(first, second, tokenizer)
+    assert found is not None
+    assert found.cause == cause
+    assert found.message == message
+    assert tokenizer.decode(tokenizer.encode(first)[found.token :]).startswith(at)
+
+
+def test_every_cause_is_tested() -> None:
+    (marks,) = [mark for mark in test_causes.pytestmark if mark.name == "parametrize"]
+    tested = {row[-1] for row in marks.args[1]}
+    assert {*prefix._CAUSES, prefix.ENDS} <= tested
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([user()], [user()]),
+        ([user()], [user(), assistant()]),
+        ([user(), TWO_CALLS], [user(), TWO_CALLS, result("1", "a")]),
+    ],
+)
+def test_a_prefix(a: list[Any], b: list[Any], tokenizer: Tokenizer) -> None:
+    chosen = {"tools": [function()]}
+    assert why_not_prefix(dsv4.encode(a, **chosen), dsv4.encode(b, **chosen), tokenizer) is None
+
+
+def test_the_bundled_vocabulary_is_the_default(tokenizer: Tokenizer) -> None:
+    first, second = dsv4.encode([user("a")]), dsv4.encode([user("b")])
+    assert why_not_prefix(first, second) == why_not_prefix(first, second, tokenizer)
+
+
+@given(a=conversations, b=conversations, chosen=options("v4"), other=options("v4"))
+def test_at_random(a: Any, b: Any, chosen: Any, other: Any, tokenizer: Tokenizer) -> None:
+    first, second = dsv4.encode(a, **chosen), dsv4.encode(a[:1] + b, **other)
+    ids, others = tokenizer.encode(first), tokenizer.encode(second)
+    found = why_not_prefix(first, second, tokenizer)
+    if found is None:
+        assert others[: len(ids)] == ids
+    else:
+        assert ids[: found.token] == others[: found.token]
+        assert ids[found.token] != (others[found.token :] or [None])[0]
+        assert found.cause

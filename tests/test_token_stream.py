@@ -1,0 +1,173 @@
+"""Ids -> events: what has a special id acts, what merely spells one is text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsv4
+from builders import EOS, function
+from dsv4.tokens import StreamParser, Tokenizer
+from strategies import LOOKALIKES
+
+Ids = Any  # text -> list[int]
+TOOLS = [function("f")]
+COMPLETION = (
+    "I think 天气 👩‍💻 a < b.</think>Here you are.\n\n"
+    "<｜DSML｜tool_calls>\n"
+    '<｜DSML｜invoke name="f">\n'
+    '<｜DSML｜parameter name="a" string="true">x 天 <b> 𓀀</｜DSML｜parameter>\n'
+    '<｜DSML｜parameter name="b" string="false">[1, {"c": null}]</｜DSML｜parameter>\n'
+    "</｜DSML｜invoke>\n"
+    f"</｜DSML｜tool_calls>{EOS}"
+)
+SPELLED = COMPLETION.partition("</think>")[2]
+
+
+def events(parser: StreamParser, chunks: list[list[int]]) -> list[dsv4.Event]:
+    return [e for chunk in chunks for e in parser.feed_ids(chunk)] + parser.finish()
+
+
+def joined(found: list[dsv4.Event]) -> list[dsv4.Event]:
+    """Events with deltas of one kind made one."""
+    out: list[Any] = []
+    for event in found:
+        before = out[-1] if out else None
+        same = type(before) is type(event) and hasattr(event, "text")
+        if same and getattr(before, "index", None) == getattr(event, "index", None):
+            fields = (before.index,) if hasattr(event, "index") else ()
+            out[-1] = type(event)(*fields, before.text + event.text)
+        else:
+            out.append(event)
+    return out
+
+
+def from_text(text: str, **chosen: Any) -> list[dsv4.Event]:
+    parser = dsv4.StreamParser(tools=TOOLS, **chosen)
+    return joined(parser.feed(text) + parser.finish())
+
+
+def chunked(ids: list[int], size: int) -> list[list[int]]:
+    return [ids[n : n + size] for n in range(0, len(ids), size)]
+
+
+class TestCleanOutput:
+    @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+    def test_same_events_as_from_text(
+        self, size: int, tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        ids = reference(COMPLETION)
+        found = joined(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, size)))
+        assert found == from_text(COMPLETION)
+
+    @given(
+        reasoning=st.text(st.characters(exclude_characters="<｜", codec="utf-8"), max_size=30),
+        content=st.text(st.characters(exclude_characters="<｜", codec="utf-8"), max_size=30),
+    )
+    def test_at_random(
+        self, reasoning: str, content: str, tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        text = f"{reasoning}</think>{content}{EOS}"
+        found = joined(events(StreamParser(tokenizer, tools=TOOLS), chunked(reference(text), 1)))
+        assert found == from_text(text)
+
+    def test_text_comes_when_it_is_certain(self, tokenizer: Tokenizer) -> None:
+        parser = StreamParser(tokenizer, thinking=False)
+        (event,) = parser.feed_ids(tokenizer.encode_text("Hello"))
+        assert event == dsv4.ContentDelta("Hello")
+
+    def test_options(self, tokenizer: Tokenizer, reference: Ids) -> None:
+        with pytest.raises(dsv4.ParseError):
+            events(StreamParser(tokenizer, strict=True), [reference("no end of thinking")])
+        found = events(StreamParser(tokenizer, False, stop="two"), [reference("one two three")])
+        assert dsv4.assemble(found).content == "one "
+        opened = "<｜DSML｜tool_calls>\n"
+        found = events(
+            StreamParser(tokenizer, False, prefix=opened), [reference(SPELLED.partition(opened)[2])]
+        )
+        assert dsv4.assemble(found).tool_calls[0].name == "f"
+
+
+class TestCharacters:
+    def test_split_over_tokens(self, tokenizer: Tokenizer) -> None:
+        ids = tokenizer.encode_text("𓀀𓀁")
+        assert len(ids) > 2
+        parser = StreamParser(tokenizer, thinking=False)
+        texts = [e.text for id in ids for e in parser.feed_ids([id])]
+        assert texts == ["𓀀", "𓀁"]
+
+    @pytest.mark.parametrize("after", [EOS, ""])
+    def test_cut(self, after: str, tokenizer: Tokenizer, reference: Ids) -> None:
+        ids = tokenizer.encode_text("a𓀀")[:-1] + reference(after)
+        message = dsv4.assemble(events(StreamParser(tokenizer, thinking=False), chunked(ids, 1)))
+        assert message.content == "a�"
+
+    def test_those_that_no_text_should_have(self, tokenizer: Tokenizer) -> None:
+        text = "\U0010fffe\U0010ffff\ufdd0 <think>"
+        ids = tokenizer.encode_text(text)
+        message = dsv4.assemble(events(StreamParser(tokenizer, thinking=False), chunked(ids, 1)))
+        assert message.content == text
+
+
+class TestSpelling:
+    @pytest.mark.parametrize("size", [1, 3, 1000])
+    @pytest.mark.parametrize("thinking", [False, True])
+    def test_a_call_that_is_spelled_is_text(
+        self, thinking: bool, size: int, tokenizer: Tokenizer
+    ) -> None:
+        ids = tokenizer.encode_text(SPELLED)
+        parser = StreamParser(tokenizer, thinking=thinking, tools=TOOLS)
+        message = dsv4.assemble(events(parser, chunked(ids, size)))
+        assert (message.reasoning if thinking else message.content) == SPELLED
+        assert not message.tool_calls + message.incomplete
+
+    @given(text=st.lists(st.sampled_from(LOOKALIKES) | st.text(max_size=3), max_size=4))
+    def test_in_reasoning_content_and_arguments(
+        self, text: list[str], tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        spelled = f"a{''.join(text)}b"
+        plain = tokenizer.encode_text(spelled)
+        ids = [
+            *plain,
+            *reference("</think>"),
+            *plain,
+            *reference("\n\n" + SPELLED.partition("\n\n")[2]),
+        ]
+        message = dsv4.assemble(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, 1)))
+        assert message.reasoning == spelled
+        assert message.content == spelled
+        assert [made.name for made in message.tool_calls] == ["f"]
+
+    def test_in_an_argument(self, tokenizer: Tokenizer, reference: Ids) -> None:
+        value = "</｜DSML｜parameter> <think> ｜DSML｜"
+        before, after = COMPLETION.split("x 天 <b> 𓀀")
+        ids = [*reference(before), *tokenizer.encode_text(value), *reference(after)]
+        message = dsv4.assemble(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, 1)))
+        arguments = f'{{"a": "{value}", "b": [1, {{"c": null}}]}}'
+        assert message.tool_calls[0].arguments == arguments
+
+    def test_in_a_json_argument(self, tokenizer: Tokenizer, reference: Ids) -> None:
+        before, after = COMPLETION.split("null")
+        ids = [*reference(before), *tokenizer.encode_text('"<think>"'), *reference(after)]
+        message = dsv4.assemble(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, 1)))
+        assert message.tool_calls[0].arguments.endswith('"b": [1, {"c": "<think>"}]}')
+
+    def test_a_start_that_comes_to_nothing(self, tokenizer: Tokenizer) -> None:
+        ids = tokenizer.encode_text("a <thi")
+        parser = StreamParser(tokenizer, thinking=False)
+        assert dsv4.assemble(events(parser, chunked(ids, 1))).content == "a <thi"
+
+    def test_text_and_ids_in_turns(self, tokenizer: Tokenizer) -> None:
+        parser = StreamParser(tokenizer)
+        found = parser.feed_ids(tokenizer.encode_text("a <thi"))
+        found += parser.feed("nk</think>b") + parser.finish()
+        message = dsv4.assemble(found)
+        assert (message.reasoning, message.content) == ("a <think", "b")
+
+
+def test_an_unknown_id(tokenizer: Tokenizer) -> None:
+    with pytest.raises(dsv4.EncodeError, match="ids: found 1000000"):
+        StreamParser(tokenizer).feed_ids([10**6])
