@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test format bench clean
+.PHONY: demo test format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/encode.py
@@ -27,6 +27,13 @@ bench: $(VENV)/installed-for-tests
 		$(BIN)/python $$benchmark; \
 	done
 
+# `make fuzz SECONDS=3600` looks for an hour. What it finds stays in build/fuzz.
+SECONDS ?= 60
+fuzz: $(VENV)/installed-for-fuzzing
+	mkdir -p build/fuzz
+	$(BIN)/python fuzz/parse_fuzz.py build/fuzz fuzz/corpus -dict=fuzz/markup.dict \
+		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
+
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
@@ -40,4 +47,9 @@ $(VENV)/installed: pyproject.toml
 $(VENV)/installed-for-tests: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[test]'
+	touch $(VENV)/installed $@
+
+$(VENV)/installed-for-fuzzing: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[fuzz]'
 	touch $(VENV)/installed $@

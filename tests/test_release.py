@@ -151,7 +151,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("mode", ["chat", "thinking"])
     def test_unknown_effort(self, mode: str) -> None:
-        expected = 'effort: found \'extreme\', expected None, "high" or "max" (v4)'
+        expected = 'reasoning_effort: found \'extreme\', expected None, "high" or "max" (v4)'
         assert error_of(encode_messages, [user()], mode, reasoning_effort="extreme") == expected
         assert error_of(render_message, 0, [user()], mode, True, "extreme") == expected
 

@@ -1,5 +1,7 @@
 """The released module's functions: same names, parameters and results.
 
+Functions whose names end in `_by` take whose rules they follow first: others follow them too.
+
 The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
 on purpose, SPEC.md section 10 says how and docs/encoding.md says why.
 """
@@ -11,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dsv4.encode import json_text
 from dsv4.encode.calls import parameters_writer
 from dsv4.encode.content import text_of
 from dsv4.encode.conventions import RELEASED, Conventions
 from dsv4.encode.conversation import effort_prefix, render_conversation
-from dsv4.encode.json_text import to_json
 from dsv4.encode.render import NOWHERE, Renderer
 from dsv4.encode.tools import function_of, schemas_text
 from dsv4.encode.turns import (
@@ -50,25 +52,37 @@ def encode_messages(
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
     reasoning_effort: str | None = None,
-    *,
-    rules: Conventions = RELEASED,
 ) -> str:
     """The prompt of a conversation, as text."""
+    return _encode_by(
+        RELEASED,
+        messages,
+        thinking_mode,
+        context,
+        drop_thinking,
+        add_default_bos_token,
+        reasoning_effort,
+    )
+
+
+def _encode_by(
+    rules: Conventions,
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    context: list[dict[str, Any]] | None,
+    drop_thinking: bool,
+    bos: bool,
+    effort: str | None,
+) -> str:
     if messages.__class__ is not list:
         messages = _listed(messages, "messages")
     if context:
         _listed(context, "context")
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
+    thinking = thinking_mode == "thinking"
     renderer = render_conversation(
-        messages,
-        context or (),
-        V4,
-        rules,
-        thinking_mode == "thinking",
-        drop_thinking,
-        add_default_bos_token,
-        reasoning_effort,
+        messages, context or (), V4, rules, thinking, drop_thinking, bos, effort
     )
     return "".join(renderer.flat)
 
@@ -90,13 +104,22 @@ def render_message(
     thinking_mode: str,
     drop_thinking: bool = True,
     reasoning_effort: str | None = None,
-    *,
-    rules: Conventions = RELEASED,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
+    return _render_by(RELEASED, index, messages, thinking_mode, drop_thinking, reasoning_effort)
+
+
+def _render_by(
+    rules: Conventions,
+    index: int,
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    drop_thinking: bool,
+    effort: str | None,
+) -> str:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
-    thinking, effort = thinking_mode == "thinking", effort_prefix(reasoning_effort, V4)
+    thinking, prefix = thinking_mode == "thinking", effort_prefix(effort, V4, rules)
     merged = as_dicts(_listed(messages, "messages"), "messages")
     if not 0 <= index < len(merged):
         raise EncodeError("index", f"found {index}, expected one of {len(merged)} messages")
@@ -119,7 +142,7 @@ def render_message(
     renderer.task_before = merged[index - 1].get("task") if index else None
     follower = merged[index + 1].get("role") if index + 1 < len(merged) else None
     if index == 0:
-        renderer.start(effort if thinking else "")
+        renderer.start(prefix if thinking else "")
     renderer.render(ends_asking=follower in (None, "assistant", "latest_reminder"))
     return "".join(renderer.flat)
 
@@ -207,12 +230,21 @@ def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, An
     return kept
 
 
-def encode_arguments_to_dsml(tool_call: dict[str, Any], *, rules: Conventions = RELEASED) -> str:
+def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     """The parameters of `{"name", "arguments"}` as markup."""
+    return _parameters_by(RELEASED, tool_call)
+
+
+def _parameters_by(rules: Conventions, tool_call: dict[str, Any]) -> str:
     try:
         return str(parameters_writer(V4.tags, rules.raw_arguments)(tool_call.get("arguments")))
     except EncodeError as error:
         raise EncodeError(f"arguments{error.path}", error.problem) from None
+
+
+def to_json(value: Any) -> str:
+    """JSON as prompts hold it."""
+    return json_text.to_json(value)
 
 
 def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -236,10 +268,12 @@ def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[s
     ]
 
 
-def parse_message_from_completion_text(
-    text: str, thinking_mode: str, *, reasoning_field: str = "reasoning_content"
-) -> dict[str, Any]:
+def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
+    return _parse_by(RELEASED, text, thinking_mode)
+
+
+def _parse_by(rules: Conventions, text: str, thinking_mode: str) -> dict[str, Any]:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     message = read_strictly(text, thinking_mode == "thinking", V4.tags)
@@ -247,7 +281,7 @@ def parse_message_from_completion_text(
     return {
         "role": "assistant",
         "content": message.content,
-        reasoning_field: message.reasoning,
+        rules.reasoning_fields[0]: message.reasoning,
         "tool_calls": tool_calls_to_openai_format(calls),
     }
 

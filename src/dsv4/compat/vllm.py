@@ -6,9 +6,8 @@ the released module's.
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
-from dsv4.compat import release
 from dsv4.compat.release import (
     ASSISTANT_SP_TOKEN,
     DS_TASK_SP_TOKENS,
@@ -16,7 +15,11 @@ from dsv4.compat.release import (
     USER_SP_TOKEN,
     VALID_TASKS,
     _drop_thinking_messages,
+    _encode_by,
+    _parameters_by,
+    _parse_by,
     _read_until_stop,
+    _render_by,
     bos_token,
     decode_dsml_to_arguments,
     dsml_token,
@@ -35,12 +38,47 @@ from dsv4.compat.release import (
 )
 from dsv4.encode.conventions import VLLM
 
-encode_messages = partial(release.encode_messages, rules=VLLM)
-render_message = partial(release.render_message, rules=VLLM)
-encode_arguments_to_dsml = partial(release.encode_arguments_to_dsml, rules=VLLM)
-parse_message_from_completion_text = partial(
-    release.parse_message_from_completion_text, reasoning_field="reasoning"
-)
+
+def encode_messages(
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    context: list[dict[str, Any]] | None = None,
+    drop_thinking: bool = True,
+    add_default_bos_token: bool = True,
+    reasoning_effort: str | None = None,
+) -> str:
+    """The prompt of a conversation, as text."""
+    return _encode_by(
+        VLLM,
+        messages,
+        thinking_mode,
+        context,
+        drop_thinking,
+        add_default_bos_token,
+        reasoning_effort,
+    )
+
+
+def render_message(
+    index: int,
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    drop_thinking: bool = True,
+    reasoning_effort: str | None = None,
+) -> str:
+    """One merged message of a conversation, with the transition after it."""
+    return _render_by(VLLM, index, messages, thinking_mode, drop_thinking, reasoning_effort)
+
+
+def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
+    """The parameters of `{"name", "arguments"}` as markup. Arguments in a string must be JSON."""
+    return _parameters_by(VLLM, tool_call)
+
+
+def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
+    """A well-formed completion as a message. Raises a `ValueError` for any other."""
+    return _parse_by(VLLM, text, thinking_mode)
+
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",

@@ -17,6 +17,8 @@ class Conventions:
     open_turn_fields: tuple[str, ...] = ("wo_eos", "prefix")
     # The field that gives the read_url task its URL, where there is one.
     url_field: str | None = "extracted_url"
+    # What the caller knows the option for the effort as.
+    effort_option: str = "effort"
     # Arguments that are a string, but not JSON, become one parameter. Else they are an error.
     raw_arguments: bool = True
     # Roles outside the format are an error even where dropping would remove them.
@@ -31,6 +33,7 @@ NATIVE = Conventions()
 RELEASED = Conventions(
     open_turn_fields=("wo_eos",),
     url_field=None,
+    effort_option="reasoning_effort",
     known_roles_only=False,
     named_tools=False,
     context_dropped_alone=True,
@@ -39,6 +42,7 @@ VLLM = Conventions(
     reasoning_fields=("reasoning", "reasoning_content"),
     open_turn_fields=("wo_eos",),
     url_field=None,
+    effort_option="reasoning_effort",
     raw_arguments=False,
     known_roles_only=False,
     named_tools=False,

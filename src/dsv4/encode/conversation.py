@@ -39,13 +39,15 @@ def render_conversation(
 
     `first_index` is what the caller counts the first message as; below 0 it is not the caller's.
     """
-    prefix = effort_prefix(effort, dialect)
+    prefix = effort_prefix(effort, dialect, rules)
     try:
         if context:
             _check_roles(context, rules)
-        if dialect.image_token is not None:
-            _refuse_spelling(dialect.image_token, context, "context", rules)
-            _refuse_spelling(dialect.image_token, messages, "messages", rules)
+        image = dialect.image_token
+        if image is not None:
+            _refuse_spelling(image, rules, messages, "messages", first_index)
+            if context:
+                _refuse_spelling(image, rules, context, "context")
         renderer = Renderer()
         renderer.dialect = dialect
         renderer.rules = rules
@@ -110,7 +112,7 @@ def _pass_over(renderer: Renderer, context: Sequence[Message]) -> Sequence[Messa
     return context
 
 
-def effort_prefix(effort: Any, dialect: Dialect) -> str:
+def effort_prefix(effort: Any, dialect: Dialect, rules: Conventions) -> str:
     """SPEC.md section 6. What is no effort of the dialect is an error in both modes."""
     if effort is None:
         return dialect.efforts[None]
@@ -119,8 +121,8 @@ def effort_prefix(effort: Any, dialect: Dialect) -> str:
         prefix = dialect.efforts.get(effort)
         if prefix is not None:
             return prefix
-    found = shown(effort)
-    raise EncodeError("effort", f"found {found}, expected {dialect.efforts_described} ({dialect})")
+    problem = f"found {shown(effort)}, expected {dialect.efforts_described} ({dialect})"
+    raise EncodeError(rules.effort_option, problem)
 
 
 def _check_roles(context: Sequence[Message], rules: Conventions) -> None:
@@ -136,14 +138,21 @@ _TEXT_DEPTH = 4
 
 
 def _refuse_spelling(
-    image: str, messages: Sequence[Message], name: str, rules: Conventions
+    image: str, rules: Conventions, messages: Sequence[Message], name: str, first_index: int = 0
 ) -> None:
     """Section 9: a text that spells the image token would pass for an image."""
-    for index, message in enumerate(messages):
-        for field in ("content", *rules.reasoning_fields):
-            if any(image in text for text in _texts(message.get(field))):
+    fields = ("content", *rules.reasoning_fields)
+    for index, message in enumerate(messages, first_index):
+        for field in fields:
+            if field in message and _spells(image, message[field]):
                 problem = f"found {image} in a text, expected it only where an image stands"
                 raise EncodeError(f"{name}[{index}].{field}", problem)
+
+
+def _spells(image: str, content: Any) -> bool:
+    if content.__class__ is str:
+        return image in content
+    return any(image in text for text in _texts(content))
 
 
 def _texts(content: Any, depth: int = _TEXT_DEPTH) -> Iterator[str]:

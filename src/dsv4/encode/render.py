@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -34,11 +34,12 @@ from dsv4.encode.fragments import (
     URL,
     USER,
     USER_TURN,
+    DialectFragments,
     effort_fragment,
     fragments_of,
 )
 from dsv4.encode.json_text import json_at
-from dsv4.encode.prompt import At, Fragment
+from dsv4.encode.prompt import Fragment, at
 from dsv4.encode.tools import schemas_text
 from dsv4.encode.turns import (
     ROLES,
@@ -84,6 +85,8 @@ class Renderer:
     last_calls: Any = None
     # The task of the turn before the first one here. Its question is in the prompt already.
     task_before: Any = None
+    # What calls are written with, looked up for the first of them.
+    _for_calls: tuple[DialectFragments, Callable[[Any], str]] | None = None
 
     def start(self, effort: str) -> None:
         """What stands before the first turn of the whole conversation, behind BOS."""
@@ -91,12 +94,12 @@ class Renderer:
             return
         if self.dialect.system_token is not None:
             if self.messages[self.first - self.first_index]["role"] == "system":
-                self.flat += At(self.first), SYSTEM_OPENING
+                self.flat += at(self.first), SYSTEM_OPENING
             elif effort:
                 self.flat.append(SYSTEM_OPENING)
         if effort:
-            self.flat += At(-1), effort_fragment(effort)
-        self.flat.append(At(self.first_index - 1))
+            self.flat += at(-1), effort_fragment(effort)
+        self.flat.append(at(self.first_index - 1))
 
     def render(self, ends_asking: bool = True) -> None:
         """Every turn, and what comes between turns.
@@ -129,9 +132,11 @@ class Renderer:
                     flat.append(USER)
                     flat.append(content)
                 else:
-                    for _ in range(self._blocks(index, joins, task is not None)):
+                    taken = self._blocks(index, joins, task is not None)
+                    while taken:
                         next(walk)
                         index += 1
+                        taken -= 1
                 asks = ASK_THINKING if index >= shown_from else ASK_ANSWER
             elif role == "assistant":
                 if content.__class__ is not str:
@@ -192,7 +197,7 @@ class Renderer:
             raise unknown_role(role, f"messages[{index}].role")
         if lasts(message):
             return False
-        self.flat.append(At(index))
+        self.flat.append(at(index))
         return True
 
     def _other(self, role: str, content: Any, message: Message, index: int) -> Fragment | None:
@@ -232,12 +237,12 @@ class Renderer:
             raise EncodeError(path, f"found {shown(task)}, expected one of {expected}")
         if task == "action":
             self.flat.append(ASK_ANSWER if self.shown_from == NOWHERE else ASK_THINKING)
-        self.flat.append(At(tasked))
+        self.flat.append(at(tasked))
         if task == "read_url" and self.rules.url_field is not None:
             self._url(tasked, self.rules.url_field)
         self.flat.append(token)
         if index is not None:
-            self.flat.append(At(index - 1))
+            self.flat.append(at(index - 1))
 
     def _url(self, index: int, field: str) -> None:
         url = self.messages[index - self.first_index].get(field)
@@ -260,12 +265,12 @@ class Renderer:
             self.flat += USER, RESULT_START, content, RESULT_END
             return 0
         if not joins:
-            self.flat += At(index), USER_TURN
+            self.flat += at(index), USER_TURN
         for block in self._sorted([b for n in range(here, stop) for b in self._blocks_of(n)]):
-            self.flat += At(block[3]), BETWEEN if joins else TEXT
+            self.flat += at(block[3]), BETWEEN if joins else TEXT
             joins = True
             self._block(block)
-        self.flat.append(At(stop - 1 + self.first_index))
+        self.flat.append(at(stop - 1 + self.first_index))
         return stop - here - 1
 
     def _blocks_of(self, here: int) -> Iterator[_Block]:
@@ -336,9 +341,8 @@ class Renderer:
             path = f"messages[{index}].tool_calls"
             raise EncodeError(path, f"found {shown(calls)}, expected a list of calls")
         self.last_calls = calls
-        flat, words = self.flat, fragments_of(self.dialect)
-        parameters_of = parameters_writer(self.dialect.tags, self.rules.raw_arguments)
-        opening = words.block_open
+        words, parameters_of = self._for_calls or self._look_up_for_calls()
+        flat, opening = self.flat, words.block_open
         for n, call in enumerate(calls):
             try:
                 function = call["function"]
@@ -354,6 +358,11 @@ class Renderer:
             flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
             opening = CALL_BETWEEN
         flat.append(words.block_close)
+
+    def _look_up_for_calls(self) -> tuple[DialectFragments, Callable[[Any], str]]:
+        parameters_of = parameters_writer(self.dialect.tags, self.rules.raw_arguments)
+        self._for_calls = fragments_of(self.dialect), parameters_of
+        return self._for_calls
 
 
 def _is_result(block: _Block) -> bool:

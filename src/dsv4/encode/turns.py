@@ -159,7 +159,10 @@ def _tools_after_merging(messages: Sequence[Message], users_keep_tools: bool) ->
 
 
 def first_staying(messages: Sequence[Message], last: int) -> int:
-    return next(n for n, message in enumerate(messages) if n == last or lasts(message))
+    index = 0
+    while index < last and not lasts(messages[index]):
+        index += 1
+    return index
 
 
 def last_task(context: Sequence[Message], dropped: bool) -> Any:

@@ -33,7 +33,7 @@ from dsv4.parse.prose import read_after, read_orphans, read_prose
 from dsv4.parse.states import State
 from dsv4.parse.stops import Stops
 from dsv4.parse.strict import read_strictly
-from dsv4.parse.values import read_json, read_value
+from dsv4.parse.values import read_json, read_value, take_text
 from dsv4.spec.dialects import Dialect, dialect_named
 
 
@@ -60,15 +60,14 @@ class StreamParser:
     ) -> None:
         stops = Stops([stop] if isinstance(stop, str) else stop) if stop else None
         tags = dialect_named(dialect or "v4").tags
-        self._machine = Machine(thinking, Tools(tools), tool_choice == "none", tags, stops)
+        start = State.STRICT if strict else State.PROSE
+        self._machine = Machine(start, thinking, Tools(tools), tool_choice == "none", tags, stops)
         self._carried: list[Event] = []  # of a call that the prompt left open
-        if strict:
-            self._machine.state = State.STRICT
-        # What may go by the machine: words in a line, whole lines, or the argument of this index;
-        # and what did.
+        # What may go by the machine: words in the middle of a line, the middle of the argument with
+        # this index, and any text in which no tag begins; and how much did.
         self._words: type[ProseDelta] | None
-        self._lines: bool
         self._string: int | None
+        self._unmarked: Callable[[str], list[Event]] | None
         self._choose_shortcut()
         self._passed = 0
         self._last = ""
@@ -80,17 +79,18 @@ class StreamParser:
         if "<" in text or BAR in text or not text:
             return self._feed_marked(text)
         words = self._words
-        if words is not None and "`" not in text and ("\n" not in text or not text[-1].isspace()):
+        if words is not None:
+            if "`" not in text and ("\n" not in text or not text[-1].isspace()):
+                self._passed += len(text)
+                self._last = text
+                event = new_event(words)
+                set_text(event, text)
+                return [event]
+        elif self._string is not None and text[-1] not in "\r\n":
             self._passed += len(text)
-            self._last = text
-            event = new_event(words)
-            set_text(event, text)
-            return [event]
-        if self._lines:
-            return self._feed_lines(text)
-        if self._string is not None and text[-1] != "\n":
-            self._passed += len(text)
-            return [arguments_delta(self._string, escaped(text))]
+            return [arguments_delta(self._string, text if text.isalnum() else escaped(text))]
+        if self._unmarked is not None:
+            return self._unmarked(text)
         return self._feed_marked(text)
 
     def finish(self) -> list[Event]:
@@ -150,7 +150,8 @@ class StreamParser:
 
     def _read(self, m: Machine) -> None:
         while READERS[m.state](m):
-            pass
+            if m.stops is not None and m.stops.hit:
+                m.state = State.HALTED
 
     # Text in which no tag begins, where nothing is held: most chunks of most completions. In the
     # middle of a line, or of a string, it is passed on as it is, and the machine is told later.
@@ -158,9 +159,13 @@ class StreamParser:
     def _choose_shortcut(self) -> None:
         m = self._machine
         idle = not m.text and m.stops is None and not self._carried
-        self._lines = idle and m.state is State.PROSE and not m.prose.joining
-        self._words = self._words_now() if self._lines else None
-        self._string = m.streaming_call() if idle and m.state is State.VALUE else None
+        self._words = self._string = self._unmarked = None
+        if idle and m.state is State.PROSE and not m.prose.joining:
+            self._unmarked = self._feed_lines
+            self._words = self._words_now()
+        elif idle and m.state is State.VALUE and m.streaming_call() is not None:
+            self._unmarked = self._feed_string
+            self._string = self._string_now()
 
     def _words_now(self) -> type[ProseDelta] | None:
         prose = self._machine.prose
@@ -168,21 +173,33 @@ class StreamParser:
             return None
         return ReasoningDelta if prose.reasoning else ContentDelta
 
+    def _string_now(self) -> int | None:
+        m = self._machine
+        return None if m.value is None or m.value.newline else m.streaming_call()
+
     def _catch_up(self) -> None:
-        if self._passed:
-            m = self._machine
-            m.base += self._passed
+        m = self._machine
+        m.base += self._passed
+        self._passed = 0
+        if self._last:
             m.prose.before = self._last
-            self._passed = 0
             self._last = ""
 
     def _feed_lines(self, text: str) -> list[Event]:
         m = self._machine
-        self._catch_up()
-        m.base += len(text)
+        self._passed += len(text)
         events = m.events = []
         m.say_text(text)
+        self._last = ""
         self._words = self._words_now()
+        return events
+
+    def _feed_string(self, text: str) -> list[Event]:
+        m = self._machine
+        self._passed += len(text)
+        events = m.events = []
+        take_text(m, m.value, text)  # type: ignore[arg-type]
+        self._string = self._string_now()
         return events
 
 

@@ -95,6 +95,7 @@ _SECOND = frozenset(
 
 _SPACED_BARS = rf"[{re.escape(BARS)} \t]{{0,8}}"
 _HEAD = re.compile(rf"<[ \t]{{0,4}}(/?)[ \t]{{0,4}}{_SPACED_BARS}{WORD}{_SPACED_BARS}(/?)")
+_WORD = re.compile(rf"<[ \t]{{0,4}}/?[ \t]{{0,4}}{_SPACED_BARS}{WORD}[{re.escape(BARS)}]?")
 _HEAD_START = re.compile(
     rf"<[ \t]{{0,4}}(?:/[ \t]{{0,4}})?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
 )
@@ -123,6 +124,14 @@ _VALUES = {
     "'": (_SINGLE, _SINGLE_START),
     **dict.fromkeys(SMART_QUOTES, (_SMART, _SMART_START)),
 }
+
+
+def end_of_word(text: str, start: int) -> int | None:
+    """Where the DSML token ends that stands at `start` and begins no tag. None for no token."""
+    if text.startswith(tokens.DSML, start):
+        return start + len(tokens.DSML)
+    word = _WORD.match(text, start)
+    return None if word is None else word.end()
 
 
 def read_tag(text: str, start: int, plain: bool = False) -> Reading:

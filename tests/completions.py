@@ -1,0 +1,119 @@
+"""Short ways to write what a model writes, and to look at what was read of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dsv4
+
+DSML = "｜DSML｜"
+BLOCK, BLOCK_END = f"<{DSML}tool_calls>", f"</{DSML}tool_calls>"
+INVOKE_END = f"</{DSML}invoke>"
+PARAMETER_END = f"</{DSML}parameter>"
+BASH = f'<{DSML}invoke name="bash">'
+COMMAND = f'<{DSML}parameter name="command" string="true">'
+TIMEOUT = f'<{DSML}parameter name="timeout" string="false">'
+
+CORPUS = Path(__file__).parent / "corpus" / "malformed.jsonl"
+
+
+def corpus() -> list[dict[str, Any]]:
+    with CORPUS.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def invoke(name: str) -> str:
+    """The tag that opens a call."""
+    return f'<{DSML}invoke name="{name}">'
+
+
+def parameter(key: str, string: str = "true") -> str:
+    """The tag that opens a parameter."""
+    return f'<{DSML}parameter name="{key}" string="{string}">'
+
+
+def calling(name: str, /, **arguments: Any) -> str:
+    """A call as it should be written. A value that is no text is written as JSON."""
+    lines = [
+        f"{parameter(key)}{value}{PARAMETER_END}\n"
+        if isinstance(value, str)
+        else f"{parameter(key, 'false')}{json.dumps(value)}{PARAMETER_END}\n"
+        for key, value in arguments.items()
+    ]
+    return f"{invoke(name)}\n{''.join(lines)}{INVOKE_END}\n"
+
+
+def block(*calls: str) -> str:
+    """A block as it should be written, with the blank line before it."""
+    return f"\n\n{BLOCK}\n{''.join(calls)}{BLOCK_END}"
+
+
+def declared(**tools: dict[str, str]) -> list[dict[str, Any]]:
+    """Tools by their parameters, and those by their types."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "parameters": {
+                    "type": "object",
+                    "properties": {key: {"type": type_} for key, type_ in properties.items()},
+                },
+            },
+        }
+        for name, properties in tools.items()
+    ]
+
+
+TOOLS = declared(
+    bash={"command": "string", "timeout": "integer"},
+    read={"path": "string", "lines": "array"},
+    ping={},
+)
+
+
+def events_of(chunks: Iterable[str], **options: Any) -> list[Any]:
+    """All events of a completion that comes in these chunks."""
+    parser = dsv4.StreamParser(**options)
+    return [*(event for chunk in chunks for event in parser.feed(chunk)), *parser.finish()]
+
+
+DELTAS = (dsv4.ReasoningDelta, dsv4.ContentDelta, dsv4.ArgumentsDelta)
+
+
+def merged(events: Iterable[Any]) -> list[Any]:
+    """The events with adjacent deltas of one kind as one."""
+    together: list[Any] = []
+    for event in events:
+        last = together[-1] if together else None
+        if (
+            isinstance(event, DELTAS)
+            and type(event) is type(last)
+            and getattr(event, "index", None) == getattr(last, "index", None)
+        ):
+            place = () if isinstance(event, DELTAS[:2]) else (event.index,)
+            together[-1] = type(event)(*place, last.text + event.text)
+        else:
+            together.append(event)
+    return together
+
+
+def cuts(text: str) -> Iterator[list[str]]:
+    """A few ways of cutting a text: whole, into characters, and into pieces of one size."""
+    for size in (len(text) or 1, 1, 2, 3, 7):
+        yield [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def calls_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:
+    return [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
+
+
+def incomplete_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:
+    return [(call.name, json.loads(call.arguments)) for call in message.incomplete]
+
+
+def kinds_of(message: dsv4.Message) -> list[str]:
+    return [diagnostic.kind for diagnostic in message.diagnostics]

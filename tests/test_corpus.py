@@ -1,0 +1,64 @@
+"""Malformed completions that were seen in public. See corpus/README.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import dsv4
+from completions import calls_of, corpus, cuts, declared, events_of, incomplete_of, merged
+
+Case = dict[str, Any]
+
+cases = pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in corpus()])
+
+
+def options(case: Case) -> dict[str, Any]:
+    return {
+        "thinking": case["start"] == "reasoning",
+        "tools": declared(**case["tools"]),
+        "tool_choice": case["tool_choice"],
+    }
+
+
+@cases
+def test_reading(case: Case) -> None:
+    message = dsv4.parse(case["text"], **options(case))
+    wanted = [(call["name"], call["arguments"]) for call in case["tool_calls"]]
+    # As text, which tells 1 from True and 1.0.
+    assert repr(calls_of(message)) == repr(wanted)
+    assert message.reasoning.strip() == case["reasoning"].strip()
+    assert message.content.strip() == case["content"].strip()
+    if case["finish"]:
+        assert message.finish == case["finish"]
+
+
+@cases
+def test_what_was_repaired_is_reported(case: Case) -> None:
+    message = dsv4.parse(case["text"], **options(case))
+    if case["repaired"]:
+        assert message.diagnostics
+    for diagnostic in message.diagnostics:
+        assert diagnostic.raw == case["text"][diagnostic.start : diagnostic.end]
+
+
+def halves(text: str) -> Iterator[list[str]]:
+    """A text cut in two, at every fourth place, with nothing between."""
+    for at in range(0, len(text) + 1, 4):
+        yield [text[:at], "", text[at:]]
+
+
+@cases
+def test_every_way_of_cutting_gives_the_same_events(case: Case) -> None:
+    whole = merged(events_of([case["text"]], **options(case)))
+    for chunks in (*cuts(case["text"]), *halves(case["text"])):
+        assert merged(events_of(chunks, **options(case))) == whole
+
+
+@cases
+def test_the_text_cut_short_anywhere(case: Case) -> None:
+    for end in range(0, len(case["text"]), 2):
+        message = dsv4.parse(case["text"][:end], **options(case))
+        calls_of(message), incomplete_of(message)  # JSON objects, all of them

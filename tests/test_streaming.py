@@ -1,0 +1,285 @@
+"""What comes when: events as the chunks arrive, what is held back, and for how long."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsv4
+from builders import EOS
+from completions import (
+    BASH,
+    BLOCK,
+    BLOCK_END,
+    COMMAND,
+    DSML,
+    INVOKE_END,
+    PARAMETER_END,
+    TIMEOUT,
+    TOOLS,
+    block,
+    calling,
+    corpus,
+    declared,
+    events_of,
+    parameter,
+)
+from dsv4 import (
+    ArgumentsDelta,
+    ContentDelta,
+    Diagnostic,
+    End,
+    ReasoningDelta,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+
+
+def chunk_by_chunk(*chunks: str, **options: Any) -> list[list[Any]]:
+    """The events of each chunk, and of the end."""
+    parser = dsv4.StreamParser(**{"thinking": False, "tools": TOOLS, **options})
+    return [*(parser.feed(chunk) for chunk in chunks), parser.finish()]
+
+
+class TestProse:
+    def test_comes_as_it_arrives(self) -> None:
+        assert chunk_by_chunk("Hm", ".", "</think>", "Hel", "lo", EOS, thinking=True) == [
+            [ReasoningDelta("Hm")],
+            [ReasoningDelta(".")],
+            [],
+            [ContentDelta("Hel")],
+            [ContentDelta("lo")],
+            [],
+            [End("stop")],
+        ]
+
+    def test_empty_chunks_bring_nothing(self) -> None:
+        assert chunk_by_chunk("", "a", "", "", "b", "") == [
+            *([], [ContentDelta("a")], [], [], [ContentDelta("b")], []),
+            [End("stop")],
+        ]
+
+    def test_nothing_at_all(self) -> None:
+        assert chunk_by_chunk() == [[End("stop")]]
+        assert chunk_by_chunk("") == [[], [End("stop")]]
+
+    def test_what_may_be_a_marker_waits_for_one_more_character(self) -> None:
+        assert chunk_by_chunk("a <", "b") == [
+            [ContentDelta("a ")],
+            [ContentDelta("<b")],
+            [End("stop")],
+        ]
+
+    def test_a_blank_line_waits_for_what_follows_it(self) -> None:
+        *_, before_block, _, end = chunk_by_chunk(
+            "a\n", "\n", f"{BLOCK}{calling('ping')}{BLOCK_END}", ""
+        )
+        assert not [event for event in (*before_block, *end) if isinstance(event, ContentDelta)]
+        assert chunk_by_chunk("a\n", "\n", "b") == [
+            [ContentDelta("a")],
+            [],
+            [ContentDelta("\n\nb")],
+            [End("stop")],
+        ]
+
+
+class TestCalls:
+    def test_a_string_comes_as_it_arrives(self) -> None:
+        assert chunk_by_chunk(
+            f"Look.\n\n{BLOCK}\n",
+            f"{BASH}\n",
+            COMMAND,
+            "ls ",
+            '"a\tb"',
+            f"{PARAMETER_END}\n",
+            f"{INVOKE_END}\n",
+            f"{BLOCK_END}{EOS}",
+        ) == [
+            [ContentDelta("Look.")],
+            [],
+            [ToolCallStart(0, "bash"), ArgumentsDelta(0, '{"command": "')],
+            [ArgumentsDelta(0, "ls ")],
+            [ArgumentsDelta(0, '\\"a\\tb\\"')],
+            [],
+            [ArgumentsDelta(0, '"'), ArgumentsDelta(0, "}"), ToolCallEnd(0)],
+            [],
+            [End("tool_calls")],
+        ]
+
+    def test_it_starts_when_it_is_certain(self) -> None:
+        certain = chunk_by_chunk(f"Try {BASH}", "\n", f"{COMMAND}ls")
+        assert certain[:2] == [[ContentDelta("Try ")], []]
+        assert ToolCallStart(0, "bash") in certain[2]
+        text = chunk_by_chunk(f"Try {BASH}", " then")
+        assert text[1] == [
+            Diagnostic("markup_as_text", 4, 4 + len(BASH), BASH),
+            ContentDelta(BASH),
+            ContentDelta(" then"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("value", "tag"),
+        [
+            ("10", TIMEOUT),
+            ('{"a": [1, 2]}', parameter("other", "false")),
+            ("10", f'<{DSML}parameter name="timeout">'),
+            ('{"command": "ls"}', parameter("arguments")),
+            ('{"command": "ls"}', parameter("input")),
+        ],
+        ids=["JSON", "object", "no type", "lone arguments", "lone input"],
+    )
+    def test_some_values_come_whole(self, value: str, tag: str) -> None:
+        parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+        parser.feed(f"{BLOCK}{BASH}{tag}")
+        assert [event for character in value for event in parser.feed(character)] == []
+        events = parser.feed(f"{PARAMETER_END}{INVOKE_END}")
+        deltas = [event for event in events if isinstance(event, ArgumentsDelta)]
+        assert value in deltas[0].text
+        assert ToolCallEnd(0) in events
+
+    def test_so_does_a_json_body(self) -> None:
+        first, second, third, _, fifth, _ = chunk_by_chunk(
+            f"{BLOCK}{BASH}", '{"command": ', '"ls"}', INVOKE_END, BLOCK_END
+        )
+        assert first == []
+        assert ToolCallStart(0, "bash") in second
+        assert third == []
+        assert fifth == [ArgumentsDelta(0, '{"command": "ls"}'), ToolCallEnd(0)]
+
+    def test_lone_arguments_of_a_tool_that_has_them_stream(self) -> None:
+        tools = declared(bash={"arguments": "string"})
+        events = chunk_by_chunk(f"{BLOCK}{BASH}{parameter('arguments')}", "ls", tools=tools)
+        assert events[1] == [ArgumentsDelta(0, "ls")]
+
+    def test_duplicates_are_written_again(self) -> None:
+        first, second = (f"{COMMAND}{value}{PARAMETER_END}" for value in "ab")
+        text = f"{BLOCK}{BASH}{first}{second}{INVOKE_END}{BLOCK_END}"
+        events = events_of([text], thinking=False, tools=TOOLS)
+        stream = "".join(event.text for event in events if isinstance(event, ArgumentsDelta))
+        assert stream == '{"command": "a", "command": "b"}'
+        assert dsv4.assemble(events).tool_calls[0].arguments == '{"command": "b"}'
+
+    def test_a_call_that_is_cut_is_closed_and_aborted(self) -> None:
+        assert chunk_by_chunk(f"{BLOCK}{BASH}{COMMAND}l") == [
+            [ToolCallStart(0, "bash"), ArgumentsDelta(0, '{"command": "'), ArgumentsDelta(0, "l")],
+            [
+                ArgumentsDelta(0, '"}'),
+                ToolCallAborted(0),
+                Diagnostic("cut_short", *([len(f"{BLOCK}{BASH}{COMMAND}l")] * 2), ""),
+                End("length"),
+            ],
+        ]
+
+
+class TestOrder:
+    @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in corpus()])
+    def test_calls_open_and_close_one_after_the_other(self, case: dict[str, Any]) -> None:
+        events = events_of(
+            case["text"],
+            thinking=case["start"] == "reasoning",
+            tools=declared(**case["tools"]),
+            tool_choice=case["tool_choice"],
+        )
+        assert isinstance(events[-1], End)
+        assert sum(isinstance(event, End) for event in events) == 1
+        open_call, started = None, 0
+        arguments = ""
+        for event in events:
+            if isinstance(event, ToolCallStart):
+                assert (open_call, event.index) == (None, started)
+                open_call, arguments = started, ""
+                started += 1
+            elif isinstance(event, ArgumentsDelta):
+                assert event.index == open_call
+                arguments += event.text
+            elif isinstance(event, (ToolCallEnd, ToolCallAborted)):
+                assert event.index == open_call
+                assert isinstance(json.loads(arguments), dict)
+                open_call = None
+            elif isinstance(event, (ContentDelta, ReasoningDelta)):
+                assert open_call is None
+                assert event.text
+        assert open_call is None
+
+
+# A tag is at most 1024 characters and white space 256; escaping makes a few more of them.
+HELD_AT_MOST = 1400
+
+# No block that opens a line, no JSON, no plain tag: those may be held whole.
+FRAGMENTS = (
+    *(
+        "words ",
+        "more words, and on. " * 10,
+        "\n",
+        "\n\n",
+        " " * 200,
+        " " * 300,
+        "\t",
+        "`",
+        "```\n",
+    ),
+    *("<", "</", "<｜", f"<{DSML}", DSML, f'<{DSML}invoke name="', "x" * 900, 'y="' + "z" * 700),
+    *(BASH, BASH, COMMAND, COMMAND, PARAMETER_END, INVOKE_END, f"x {BLOCK}", BLOCK_END),
+    *("<think>", "</think>", EOS, f'<{DSML}invoke name="' + "n" * 1100 + '">'),
+)
+
+
+def shown(events: list[Any]) -> int:
+    """How many characters of prose and arguments the events show."""
+    deltas = (ReasoningDelta, ContentDelta, ArgumentsDelta)
+    return sum(len(event.text) for event in events if isinstance(event, deltas))
+
+
+class TestHoldingBack:
+    @given(st.lists(st.sampled_from(FRAGMENTS), max_size=30), st.booleans())
+    def test_is_bounded(self, fragments: list[str], thinking: bool) -> None:
+        options: dict[str, Any] = {"thinking": thinking, "tools": TOOLS}
+        parser = dsv4.StreamParser(**options)
+        came, text = 0, ""
+        for fragment in fragments:
+            text += fragment
+            came += shown(parser.feed(fragment))
+            all_of_it = shown(events_of([text], **options))
+            assert all_of_it - came <= HELD_AT_MOST
+
+    @pytest.mark.parametrize("fragment", ["word ", "<", "a <", "\n", "｜", " ", "`", f"{DSML}, "])
+    @pytest.mark.parametrize("before", ["", f"{BLOCK}{BASH}{COMMAND}"], ids=["content", "string"])
+    def test_long_texts_of_one_thing(self, before: str, fragment: str) -> None:
+        parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+        parser.feed(before)
+        came = sum(shown(parser.feed(fragment)) for _ in range(2000))
+        assert 2000 * len(fragment) - came <= HELD_AT_MOST
+
+    def test_a_tag_that_is_too_long_is_text(self) -> None:
+        tag = f'<{DSML}invoke name="{"n" * 1100}">'
+        message = dsv4.parse(f"{tag}{COMMAND}", thinking=False, tools=None)
+        assert message.content == f"{tag}{COMMAND}"
+
+    @pytest.mark.parametrize(("spaces", "calls"), [(250, 1), (257, 0)])
+    def test_white_space_between_tags_is_bounded_too(self, spaces: int, calls: int) -> None:
+        text = f"{BASH}{' ' * spaces}{COMMAND}ls{PARAMETER_END}{INVOKE_END}"
+        assert len(dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls) == calls
+
+
+def test_events_say_what_a_whole_text_says() -> None:
+    text = f"Hm.</think>Look.{block(calling('bash', command='ls', timeout=5))}{EOS}"
+    message = dsv4.parse(text, tools=TOOLS)
+    assert dsv4.assemble(events_of(text, tools=TOOLS)) == message
+    assert dsv4.assemble(events_of([text], tools=TOOLS)) == message
+
+
+def test_events_without_an_end_are_cut_short() -> None:
+    parser = dsv4.StreamParser(thinking=False)
+    assert dsv4.assemble(parser.feed("Hel")) == dsv4.Message("Hel", finish="length")
+
+
+def test_events_are_values() -> None:
+    assert ContentDelta("a") == ContentDelta("a") != ReasoningDelta("a")
+    assert len({ContentDelta("a"), ContentDelta("a"), End("stop")}) == 2
+    with pytest.raises(AttributeError):
+        ContentDelta("a").text = "b"  # type: ignore[misc]
