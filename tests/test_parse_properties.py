@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -154,6 +155,28 @@ class TestEveryText:
         for none in ({"tools": []}, {"tool_choice": "none"}):
             message = dsv4.parse(text, **{**named, **none})
             assert message.tool_calls == message.incomplete == ()
+
+
+# A string and JSON, from where on anything may come.
+STRING = f"{BLOCK}{BASH}{COMMAND}"
+JSON = f"{BLOCK}{BASH}{TIMEOUT}"
+
+
+@pytest.mark.parametrize("start", ["", STRING, JSON, f'{JSON}"', f"{BLOCK}x", f"{BLOCK}{BASH}"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("<", "< ", "<｜", "｜", "\n", " ", "`", '"', "\\", "[", '{"a": "', DSML, f"<{DSML}"),
+        *(BLOCK, BASH, f"\n{BASH}", f"\n{COMMAND}", f"{PARAMETER_END} ", f"{INVOKE_END}\n"),
+        *(f"<{DSML}invoke ", f'<{DSML}invoke name="x', "<think>", EOS, "<invoke ", "</invoke>"),
+    ],
+)
+def test_long_texts_take_their_time_and_no_more(start: str, piece: str) -> None:
+    """Time that grew with the square of the length would be far more than a moment here."""
+    text = start + piece * (30_000 // len(piece))
+    started = time.process_time()
+    dsv4.parse(text, thinking=False, tools=TOOLS)
+    assert time.process_time() - started < 5
 
 
 # Round trips: an assistant's turn as the encoder writes it, read and written again.
@@ -325,7 +348,7 @@ class TestTextsThatSpellMarkup:
         call = {"function": {"name": key, "arguments": {key: "x"}}}
         assert survives(one_call({}, tool_calls=[call]))
 
-    @pytest.mark.parametrize("key", ['a">b', 'a" b="c', f"<{DSML}", "x" * 1024])
+    @pytest.mark.parametrize("key", [f"<{DSML}", "x" * 1024])
     def test_names_that_are_not(self, key: str) -> None:
         assert not survives(one_call({key: "x"}))
 
@@ -348,12 +371,11 @@ class TestArguments:
         assert calls_of(read) == [("bash", {"arguments": "ls -l"})]
         assert written(read) == written(message)
 
-    @pytest.mark.parametrize(("depth", "same"), [(200, True), (201, False)])
-    def test_too_deep(self, depth: int, same: bool) -> None:
+    def test_deep_ones_survive(self) -> None:
         value: Any = 1
-        for _ in range(depth):
+        for _ in range(200):
             value = [value]
-        assert survives(one_call({"timeout": value})) == same
+        assert survives(one_call({"timeout": value}))
 
     @pytest.mark.parametrize(("number", "same"), [(1024, True), (1025, False)])
     def test_too_many(self, number: int, same: bool) -> None:
