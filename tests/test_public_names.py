@@ -82,6 +82,23 @@ def test_the_package() -> None:
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)
 
 
+def test_the_names_of_tokens() -> None:
+    from dsv4 import tokens
+
+    assert set(tokens.__all__) == {
+        *("Difference", "Example", "Session", "Span", "StreamParser", "Tokenizer"),
+        *("VocabularyError", "why_not_prefix"),
+    }
+
+
+def test_the_names_for_transformers() -> None:
+    from dsv4.compat import chat_template, hf
+
+    assert callable(chat_template)
+    assert callable(hf.apply_chat_template)
+    assert callable(hf.install)
+
+
 def test_encode() -> None:
     assert defaults(dsv4.encode) == {
         "messages": REQUIRED,

@@ -4,7 +4,8 @@
     └── Error
         ├── EncodeError     the caller's conversation or options cannot be encoded
         ├── ParseError      the model's text departs from the strict grammar
-        └── UnknownModel    no dialect is known for a model name
+        ├── UnknownModel    no dialect is known for a model name
+        └── VocabularyError a vocabulary that is missing, or not the dialect's (dsv4.tokens)
 
 Encoding and parsing errors say where: ``EncodeError.path`` is the place in the caller's own
 data (``messages[3].content``), ``ParseError.position`` the offset in the model's text.
