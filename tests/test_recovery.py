@@ -1,7 +1,7 @@
 """What is made of completions that leave the grammar, kind by kind of departure.
 
 The corpus holds shapes that were seen; here are others of the same kinds, small ones, so that each
-says what one rule does.
+says what one rule does. The rules are those of docs/parsing.md, "How malformed text is read".
 """
 
 from __future__ import annotations
