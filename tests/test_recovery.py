@@ -987,21 +987,21 @@ class TestLeftovers:
     NAMELESS = f'<{DSML}parameter string="true">'
 
     @shapes(
-        alone=shape(f"{BLOCK}\n{BASH}\n{NAMELESS}ls{CLOSED}", kinds="misspelled_tag dropped_call"),
+        alone=shape(f"{BLOCK}\n{BASH}\n{NAMELESS}ls{CLOSED}", kinds="dropped_call"),
         beside_others=shape(
             f"{BLOCK}\n{LS_CALL}{BASH}\n{NAMELESS}x{PARAMETER_END}\n{INVOKE_END}\n{PWD_CALL}{BLOCK_END}",
             *LS_PWD,
-            kinds="misspelled_tag dropped_call",
+            kinds="dropped_call",
         ),
         behind_another=shape(
             f"{BLOCK}\n{BASH}\n{COMMAND}ls{PARAMETER_END}\n{NAMELESS}x{CLOSED}",
             incomplete=LS,
-            kinds="misspelled_tag dropped_call",
+            kinds="dropped_call",
         ),
         nameless_call=shape(
             f"{BLOCK}\n<{DSML}invoke>\n{COMMAND}ls{PARAMETER_END}\n{INVOKE_END}\n{PWD_CALL}{BLOCK_END}",
             ("bash", {"command": "pwd"}),
-            kinds="misspelled_tag dropped_call",
+            kinds="dropped_call",
         ),
     )
     def test_a_parameter_without_a_name_drops_its_call(self, case: Shape) -> None:

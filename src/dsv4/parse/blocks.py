@@ -22,6 +22,7 @@ def enter_calls(m: Machine, tag: Tag) -> None:
     m.block_strict = m.prose.newlines == "\n\n"
     if m.block_strict:
         m.prose.newlines = ""
+        m.prose.told = 0
     m.flush_newlines()
     m.flush_stops()
     if m.prose.reasoning:

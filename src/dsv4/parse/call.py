@@ -83,10 +83,13 @@ class Call:
             self._emit(ToolCallEnd(self.index))
         return unwrapped is not None
 
-    def abort(self, in_string: bool) -> None:
-        """Gives the call up. What it wrote is closed to a JSON object."""
+    def abort(self, in_string: bool = False, body: str | None = None) -> None:
+        """Gives the call up. What it wrote is closed to a JSON object, if it is not one whole."""
         self.settle()
-        self._write(('"}' if in_string else "}") if self._keys else "{}")
+        if body is not None:
+            self._write(body)
+        else:
+            self._write(('"}' if in_string else "}") if self._keys else "{}")
         if self.shown:
             self._emit(ToolCallAborted(self.index))
         self.shown = False

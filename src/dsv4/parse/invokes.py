@@ -22,13 +22,13 @@ RAW_PARAMETER = "arguments"
 
 def begin_call(m: Machine, tag: Tag) -> None:
     """Enters a call whose invoke is certain."""
-    name = tag.called
+    name = m.called(tag)
     dropped = name is None or _begins_nameless(m, tag)
     if _beyond_limits(m, name or ""):
         m.report(kinds.LIMIT, tag.start, tag.end)
         dropped = True
-    m.check_spelling(tag)
-    if not dropped:
+    if not dropped:  # else its text is reported as a whole
+        m.check_spelling(tag)
         _check_declared(m, name or "", tag.start, tag.end)
     hidden = dropped or m.forbidden
     m.call_start = m.base + tag.start
@@ -45,12 +45,10 @@ def begin_call(m: Machine, tag: Tag) -> None:
 
 def _begins_nameless(m: Machine, tag: Tag) -> bool:
     """Whether the first parameter has no name: then the call does not even begin (rule 9)."""
-    first = m.follow(tag.end)
-    return not tag.self_closed and _is_nameless(first) and m.opens(first, "parameter")
-
-
-def _is_nameless(tag: Tag | Ahead) -> bool:
-    return isinstance(tag, Tag) and tag.kind == "parameter" and tag.name is None
+    first, tool = m.follow(tag.end), m.called(tag)
+    if tag.self_closed or not isinstance(first, Tag) or first.closing:
+        return False
+    return m.kind(first, tool) == "parameter" and m.key(first, tool) is None
 
 
 def _beyond_limits(m: Machine, name: str) -> bool:
@@ -92,12 +90,15 @@ def cut_call(m: Machine) -> None:
     """The text ended inside a call, without EOS (rule 10)."""
     call, value = m.call, m.value
     assert call is not None
+    body = None
     if value is not None:
         keep_newline(m, value)
-        if not value.streams:
+        if value.key is None and isinstance(json_value(value.raw), dict):
+            body = value.raw.rstrip()
+        elif not value.streams:
             call.settle()
             call.add(RAW_PARAMETER if value.key is None else value.key, quoted(value.raw))
-    call.abort(in_string=value is not None and value.streams)
+    call.abort(value is not None and value.streams, body)
     if m.recorded is not None:
         _report_hidden(m)
     m.report(kinds.CUT_SHORT, m.pos, m.pos)
@@ -110,7 +111,7 @@ def _drop_call(m: Machine) -> None:
     call = m.call
     assert call is not None
     if call.shown:
-        call.abort(in_string=False)
+        call.abort()
     if m.recorded is None:
         m.recorded = []
         m.call_start = m.base + m.pos
@@ -191,7 +192,7 @@ def _end_stray(m: Machine) -> None:
 def _begin_parameter(m: Machine, tag: Tag) -> None:
     call = m.call
     assert call is not None
-    key = tag.label if tag.kind == "named" else tag.name
+    key = m.key(tag)
     if key is None:
         _drop_call(m)
         key = ""
@@ -201,7 +202,9 @@ def _begin_parameter(m: Machine, tag: Tag) -> None:
         m.report(kinds.LIMIT, tag.start, tag.end)
         _drop_call(m)
     string = tag.attributes.get("string")
-    if string in ("true", "false") or tag.self_closed:
+    if m.call_dropped and m.recorded is not None:
+        pass  # its text is reported as a whole
+    elif string in ("true", "false") or tag.self_closed:
         m.check_spelling(tag)
     else:
         m.report(kinds.UNTYPED_PARAMETER, tag.start, tag.end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -11,9 +12,11 @@ from dsv4.parse.tags import Tag, read_tag
 from dsv4.spec.spellings import CDATA
 
 # Deeper than this is no JSON to us: readers of the arguments recurse too.
-DEEPEST = 200
+DEEPEST = 500
 
 NOT_JSON = object()
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def quoted(text: str) -> str:
@@ -37,9 +40,9 @@ def json_value(text: str) -> Any:
 
 
 def _depth(text: str) -> int:
-    """An upper bound of how deep the brackets nest: those in strings count too."""
+    """How deep the brackets nest."""
     depth = deepest = 0
-    for character in text:
+    for character in _STRING.sub("", text):
         if character in "[{":
             depth += 1
             deepest = max(deepest, depth)

@@ -20,7 +20,7 @@ from dsv4.parse.stops import Stops
 from dsv4.parse.tags import LONGEST_SPACE, Partial, Tag, read_tag
 from dsv4.spec import tokens
 from dsv4.spec.dialects import Tags
-from dsv4.spec.spellings import RELEASED_TAGS
+from dsv4.spec.spellings import RELEASED_LABELS, RELEASED_TAGS
 
 BAR = str(tokens.DSML)[0]
 
@@ -60,6 +60,7 @@ class Prose:
         self.said_reasoning = False
         self.joining = False  # the next reasoning begins on a line of its own
         self.openers = 0  # opening tags that were left as text
+        self.told = 0  # how much of the text to come the prompt has shown already
 
 
 class Value:
@@ -203,6 +204,15 @@ class Machine:
             self.text = self.text[self.pos :]
             self.pos = 0
 
+    def begin_anew(self, told: int) -> None:
+        """Counts from here on: so many characters were in the prompt, and are not told again."""
+        self.base -= told
+        self.held_start -= told
+        self.call_start -= told
+        if self.value is not None:
+            self.value.start -= told
+        self.prose.told = len(self.prose.newlines)
+
     # Events.
 
     def emit(self, event: Event) -> None:
@@ -239,6 +249,9 @@ class Machine:
         """Shows the prose up to `to`."""
         if to > self.pos:
             text = self.text[self.pos : to]
+            before = -self.base - self.pos  # what the prompt ended with was held till now
+            if before > 0:
+                self.prose.told += min(before, len(text))
             self.advance(to)
             self.say_text(text)
 
@@ -255,7 +268,7 @@ class Machine:
             text = text[:-kept]
         else:
             prose.newlines = ""
-        if self.stops is not None:
+        if self.stops is not None or prose.told:
             self.show(text)
         elif text:
             self._say_now(text)
@@ -265,6 +278,10 @@ class Machine:
         self.show(newlines)
 
     def show(self, text: str) -> None:
+        if self.prose.told:
+            told = min(self.prose.told, len(text))
+            self.prose.told -= told
+            text = text[told:]
         if self.stops is not None and text:
             text = self._up_to_stop(text)
         if text:
@@ -314,14 +331,32 @@ class Machine:
         return tag or Ahead.TEXT
 
     def kind(self, tag: Tag, tool: str | None = None) -> str | None:
-        """What a tag is inside a call of `tool`, or of the open one. None: nothing that acts."""
-        if tag.kind != "named":
-            return tag.kind
+        """What a tag is inside a call of `tool`, or of the open one. None: nothing that acts.
+
+        A tag may be named as a declared tool, or as a parameter of the call's tool.
+        """
+        if tag.name is not None or tag.label in RELEASED_LABELS or not tag.label:
+            return None if tag.kind == "named" else tag.kind
         if tool is None and self.call is not None:
             tool = self.call.name
         if tag.label in self.tools.parameters.get(tool or "", ()):
             return "parameter"
-        return "invoke" if tag.label in self.tools.parameters else None
+        if tag.label in self.tools.parameters:
+            return "invoke"
+        return None if tag.kind == "named" else tag.kind
+
+    def key(self, tag: Tag, tool: str | None = None) -> str | None:
+        """The name of a parameter: its attribute, or the tag's own name."""
+        if tag.name is None and tool is None and self.call is not None:
+            tool = self.call.name
+        declared = tag.label in self.tools.parameters.get(tool or "", ())
+        return tag.label if tag.name is None and declared else tag.name
+
+    def called(self, tag: Tag) -> str | None:
+        """The tool that an invoke calls: by its attribute, or by the tag's own name."""
+        if tag.name is None and tag.label in self.tools.parameters:
+            return tag.label
+        return tag.name
 
     def opens(self, ahead: Tag | Ahead, kind: str) -> bool:
         return isinstance(ahead, Tag) and not ahead.closing and self.kind(ahead) == kind
@@ -340,7 +375,7 @@ class Machine:
             return ahead is Ahead.BRACE and self.text[self.past_space(tag.end)] == "{"
         if ahead.kind == "eos":
             return wrapped
-        kind = self.kind(ahead, tag.called)
+        kind = self.kind(ahead, self.called(tag))
         if kind == "parameter":
             return not ahead.closing
         if kind == "invoke":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from dsv4.errors import EncodeError
 from dsv4.parse import diagnostics as kinds
 from dsv4.parse.blocks import end_list, read_block, read_junk
 from dsv4.parse.declared import Tools
@@ -71,6 +72,9 @@ class StreamParser:
         self._choose_shortcut()
         self._passed = 0
         self._last = ""
+        if prefix and strict:
+            problem = "found text and strict=True, expected one of them: strict reads whole turns"
+            raise EncodeError("prefix", problem)
         if prefix:
             self._continue(prefix)
 
@@ -128,10 +132,12 @@ class StreamParser:
         """Reads what the prompt holds already. Of its events only those of an open call count."""
         events = self.feed(prefix)
         m = self._machine
-        m.base -= len(prefix)
+        self._catch_up()
+        m.begin_anew(len(prefix))
         if m.call is not None and m.call.shown:
             index = m.call.index
             self._carried = [event for event in events if getattr(event, "index", None) == index]
+        self._choose_shortcut()
 
     def _feed_marked(self, text: str) -> list[Event]:
         m = self._machine

@@ -53,7 +53,10 @@ def read_plain(m: Machine) -> bool:
             break
         tag = m.tag_at(at)
         if isinstance(tag, Partial):
-            break
+            m.hold(at)
+            if m.final:
+                _release(m)  # what is cut off here is for prose to judge
+            return m.final
         if tag is not None and _closes(m, tag):
             m.hold(at)
             _end(m, tag)
@@ -63,7 +66,7 @@ def read_plain(m: Machine) -> bool:
             _release(m)
             return True
         at += 1
-    m.hold(len(text) if m.final else at)
+    m.hold(len(text))
     if m.final:
         _release(m)
     return m.final

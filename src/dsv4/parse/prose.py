@@ -58,6 +58,7 @@ def _pass_untagged(m: Machine, at: int) -> int:
 def _end_in_tag(m: Machine, tag: Partial) -> None:
     """The text ends inside what may be a tag: text, unless the DSML token is there (rule 10)."""
     if tag is Partial.MAYBE or m.prose.lines.fenced or m.tools.none_declared:
+        _pass_untagged(m, m.pos)
         m.say(len(m.text))
     else:
         m.cut = not m.rest.startswith("</")
@@ -72,7 +73,8 @@ def _read_tag(m: Machine, tag: Tag) -> bool:
     if tag.kind == "think":
         return _read_think_end(m, tag) if tag.closing else _read_think_start(m, tag)
     if tag.plain:
-        return read_plain_tag(m, tag) or _leave_as_text(m, tag)
+        entered = read_plain_tag(m, tag)
+        return _leave_as_text(m, tag) if entered is None else entered
     kind = m.kind(tag)
     if kind is None or tag.bare or m.prose.lines.fenced:
         return _leave_as_text(m, tag)
@@ -119,6 +121,7 @@ def _read_think_end(m: Machine, tag: Tag) -> bool:
             return False
         return _say_tag(m, tag) if quoted else _remove(m, kinds.STRAY_THINK, tag)
     m.flush_newlines()
+    m.flush_stops()
     m.advance(tag.end)
     m.prose.reasoning = m.prose.unclosed = False
     m.prose.lines = Lines()
@@ -138,6 +141,7 @@ def _read_think_start(m: Machine, tag: Tag) -> bool:
     if quoted:
         return _say_tag(m, tag)
     _remove(m, kinds.THINK_IN_CONTENT, tag)
+    m.flush_stops()
     prose.reasoning = prose.unclosed = prose.joining = True
     prose.lines = Lines()
     return True
@@ -206,7 +210,7 @@ def _read_undeclared(m: Machine, tag: Tag, kind: str) -> bool:
 
 def _read_invoke(m: Machine, tag: Tag) -> bool:
     """A call without a wrapper: only of a declared tool, and only when it is certain."""
-    name = tag.called
+    name = m.called(tag)
     if name is None or not m.tools.told or not m.tools.declares(name):
         return _leave_as_text(m, tag)
     certain = m.is_certain(tag, wrapped=False)

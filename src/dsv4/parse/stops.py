@@ -17,11 +17,12 @@ class Stops:
     def pass_on(self, text: str) -> str:
         """What may be shown, now that `text` has come. Sets `hit` when a stop string is whole."""
         text = self._held + text
-        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        # The one that is whole first, as if the text came letter by letter.
+        found = [(at + len(s), at) for s in self._stops if (at := text.find(s)) >= 0]
         if found:
             self.hit = True
             self._held = ""
-            return text[: min(found)]
+            return text[: min(found)[1]]
         keep = self._start_at_end(text)
         self._held = text[len(text) - keep :] if keep else ""
         return text[: len(text) - keep]

@@ -59,11 +59,6 @@ class Tag:
     def name(self) -> str | None:
         return self.attributes.get("name")
 
-    @property
-    def called(self) -> str | None:
-        """The tool that an invoke calls."""
-        return self.label if self.kind == "named" else self.name
-
     def canonical(self, label: str) -> str:
         """The tag as a release spells it whose name for it is `label`."""
         if self.closing:
@@ -141,12 +136,13 @@ def read_tag(text: str, start: int, plain: bool = False) -> Reading:
     """
     if text[start + 1 : start + 2] not in _SECOND:
         return None
-    reading = _read_bare(text, start) if text[start] != "<" else _read(text, start, plain)
+    # No more than a tag may have is looked at: attributes that never end would cost all the text.
+    seen = text[start : start + LONGEST_TAG + 2]
+    reading = _read_bare(seen, 0) if seen[0] != "<" else _read(seen, 0, plain)
     if isinstance(reading, Tag):
+        reading.start, reading.end = start, start + reading.end
         return reading if reading.end - start <= LONGEST_TAG else None
-    if reading is not None and len(text) - start > LONGEST_TAG:
-        return None
-    return reading
+    return None if len(seen) > LONGEST_TAG else reading
 
 
 def _read(text: str, start: int, plain: bool) -> Reading:
@@ -185,7 +181,9 @@ def _read_bare(text: str, start: int) -> Reading:
     if head is None:
         return Partial.MAYBE if str(tokens.DSML).startswith(text[start : start + 6]) else None
     reading = _read_labelled(text, start, head.end(), closing=True)
-    if isinstance(reading, Tag):
+    if isinstance(reading, Partial):
+        return Partial.MAYBE
+    if reading is not None:
         if not reading.raw.endswith(">") or reading.attributes:
             return None
         reading.bare = True

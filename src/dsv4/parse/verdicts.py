@@ -16,7 +16,7 @@ def judge_in_value(m: Machine, tag: Tag) -> Verdict:
         return _judge_eos(m, tag)
     if kind not in ("wrapper", "invoke", "parameter"):
         return Verdict.TEXT
-    if tag.plain:
+    if tag.plain and not (value.tag is not None and value.tag.plain):
         return _judge_plain(m, tag, kind)
     if value.quotes and not (tag.closing and kind not in value.quotes):
         return _count_quoted(value, tag, kind)
@@ -102,20 +102,21 @@ def _is_wrapper(m: Machine, ahead: Tag | Ahead) -> bool:
 
 
 def _judge_parameter(m: Machine, tag: Tag) -> Verdict:
-    named = tag.kind == "named" or tag.name is not None
+    named = m.key(tag) is not None
     return Verdict.IMPLIED if named and _opens_line(m, tag) else Verdict.TEXT
 
 
 def _judge_invoke(m: Machine, tag: Tag) -> Verdict:
-    name = tag.called
-    if name is None or not (m.wrapped or m.tools.declares(name)):
+    name = m.called(tag)
+    ends = _opens_line(m, tag)
+    if name is None or (ends and not m.wrapped and not m.tools.declares(name)):
         return Verdict.TEXT
     certain = m.is_certain(tag, m.wrapped)
     if certain is None:
         return Verdict.TEXT if m.final else Verdict.WAIT
     if not certain:
         return Verdict.TEXT
-    return Verdict.IMPLIED if _opens_line(m, tag) else Verdict.QUOTE
+    return Verdict.IMPLIED if ends else Verdict.QUOTE
 
 
 def _judge_wrapper(m: Machine, tag: Tag) -> Verdict:

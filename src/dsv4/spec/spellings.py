@@ -24,14 +24,14 @@ PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
 PLAIN_WRAPPERS = frozenset({"tool_calls", "function_calls", "tool_call", "invokes"})
 
 # Tag names of releases: V4 and its revision, V4.1, V3.2.
+_RELEASED = (
+    *("tool_calls", "invoke", "parameter"),
+    *(" calls", " invoke", " parameter"),
+    "function_calls",
+)
+RELEASED_LABELS = frozenset(name.strip() for name in _RELEASED)
 RELEASED_TAGS = frozenset(
-    f"{slash}{tokens.DSML}{name}"
-    for name in (
-        *("tool_calls", "invoke", "parameter"),
-        *(" calls", " invoke", " parameter"),
-        "function_calls",
-    )
-    for slash in ("<", "</")
+    f"{slash}{tokens.DSML}{name}" for name in _RELEASED for slash in ("<", "</")
 )
 
 CDATA = ("<![CDATA[", "]]>")
