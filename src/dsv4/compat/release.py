@@ -276,9 +276,7 @@ def decode_dsml_to_arguments(
     return {"name": tool_name, "arguments": arguments_text(members)}
 
 
-def _read_until_stop(
-    index: int, text: str, stop: Sequence[str]
-) -> tuple[int, str, str | None]:
+def _read_until_stop(index: int, text: str, stop: Sequence[str]) -> tuple[int, str, str | None]:
     """The text from `index` up to the first of the stop strings, that string, and its end."""
     found = [(at, word) for word in stop if (at := text.find(word, index)) >= 0]
     if not found:

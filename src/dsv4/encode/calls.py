@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -15,12 +15,58 @@ from dsv4.spec.dialects import STRING_FALSE, STRING_TRUE, Tags
 from dsv4.spec.tokens import Markup
 
 # Agents send the same calls again with every request. What their arguments came to is remembered
-# for at most this many strings, of at most this many characters each.
+# for at most this many strings, of at most this many characters each, unless it is a text of more
+# than so many: a small parameter is mostly markup, and strings of nothing else would come to ten
+# times their length.
+#
+# A text has two bytes a character, or four if it holds one beyond U+FFFF. So what is held for one
+# spelling of the tags is at most 4096 * (4096 + 2 * 8192) bytes for strings in Latin script, which
+# is 80 MiB; for any strings, 192 MiB; for calls of 500 characters, 8 MiB.
 REMEMBERED_ARGUMENTS = 4096
 REMEMBERED_LENGTH = 4096
+REMEMBERED_TEXT = 8192
 
 # The one parameter of arguments that are not JSON.
 RAW_PARAMETER = "arguments"
+
+_decoder = json.JSONDecoder()
+
+
+class Parameters(Fragment):
+    """The parameters of one call, joined with newlines.
+
+    Most prompts are never looked at in pieces. So it notes how long each parameter is, and cuts its
+    parts out of its text when they are asked for.
+    """
+
+    __slots__ = ("_lengths", "_tags")
+    label = announces = CALLS
+    opens = asks = False
+    _lengths: tuple[int, ...]
+    _tags: Tags
+
+    @classmethod
+    def joined(cls, parameters: list[str], tags: Tags) -> Parameters:
+        # Not by calling the class, which takes twice as long.
+        self = str.__new__(cls, "\n".join(parameters))
+        self._lengths = tuple(map(len, parameters))
+        self._tags = tags
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fragment, (Markup(self.parts), self.label)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        opening, closing = self._tags.parameter_open, self._tags.parameter_close
+        parts: list[str] = []
+        start = 0
+        for length in self._lengths:
+            end = start + length
+            inside = self[start + len(opening) : end - len(closing)]
+            parts += *opening.parts, inside, *closing.parts, "\n"
+            start = end + 1
+        return tuple(parts[:-1])
 
 
 @lru_cache
@@ -29,21 +75,43 @@ def parameters_writer(tags: Tags, raw_arguments: bool) -> Callable[[Any], str]:
 
     It raises an `EncodeError` whose path starts at the arguments.
     """
+    opening, closing = str(tags.parameter_open), str(tags.parameter_close)
 
-    def from_string(arguments: str) -> Fragment:
-        return _joined(_from_object(_object(arguments, raw_arguments)), tags)
+    def written(arguments: Iterable[tuple[str, Any]]) -> Parameters:
+        parameters = []
+        for key, value in arguments:
+            if value.__class__ is str:
+                parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
+            else:
+                text = json_at(value, ".", key)
+                parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
+        return Parameters.joined(parameters, tags)
 
-    remembered = lru_cache(REMEMBERED_ARGUMENTS)(from_string)
+    def from_string(arguments: str) -> Parameters:
+        try:
+            value = _read_json(arguments)
+        except (ValueError, RecursionError) as error:
+            if not raw_arguments:
+                problem = f"found {shown(arguments)}, which is not valid JSON: {error}"
+                raise EncodeError("", problem) from None
+            value = {RAW_PARAMETER: arguments}
+        if not isinstance(value, dict):
+            raise EncodeError("", f"found {shown(arguments)}, expected a JSON object")
+        return written(value.items())
+
+    @lru_cache(REMEMBERED_ARGUMENTS)
+    def remembered(arguments: str) -> Parameters | None:
+        made = from_string(arguments)
+        return made if len(made) <= REMEMBERED_TEXT else None
 
     def write(arguments: Any) -> str:
         if arguments.__class__ is str:
-            if len(arguments) <= REMEMBERED_LENGTH:
-                return remembered(arguments)
-            return from_string(arguments)
+            known = remembered(arguments) if len(arguments) <= REMEMBERED_LENGTH else None
+            return from_string(arguments) if known is None else known
         if arguments is None:
             return ""
         if isinstance(arguments, dict):
-            return _joined(_from_object(arguments), tags)
+            return written(_exact_texts(arguments))
         if isinstance(arguments, str):
             return from_string(str.__str__(arguments))
         problem = f"found {shown(arguments)}, expected a JSON object, as text or as it is"
@@ -52,34 +120,27 @@ def parameters_writer(tags: Tags, raw_arguments: bool) -> Callable[[Any], str]:
     return write
 
 
-def _object(arguments: str, raw_arguments: bool) -> dict[str, Any]:
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
-        if not raw_arguments:
-            problem = f"found {shown(arguments)}, which is not valid JSON: {error}"
-            raise EncodeError("", problem) from None
-        return {RAW_PARAMETER: arguments}
-    if not isinstance(value, dict):
-        raise EncodeError("", f"found {shown(arguments)}, expected a JSON object")
-    return value
+def _read_json(text: str) -> Any:
+    """What `json.loads` gives. It spends a good part of its time on the space around the value."""
+    if text.startswith("{"):
+        value, end = _decoder.raw_decode(text)
+        if end == len(text):
+            return value
+    return _decoder.decode(text)
 
 
-def _from_object(arguments: dict[Any, Any]) -> Iterator[tuple[str, str, str]]:
-    """Key, what follows it, and text of each parameter."""
-    for key, value in arguments.items():
-        if not isinstance(key, str):
-            raise EncodeError("", f"found the key {shown(key)}, expected text")
-        if isinstance(value, str):
-            yield str.__str__(key), STRING_TRUE, str.__str__(value)
-        else:
-            yield str.__str__(key), STRING_FALSE, json_at(value, f".{key}")
+def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
+    """Key and value of each argument of a caller's object, whose texts may be of any class."""
+    return [
+        (
+            key if key.__class__ is str else _exact_key(key),
+            str.__str__(value) if isinstance(value, str) else value,
+        )
+        for key, value in arguments.items()
+    ]
 
 
-def _joined(parameters: Iterable[tuple[str, str, str]], tags: Tags) -> Fragment:
-    parts: list[str] = []
-    for key, string, text in parameters:
-        if parts:
-            parts.append("\n")
-        parts += *tags.parameter_open.parts, key, string, text, *tags.parameter_close.parts
-    return Fragment(Markup(parts), CALLS)
+def _exact_key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise EncodeError("", f"found the key {shown(key)}, expected text")
+    return str.__str__(key)

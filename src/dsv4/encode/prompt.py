@@ -26,12 +26,12 @@ class Fragment(str):
     answer that follows, or to no message where none does.
     """
 
-    __slots__ = ("announces", "asks", "label", "opens", "parts")
+    __slots__ = ("_parts", "announces", "asks", "label", "opens")
     label: Label
     announces: Label
     opens: bool
     asks: bool
-    parts: tuple[str, ...]
+    _parts: tuple[str, ...]
 
     def __new__(
         cls,
@@ -43,7 +43,7 @@ class Fragment(str):
     ) -> Fragment:
         self = super().__new__(cls, text)
         known = text if isinstance(text, Markup) else markup(text)
-        self.parts = known.parts
+        self._parts = known.parts
         self.label = label
         self.announces = announces or label
         self.opens = opens
@@ -52,6 +52,10 @@ class Fragment(str):
 
     def __getnewargs__(self) -> tuple[Markup, Label, Label, bool, bool]:  # type: ignore[override]
         return Markup(self.parts), self.label, self.announces, self.opens, self.asks
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self._parts
 
 
 class At(str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -34,6 +34,7 @@ from dsv4.encode.fragments import (
     URL,
     USER,
     USER_TURN,
+    DialectFragments,
     effort_fragment,
     fragments_of,
 )
@@ -84,6 +85,8 @@ class Renderer:
     last_calls: Any = None
     # The task of the turn before the first one here. Its question is in the prompt already.
     task_before: Any = None
+    # What calls are written with, looked up for the first of them.
+    _for_calls: tuple[DialectFragments, Callable[[Any], str]] | None = None
 
     def start(self, effort: str) -> None:
         """What stands before the first turn of the whole conversation, behind BOS."""
@@ -336,9 +339,8 @@ class Renderer:
             path = f"messages[{index}].tool_calls"
             raise EncodeError(path, f"found {shown(calls)}, expected a list of calls")
         self.last_calls = calls
-        flat, words = self.flat, fragments_of(self.dialect)
-        parameters_of = parameters_writer(self.dialect.tags, self.rules.raw_arguments)
-        opening = words.block_open
+        words, parameters_of = self._for_calls or self._look_up_for_calls()
+        flat, opening = self.flat, words.block_open
         for n, call in enumerate(calls):
             try:
                 function = call["function"]
@@ -354,6 +356,11 @@ class Renderer:
             flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
             opening = CALL_BETWEEN
         flat.append(words.block_close)
+
+    def _look_up_for_calls(self) -> tuple[DialectFragments, Callable[[Any], str]]:
+        parameters_of = parameters_writer(self.dialect.tags, self.rules.raw_arguments)
+        self._for_calls = fragments_of(self.dialect), parameters_of
+        return self._for_calls
 
 
 def _is_result(block: _Block) -> bool:

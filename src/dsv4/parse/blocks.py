@@ -44,6 +44,7 @@ def open_block(m: Machine, tag: Tag) -> None:
 def read_block(m: Machine) -> bool:
     if not m.skip_space():
         if m.final:
+            m.cut = not m.block_used
             _close_implied(m)
         return m.final
     at = m.pos
@@ -127,15 +128,18 @@ def read_junk(m: Machine) -> bool:
             if not m.final:
                 return False
             break
-        ends = _ends_junk(m, tag) if tag is not None else False
+        if tag is None:
+            at += 1
+            continue
+        ends = _ends_junk(m, tag)
         if ends is None:
             m.hold(at)
             return False
         if ends:
             m.hold(at)
-            _end_junk(m, closed=m.closes(tag, "wrapper") or m.opens(tag, "invoke"))  # type: ignore[arg-type]
+            _end_junk(m, closed=m.closes(tag, "wrapper") or m.opens(tag, "invoke"))
             return True
-        at = at + 1 if tag is None else tag.end
+        at = tag.end
     m.hold(len(text))
     if m.final:
         _end_junk(m, closed=False)

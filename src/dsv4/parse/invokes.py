@@ -228,6 +228,8 @@ def _end_parameter(m: Machine, value: Value) -> None:
         call.close_string()
         return
     raw = value.raw
+    if m.tags.parameter_close[:-1] in raw:
+        m.report_held(kinds.QUOTED_MARKUP, value.start, raw)
     json_text = _typed(m, value, raw)
     if value.lone:
         call.add_lone(value.key, json_text, raw)
@@ -251,9 +253,8 @@ def _typed(m: Machine, value: Value, raw: str) -> str:
 
 def keep_newline(m: Machine, value: Value) -> None:
     """The newline at the end is the value's own."""
-    if value.newline:
-        value.newline = False
-        keep_in_value(m, value, "\n")
+    newline, value.newline = value.newline, ""
+    keep_in_value(m, value, newline)
 
 
 def keep_in_value(m: Machine, value: Value, text: str) -> None:
@@ -278,11 +279,11 @@ def _body_object(m: Machine, value: Value, raw: str) -> str:
     members = json_value(raw)
     if not isinstance(members, dict):
         m.report_held(kinds.INVALID_JSON, value.start, raw)
-        return f"{{{quoted(RAW_PARAMETER)}: {quoted(raw)}}}"
+        return f"{{{quoted(RAW_PARAMETER)}: {quoted(raw.rstrip())}}}"
     name = m.call.name if m.call is not None else ""
     inner = only_member(raw, members)
     if inner is None or not m.tools.may_unwrap(name, next(iter(members))):
-        return raw
+        return raw.rstrip()
     m.report(kinds.UNWRAPPED_ARGUMENTS, m.pos, m.pos)
     return inner
 

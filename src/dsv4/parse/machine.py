@@ -45,6 +45,7 @@ class Verdict(Enum):
     IMPLIED = "something that cannot be inside, so the value has ended"
     BEFORE = "the end of JSON that closes itself"
     QUOTE = "the start of a quoted region"
+    SPELLED = "a close that closes nothing: a part of the value, and a departure"
 
 
 class Prose:
@@ -97,7 +98,7 @@ class Value:
         self.streams = False
         self.lone = False  # may hold all arguments of the call
         self.held: list[str] = []
-        self.newline = False  # one at the end, which goes if the end is implied
+        self.newline = ""  # one at the end, which goes if the end is implied
         self.quotes: list[str] = []  # open tags of a quoted region
         self.in_string = False  # of JSON
 
@@ -107,8 +108,16 @@ class Value:
 
 
 class Machine:
+    """All that is known while a completion is read."""
+
     def __init__(
-        self, thinking: bool, tools: Tools, forbidden: bool, tags: Tags, stops: Stops | None
+        self,
+        start: State,
+        thinking: bool,
+        tools: Tools,
+        forbidden: bool,
+        tags: Tags,
+        stops: Stops | None,
     ) -> None:
         self.tools = tools
         self.forbidden = forbidden
@@ -119,7 +128,7 @@ class Machine:
         self.pos = 0
         self.base = 0
         self.final = False
-        self.state = State.PROSE
+        self.state = start
         self.events: list[Event] = []
 
         self.prose = Prose(thinking)
@@ -276,7 +285,7 @@ class Machine:
             if prose.joining and prose.said_reasoning:
                 text = "\n" + text
             prose.joining = False
-            prose.said_reasoning = True
+            prose.said_reasoning = prose.said_reasoning or not text.isspace()
         self.events.append(prose_delta(text, prose.reasoning))
 
     # What comes next.

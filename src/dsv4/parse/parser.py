@@ -60,10 +60,9 @@ class StreamParser:
     ) -> None:
         stops = Stops([stop] if isinstance(stop, str) else stop) if stop else None
         tags = dialect_named(dialect or "v4").tags
-        self._machine = Machine(thinking, Tools(tools), tool_choice == "none", tags, stops)
+        start = State.STRICT if strict else State.PROSE
+        self._machine = Machine(start, thinking, Tools(tools), tool_choice == "none", tags, stops)
         self._carried: list[Event] = []  # of a call that the prompt left open
-        if strict:
-            self._machine.state = State.STRICT
         # What may go by the machine: words in a line, whole lines, or the argument of this index;
         # and what did.
         self._words: type[ProseDelta] | None
@@ -88,7 +87,7 @@ class StreamParser:
             return [event]
         if self._lines:
             return self._feed_lines(text)
-        if self._string is not None and text[-1] != "\n":
+        if self._string is not None and text[-1] != "\n" and text[-1] != "\r":
             self._passed += len(text)
             return [arguments_delta(self._string, escaped(text))]
         return self._feed_marked(text)

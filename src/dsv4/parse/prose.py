@@ -21,7 +21,7 @@ _UNTAGGED = re.compile(rf"<?/?[ \t{re.escape(BARS)}]*{WORD}[{re.escape(BARS)}]?"
 # Between two of these a tag is only talked about.
 _QUOTING = "`\"'“”‘’"
 # How a list of calls begins, or one call.
-_JSON_CALLS = re.compile(r'\[\s*\{|\{\s*"')
+_JSON_CALLS = re.compile(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
 
 
 def read_prose(m: Machine) -> bool:
@@ -61,6 +61,7 @@ def _end_in_tag(m: Machine, tag: Partial) -> None:
     if tag is Partial.MAYBE or m.prose.lines.fenced or m.tools.none_declared:
         m.say(len(m.text))
     else:
+        m.cut = not m.rest.startswith("</")
         m.end_in_markup()
 
 
@@ -128,7 +129,7 @@ def _read_think_end(m: Machine, tag: Tag) -> bool:
 def _read_think_start(m: Machine, tag: Tag) -> bool:
     prose = m.prose
     if prose.reasoning:
-        if not prose.said_reasoning and not prose.newlines:  # the prompt's own, written once more
+        if not prose.said_reasoning:  # the prompt's own, written once more
             return _remove(m, kinds.STRAY_THINK, tag)
         m.report(kinds.STRAY_THINK, tag.start, tag.end)
         return _say_tag(m, tag)
@@ -179,15 +180,18 @@ def _holds_calls(m: Machine, tag: Tag) -> bool | None:
     if ahead is Ahead.MORE or ahead is Ahead.END:
         return None
     if ahead is Ahead.BRACE:
-        at = m.past_space(tag.end)
-        if _JSON_CALLS.match(m.text, at):
-            return True
-        return None if not m.text[at + 1 :].strip() and len(m.text) - at <= LONGEST_SPACE else False
-    return m.is_certain(ahead, wrapped=True) if _is_invoke(m, ahead) else False  # type: ignore[arg-type]
+        return _begins_json_calls(m.text, m.past_space(tag.end))
+    if isinstance(ahead, Tag) and m.opens(ahead, "invoke"):
+        return m.is_certain(ahead, wrapped=True)
+    return False
 
 
-def _is_invoke(m: Machine, ahead: Tag | Ahead) -> bool:
-    return m.opens(ahead, "invoke")
+def _begins_json_calls(text: str, at: int) -> bool | None:
+    """Whether JSON at `at` begins as calls do. None: not known yet."""
+    if _JSON_CALLS.match(text, at):
+        return True
+    inside = text[at + 1 :]
+    return None if len(inside) <= LONGEST_SPACE and not inside.strip() else False
 
 
 def _read_undeclared(m: Machine, tag: Tag, kind: str) -> bool:

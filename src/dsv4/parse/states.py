@@ -26,16 +26,16 @@ class State(Enum):
 
 NEXT: dict[State, frozenset[State]] = {
     State.PROSE: frozenset({State.ORPHANS, State.BLOCK, State.INVOKE, State.PLAIN, State.HALTED}),
-    State.ORPHANS: frozenset({State.PROSE, State.HALTED}),
+    State.ORPHANS: frozenset({State.PROSE}),
     State.AFTER: frozenset({State.PROSE}),
     State.BLOCK: frozenset({State.AFTER, State.INVOKE, State.JUNK, State.JSON}),
-    State.JUNK: frozenset({State.BLOCK, State.PROSE, State.HALTED}),
+    State.JUNK: frozenset({State.BLOCK, State.PROSE}),
     State.INVOKE: frozenset({State.VALUE, State.JSON, State.STRAY, State.BLOCK, State.AFTER}),
     State.STRAY: frozenset({State.INVOKE}),
     State.VALUE: frozenset({State.INVOKE, State.BODY_END, State.BLOCK}),
     State.JSON: frozenset({State.VALUE, State.INVOKE, State.BODY_END, State.BLOCK}),
     State.BODY_END: frozenset({State.BLOCK, State.AFTER}),
-    State.PLAIN: frozenset({State.PROSE, State.AFTER, State.HALTED}),
+    State.PLAIN: frozenset({State.PROSE, State.AFTER}),
     State.STRICT: frozenset({State.AFTER}),
     State.HALTED: frozenset(),
 }

@@ -49,13 +49,17 @@ def _pass_tag(m: Machine, value: Value, at: int) -> int | bool:
     if verdict is Verdict.QUOTE:
         open_quote(m, value, tag)
         return tag.end
+    if verdict is Verdict.SPELLED:
+        if value.streams:  # held values are looked at when they end
+            m.report(kinds.QUOTED_MARKUP, at, tag.end)
+        return tag.end
     _end(m, value, tag, verdict)
     return True
 
 
 def _end(m: Machine, value: Value, tag: Tag, verdict: Verdict) -> None:
     if verdict is Verdict.IMPLIED:
-        value.newline = False
+        value.newline = ""
         m.report(kinds.IMPLIED_CLOSE, tag.start, tag.start)
     else:
         keep_newline(m, value)
@@ -71,10 +75,14 @@ def _take(m: Machine, value: Value, to: int) -> None:
         return
     text = m.text[m.pos : to]
     m.advance(to)
-    if value.newline:
-        text = "\n" + text
-    value.newline = text[-1] == "\n"
-    keep_in_value(m, value, text[:-1] if value.newline else text)
+    text = value.newline + text
+    value.newline = _newline_at_end(text)
+    keep_in_value(m, value, text[: len(text) - len(value.newline)])
+
+
+def _newline_at_end(text: str) -> str:
+    """The newline that a text ends with, or the first half of one."""
+    return next((n for n in ("\r\n", "\n", "\r") if text.endswith(n)), "")
 
 
 # JSON is held until it ends, with an eye on its strings.

@@ -30,7 +30,7 @@ def judge_in_value(m: Machine, tag: Tag) -> Verdict:
 def _opens_line(m: Machine, tag: Tag) -> bool:
     if tag.start > m.pos:
         return m.text[tag.start - 1] == "\n"
-    return m.value is not None and m.value.newline
+    return m.value is not None and m.value.newline[-1:] == "\n"
 
 
 def _judge_eos(m: Machine, tag: Tag) -> Verdict:
@@ -58,7 +58,7 @@ def _judge_parameter_close(m: Machine, tag: Tag) -> Verdict:
     ahead = m.follow(tag.end)
     if ahead is Ahead.MORE:
         return Verdict.WAIT
-    return Verdict.CLOSE if _may_follow_close(m, ahead) else Verdict.TEXT
+    return Verdict.CLOSE if _may_follow_close(m, ahead) else Verdict.SPELLED
 
 
 def _may_follow_close(m: Machine, ahead: Tag | Ahead) -> bool:

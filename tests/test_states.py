@@ -1,0 +1,86 @@
+"""The table of states says what the parser does, and the documentation draws the table."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dsv4
+from dsv4.parse.machine import Machine
+from dsv4.parse.parser import READERS
+from dsv4.parse.states import NEXT, State
+from dsv4.spec import tokens
+from dsv4.spec.dialects import V4
+
+ROOT = Path(__file__).parent.parent
+TAGS = V4.tags
+FRAGMENTS = [
+    *("text ", "\n", "\n\n", "<", "```\n", '{"a": 1}', '[{"name": "f"}]', '"', "\\", "stop"),
+    *(str(token) for token in (tokens.EOS, tokens.THINK_START, tokens.THINK_END)),
+    *(str(TAGS.block_open), str(TAGS.block_close), f'{TAGS.invoke_open}f">\n'),
+    *(str(TAGS.invoke_close), f'{TAGS.parameter_open}a" string="true">'),
+    *(f'{TAGS.parameter_open}a" string="false">', str(TAGS.parameter_close)),
+    f'{TAGS.parameter_open}a" string="b"/>',
+    *('<invoke name="f">', "</invoke>", "<tool_calls>"),
+]
+
+
+def test_every_state_has_a_reader_and_successors() -> None:
+    assert set(READERS) == set(NEXT) == set(State)
+
+
+@pytest.fixture
+def moves(monkeypatch: pytest.MonkeyPatch) -> set[tuple[State, State]]:
+    """The moves from state to state that parsers make from now on."""
+    seen: set[tuple[State, State]] = set()
+
+    def move(machine: Machine, state: State) -> None:
+        before = machine.__dict__.get("_state", state)
+        if before is not state:
+            seen.add((before, state))
+        machine.__dict__["_state"] = state
+
+    monkeypatch.setattr(
+        Machine, "state", property(lambda m: m.__dict__["_state"], move), raising=False
+    )
+    return seen
+
+
+def texts() -> Iterator[str]:
+    corpus = ROOT / "tests" / "corpus" / "malformed.jsonl"
+    for line in corpus.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)["text"]
+    choose = random.Random(0)
+    for _ in range(3000):
+        yield "".join(choose.choices(FRAGMENTS, k=choose.randint(1, 14)))
+
+
+def test_the_parser_makes_the_moves_of_the_table_and_no_others(
+    moves: set[tuple[State, State]],
+) -> None:
+    tools = [{"name": name} for name in ("f", "get_weather", "bash")]
+    choose = random.Random(1)
+    for text in texts():
+        for stop in ((), ("stop",)):
+            parser = dsv4.StreamParser(thinking=choose.random() < 0.5, tools=tools, stop=stop)
+            parser.feed(text)
+            parser.finish()
+    parser = dsv4.StreamParser(thinking=False, strict=True)
+    parser.feed(f"Hi{tokens.EOS}")
+    parser.finish()
+    assert moves == {(state, after) for state in State for after in NEXT[state]}
+
+
+def test_the_documentation_draws_the_table() -> None:
+    spec = importlib.util.spec_from_file_location("draw_states", ROOT / "docs" / "draw_states.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert script.drawn(page) == page, "run: python docs/draw_states.py"
