@@ -14,7 +14,7 @@ from dsv4.cli.failure import Failure, reason
 
 @contextmanager
 def output(path: str | None = None) -> Iterator[TextIO]:
-    """A file for text: UTF-8, line ends as written. An error inside leaves an old file as it was."""
+    """A file for text: UTF-8, line ends as written. An error inside leaves an old file alone."""
     with _telling(path):
         if _is_stdout(path):
             yield sys.stdout
