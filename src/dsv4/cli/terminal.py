@@ -64,23 +64,21 @@ def width_of(text: str) -> int:
 
 
 def _char_width(char: str) -> int:
-    if unicodedata.combining(char):
+    if unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def harmless(text: str) -> str:
-    """Text from outside on one line, its control characters made visible."""
-    return "".join(visible(char) for char in text)
+    """Text from outside on one line, with nothing in it that a terminal would act on."""
+    return text if text.isprintable() else "".join(map(visible, text))
 
 
 def visible(char: str) -> str:
-    """A character as a terminal can show it: what acts on the terminal is named instead."""
+    """A character as a terminal can show it: what has no form of its own gets one."""
     code = ord(char)
+    if char.isprintable():
+        return char
     if code < 0x20:
         return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
-    if code >= 0x80 and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
-        return f"[U+{code:04X}]"
-    return char
+    return {0x7F: "\u2421", 0xA0: "\u237d"}.get(code, f"[U+{code:04X}]")
