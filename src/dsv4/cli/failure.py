@@ -21,3 +21,9 @@ class Failure(Exception):
 def reason(error: OSError) -> str:
     """The system's words for what went wrong, without number and path."""
     return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def half_character(error: UnicodeEncodeError) -> str:
+    """What JSON can say and UTF-8 cannot."""
+    found = f"U+{ord(error.object[error.start]):04X}"
+    return f"the text holds {found}, half a character, which has no UTF-8 form"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import dsv4
@@ -146,6 +148,11 @@ class Conversation:
             if not piece.special or piece.field in ("task", "header")
         }
 
+    @cached_property
+    def present(self) -> set[int | None]:
+        """The messages that are in the prompt at all."""
+        return {piece.message for piece in self.prompt.pieces}
+
     # Calls and results.
 
     def unmatched_results(self) -> Iterator[Finding]:
@@ -164,10 +171,11 @@ class Conversation:
     def unanswered_calls(self) -> Iterator[Finding]:
         """Calls that the conversation goes on without."""
         for index, message in enumerate(self.messages):
-            answers = self._answers(index)
+            calls = _calls(message)
+            answers = self._answers(index) if calls else None
             if answers is None:
                 continue
-            for n, call in enumerate(_calls(message)):
+            for n, call in enumerate(calls):
                 if not _take_answer(answers, _call_id(call)):
                     place = f"messages[{index}].tool_calls[{n}]"
                     problem = f"the call of {_called(call)} has no result"
@@ -290,25 +298,19 @@ class Conversation:
                 yield _warning(f"messages[{index}]", "dropped_message", problem)
 
     def _is_gone(self, index: int) -> bool:
-        return not any(piece.message == index for piece in self.prompt.pieces)
+        return index not in self.present
 
     # The text.
 
     def spelled_tokens(self) -> Iterator[Finding]:
-        text = str(self.prompt)
+        text, pieces = str(self.prompt), self.prompt.pieces
+        ends = list(accumulate(len(piece.text) for piece in pieces))
         for start, end in self.prompt.special_text:
-            place = self._field_at(end - 1)
+            piece = pieces[bisect_left(ends, end)]
+            of_message = "" if piece.message is None else f"messages[{piece.message}]."
+            place = of_message + piece.field
             problem = f"the text spells the special token {text[start:end]}"
             yield _warning(place, "special_token_in_text", problem)
-
-    def _field_at(self, position: int) -> str:
-        end = 0
-        for piece in self.prompt.pieces:
-            end += len(piece.text)
-            if position < end:
-                where = "request" if piece.message is None else f"messages[{piece.message}]"
-                return f"{where}.{piece.field}" if where != "request" else piece.field
-        return "messages"
 
     def idle_end(self) -> Iterator[Finding]:
         last = ending(self.prompt)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import Failure, reason
+from dsv4.cli.failure import FINDINGS, Failure, half_character, reason
 
 if TYPE_CHECKING:
     import dsv4
@@ -27,13 +27,15 @@ def load_tokenizer(path: str | None = None) -> Tokenizer:
 
 @contextmanager
 def vocabulary_must_fit() -> Iterator[None]:
-    """A vocabulary that is missing or lacks a token is no fault of the conversation."""
+    """A vocabulary that is missing, or lacks a token, is no fault of the conversation's."""
     from dsv4.tokens.vocabulary import VocabularyError
 
     try:
         yield
     except VocabularyError as error:
         raise Failure(str(error)) from None
+    except UnicodeEncodeError as error:
+        raise Failure(half_character(error), FINDINGS) from None
 
 
 def maybe_tokenizer(path: str | None, prompt: dsv4.Prompt) -> Tokenizer | None:

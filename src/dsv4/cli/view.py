@@ -7,8 +7,9 @@ have a style. Nothing is left in a segment that a terminal or a browser would ac
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import dsv4
@@ -101,27 +102,20 @@ def _total(prompt: dsv4.Prompt, counts: _Counts | None) -> str:
 
 def _flagged(prompt: dsv4.Prompt) -> Iterator[dsv4.Piece]:
     """The pieces; text that spells a special token is a piece of its own, of origin "flag"."""
-    places = prompt.special_text
+    borders = [border for place in prompt.special_text for border in place]
     start = 0
     for piece in prompt.pieces:
         end = start + len(piece.text)
-        inside = [(max(a, start), min(b, end)) for a, b in places if a < end and b > start]
-        if piece.special or not inside:
+        first, last = bisect_right(borders, start), bisect_left(borders, end)
+        if piece.special or (first == last and not first % 2):
             yield piece
         else:
-            yield from _cut(piece, [(a - start, b - start) for a, b in inside])
+            cuts = [start, *borders[first:last], end]
+            for n, (a, b) in enumerate(pairwise(cuts), first):
+                text = piece.text[a - start : b - start]
+                # Behind an odd number of borders it is inside a place.
+                yield piece._replace(text=text, origin="flag" if n % 2 else piece.origin)
         start = end
-
-
-def _cut(piece: dsv4.Piece, places: Sequence[tuple[int, int]]) -> Iterator[dsv4.Piece]:
-    at = 0
-    for start, end in places:
-        if start > at:
-            yield piece._replace(text=piece.text[at:start])
-        yield piece._replace(text=piece.text[start:end], origin="flag")
-        at = end
-    if at < len(piece.text):
-        yield piece._replace(text=piece.text[at:])
 
 
 def _row(key: _Key, pieces: list[dsv4.Piece], roles: Sequence[str], count: int | None) -> Row:

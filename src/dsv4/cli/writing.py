@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, TextIO
 
-from dsv4.cli.failure import Failure, reason
+from dsv4.cli.failure import FINDINGS, Failure, half_character, reason
 
 
 @contextmanager
@@ -58,9 +58,7 @@ def _telling(path: str | None) -> Iterator[None]:
     except OSError as error:
         raise Failure(f"cannot write {name}: {reason(error)}") from None
     except UnicodeEncodeError as error:
-        found = f"U+{ord(error.object[error.start]):04X}"
-        problem = f"the text holds {found}, half a character, which has no UTF-8 form"
-        raise Failure(f"cannot write {name}: {problem}") from None
+        raise Failure(f"cannot write {name}: {half_character(error)}", FINDINGS) from None
 
 
 @contextmanager
