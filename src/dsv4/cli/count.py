@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import FINDINGS, Failure
+from dsv4.cli.failure import Failure
 from dsv4.cli.requests import (
     Request,
     add_file_argument,
@@ -116,10 +116,8 @@ def tokenizing(place: str) -> Iterator[None]:
     try:
         with vocabulary_must_fit():
             yield
-    except UnicodeEncodeError as error:
-        half = f"U+{ord(error.object[error.start]):04X}"
-        problem = f"found {half}, half a character, which has no ids"
-        raise Failure(f"{place}: {problem}", FINDINGS) from None
+    except Failure as failure:
+        raise Failure(f"{place}: {failure}", failure.status) from None
 
 
 def _by_message(

@@ -112,10 +112,8 @@ def parting_of(a: Request, b: Request, tokenizer: Tokenizer) -> Parting:
         return parting
     cause = difference.cause
     if characters == len(first):
-        special = tokenizer.vocabulary.added.values()
-        spelled = len(other_ids) > token and (ids[token] in special) != (
-            other_ids[token] in special
-        )
+        added = tokenizer.vocabulary.added.values()
+        spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
         cause = SPELLED if spelled else REACHES_OVER
     return replace(parting, message=difference.message, field=difference.field, cause=cause)
 

@@ -25,7 +25,7 @@ from dsv4.cli.failure import Failure, reason
 from dsv4.errors import shown
 
 # Writing to the disk for certain takes a while, so it is not done for every chunk.
-SECONDS_BETWEEN_ENTRIES = 2.0
+SECONDS_BETWEEN_ENTRIES = 0.25
 
 
 @dataclass(frozen=True)

@@ -129,10 +129,14 @@ def _check_options(job: Job) -> None:
         prompt = with_options(probe, job.options).encode_as_is()
         if dialect_of(job.options) is not None:
             tokenizer.vocabulary.check(prompt.dialect)
+        if job.tokenizer is not None:
+            tokenizer.encode_text("Hi")  # the bundled file is known to do
     except dsv4.EncodeError as error:
         raise Failure(f"--{error}") from None
     except VocabularyError as error:
         raise Failure(str(error)) from None
+    except ValueError as error:  # the engine's own
+        raise Failure(f"{job.tokenizer}: {error}") from None
 
 
 def _check_files(args: argparse.Namespace) -> None:
