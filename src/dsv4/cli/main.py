@@ -50,11 +50,21 @@ class Command(Protocol):
     def run(args: argparse.Namespace) -> int: ...
 
 
+class SupportsWrite(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
 class OneLineParser(argparse.ArgumentParser):
     """Complains in one line, without the usage in front."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(MISUSE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
+        # The inherited one says nothing when the disk is full.
+        stream = file or sys.stderr
+        if message and stream is not None:
+            stream.write(message)
 
 
 class StableFormatter(argparse.RawDescriptionHelpFormatter):
@@ -63,15 +73,14 @@ class StableFormatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=100)
+        self._action_max_length = 20  # so that all commands have their column in common
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that the arguments name. Returns its exit status."""
     _use_utf8(sys.stdout)
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        return _run_and_flush(list(sys.argv[1:] if arguments is None else arguments))
     except Failure as failure:
         return _complain(str(failure), failure.status)
     except dsv4.Error as error:
@@ -85,7 +94,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _forget_output()
         return _complain(f"cannot write stdout: {reason(error)}", MISUSE)
-    return status
+
+
+def _run_and_flush(arguments: list[str]) -> int:
+    try:
+        return _run(arguments)
+    finally:  # after help too, which ends by an exception
+        if sys.stdout is not None:
+            sys.stdout.flush()
 
 
 def _run(arguments: list[str]) -> int:

@@ -9,7 +9,6 @@ import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from hashlib import sha256
 from typing import Any, BinaryIO, TextIO
 
 import dsv4
@@ -97,13 +96,19 @@ def _print(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
 
             file.writelines(explained(text, message, Paint(args.color, sys.stdout)))
             return
-        # The same text gives the same ids.
-        value = message.to_dict(ids=sha256(text.encode()).hexdigest()[:16])
+        value = message.to_dict(ids=_same_for(text))
         if args.full:
             value = _full(message, value)
         file.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
     if not args.full:
         _mention(message)
+
+
+def _same_for(text: str) -> str:
+    """A name for calls: the same text gives the same ids."""
+    from hashlib import sha256
+
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
-from importlib import metadata
 
 import dsv4
 from dsv4.cli.failure import DONE
@@ -25,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    import platform
+
     with output() as file:
         file.write(f"dsv4 {dsv4.__version__}, Python {platform.python_version()}\n")
         for part, groups in PARTS.items():
@@ -40,6 +40,8 @@ def _state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
 
 
 def _installed(package: str) -> str | None:
+    from importlib import metadata  # heavy, and help needs it not
+
     try:
         return f"{package} {metadata.version(package)}"
     except metadata.PackageNotFoundError:

@@ -17,7 +17,7 @@ def output(path: str | None = None) -> Iterator[TextIO]:
     """A file for text: UTF-8, line ends as written. An error inside leaves an old file alone."""
     with _telling(path):
         if _is_stdout(path):
-            yield sys.stdout
+            yield _open_stdout()
             sys.stdout.flush()
         else:
             with (
@@ -32,7 +32,7 @@ def binary_output(path: str | None = None) -> Iterator[BinaryIO]:
     """The same for bytes."""
     with _telling(path):
         if _is_stdout(path):
-            yield sys.stdout.buffer
+            yield _open_stdout().buffer
             sys.stdout.buffer.flush()
         else:
             with _finished_name(str(path)) as temporary, open(temporary, "wb") as file:
@@ -46,6 +46,12 @@ def write_text(path: str | None, text: str) -> None:
 
 def _is_stdout(path: str | None) -> bool:
     return path is None or path == "-"
+
+
+def _open_stdout() -> TextIO:
+    if sys.stdout is None:
+        raise Failure("stdout is closed")
+    return sys.stdout
 
 
 @contextmanager
