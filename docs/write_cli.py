@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from dsv4.cli.main import COMMANDS, make_parser
@@ -37,4 +38,5 @@ def _block(help: str) -> str:
 
 
 if __name__ == "__main__":
+    os.environ["NO_COLOR"] = "1"  # new Pythons colour their help
     PAGE.write_text(page(), encoding="utf-8")

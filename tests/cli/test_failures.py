@@ -62,6 +62,13 @@ class TestFiles:
         assert (done.returncode, done.stderr) == (2, b"dsv4: stdin is closed: give a file\n")
 
 
+def test_a_complaint_is_harmless_to_the_terminal() -> None:
+    call = {"function": {"name": "f", "arguments": {"\x1b[31m": {"a": "\ud800"}, "b\n": 5}}}
+    wrong = as_json({"role": "assistant", "tool_calls": [call, 5]}, model="\x1b")
+    assert "\x1b" not in refused("encode", stdin=wrong, status=1)
+    assert "\x1b" not in refused("encode", "\x1b[31m.json")
+
+
 class TestOptions:
     def test_no_command(self) -> None:
         done = dsv4()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from running import CONVERSATION, ROOT, as_json, printed, refused
+from running import CONVERSATION, ENVIRONMENT, ROOT, as_json, dsv4, printed, refused
 
 from builders import assistant, system, user
 
@@ -57,6 +58,32 @@ def test_colours() -> None:
     assert "\x1b[1;97;44m <｜User｜> \x1b[0m" in shown  # the token
     assert "\x1b[1;97;41m<｜User｜>\x1b[0m" in shown  # what spells it
     assert "\x1b[31m" not in shown  # the conversation's own
+
+
+def on_a_terminal(*arguments: object, **variables: str) -> str:
+    """What a command prints where it believes to be looked at."""
+    ours, its = os.openpty()
+    done = dsv4(
+        *arguments,
+        stdin=as_json(user()),
+        bare=True,
+        env={**ENVIRONMENT, "TERM": "xterm", **variables},
+        capture_output=False,
+        stdout=its,
+    )
+    os.close(its)
+    assert done.returncode == 0
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    return shown
+
+
+def test_colours_are_for_terminals() -> None:
+    assert "\x1b[" in on_a_terminal("show")
+    assert "\x1b[" not in on_a_terminal("show", NO_COLOR="1")
+    assert "\x1b[" not in on_a_terminal("show", TERM="dumb")
+    assert "\x1b[" not in on_a_terminal("show", "--color", "never")
+    assert "\x1b[" in on_a_terminal("show", "--color", "always", NO_COLOR="1")
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ def _line(file: str, finding: Finding, as_json: bool, paint: Paint) -> str:
         return json.dumps({"file": file, **asdict(finding)}, ensure_ascii=False)
     level = paint(finding.level, "bold", "red" if finding.level == "error" else "yellow")
     kind = paint(f"[{finding.kind}]", "dim")
-    return f"{file}: {finding.place}: {level}: {harmless(finding.problem)} {kind}"
+    place, problem = harmless(finding.place), harmless(finding.problem)
+    return f"{file}: {place}: {level}: {problem} {kind}"
 
 
 def _summary(levels: Counter[str]) -> str:

@@ -75,6 +75,12 @@ class StableFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28, width=100)
         self._action_max_length = 20  # so that all commands have their column in common
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, action.dest.upper())
+        return f"{', '.join(action.option_strings)} {value}"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that the arguments name. Returns its exit status."""
@@ -177,8 +183,10 @@ def _use_utf8(stream: TextIO | None) -> None:
 
 
 def _complain(problem: str, status: int) -> int:
+    from dsv4.cli.terminal import harmless
+
     if sys.stderr is not None:
-        line = " ".join(problem.splitlines())
+        line = harmless(" ".join(problem.splitlines()))
         print(f"dsv4: {line}", file=sys.stderr)
     return status
 

@@ -62,11 +62,13 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
     """
     if lines:
         return read_json_lines(path)
-    text = _unmarked(read_text(path))
-    if not _is_json(text) and _is_json(_first_line(text)):
-        numbered = enumerate(text.split("\n"), 1)
-        return _lines_read(numbered, name_of(path))
-    return iter([Document(name_of(path), json_value(text, name_of(path)))])
+    text, name = _unmarked(read_text(path)), name_of(path)
+    try:
+        return iter([Document(name, json_value(text, name))])
+    except Failure:
+        if not _is_json(_first_line(text)):
+            raise
+    return _lines_read(enumerate(text.split("\n"), 1), name)
 
 
 def read_json_lines(path: str | None) -> Iterator[Document]:
