@@ -99,7 +99,8 @@ class Encoder:
 def _request(name: str, number: int, line: bytes, options: argparse.Namespace) -> Request:
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
-    value = json_value(decoded(line, name, number), name, number)
+    text = decoded(line.rstrip(), name, number)  # the line end is not where an error can be
+    value = json_value(text, name, number)
     return with_options(request_in(Document(f"{name}:{number}", value)), options)
 
 

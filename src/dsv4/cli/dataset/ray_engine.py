@@ -77,12 +77,15 @@ def _failure(error: Exception) -> Failure:
     return Failure(f"Ray: {problem[-1]}")
 
 
-# In Ray's tasks.
+# In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
 
 
 def _read(_: Any, paths: Sequence[str], start: Position, column: str | None) -> Iterator[Any]:
-    for chunk in read_chunks(paths, start, column):
-        yield pyarrow().Table.from_pylist([chunk._asdict()], _chunk_schema())
+    try:
+        for chunk in read_chunks(paths, start, column):
+            yield _table([chunk._asdict()], _CHUNK)
+    except Failure as failure:
+        yield _table([{"failure": str(failure)}], _CHUNK)
 
 
 class _Encode:
@@ -90,45 +93,44 @@ class _Encode:
         self._encoder = Encoder(job)
 
     def __call__(self, chunks: Any) -> Any:
-        rows = [self._encoder(chunk)._asdict() for chunk in _chunks(chunks)]
-        return pyarrow().Table.from_pylist(rows, _done_schema())
+        return _table([self._encoded(row) for row in chunks.to_pylist()], _DONE)
 
-
-def _chunks(table: Any) -> Iterator[Chunk]:
-    for row in table.to_pylist():
-        yield Chunk(**{**row, "after": Position(*row["after"])})
+    def _encoded(self, row: dict[str, Any]) -> dict[str, Any]:
+        if (failure := row.pop("failure")) is not None:
+            return {"failure": failure}
+        return self._encoder(Chunk(**{**row, "after": Position(*row["after"])}))._asdict()
 
 
 def _all_done(table: Any) -> Iterator[Done]:
     for row in table.to_pylist():
+        if (failure := row.pop("failure")) is not None:
+            raise Failure(failure)
         position, worker = Position(*row["after"]), Worker(*row["worker"])
         yield Done(**{**row, "after": position, "worker": worker})
 
 
-def _chunk_schema() -> Any:
-    arrow = pyarrow()
-    numbers = arrow.list_(arrow.int64())
-    return arrow.schema(
-        {
-            "name": arrow.string(),
-            "first": arrow.int64(),
-            "lines": arrow.list_(arrow.large_binary()),
-            "after": numbers,
-        }
-    )
+# Columns, and the types that Arrow has for them: a `*` is for a list.
+_CHUNK = {
+    "failure": "string",
+    "name": "string",
+    "first": "int64",
+    "lines": "*large_binary",
+    "after": "*int64",
+}
+_DONE = {
+    "failure": "string",
+    "data": "large_binary",
+    "conversations": "int64",
+    "examples": "int64",
+    "tokens": "int64",
+    "bad": "*string",
+    "after": "*int64",
+    "worker": "*int64",
+}
 
 
-def _done_schema() -> Any:
+def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> Any:
     arrow = pyarrow()
-    numbers = arrow.list_(arrow.int64())
-    return arrow.schema(
-        {
-            "data": arrow.large_binary(),
-            "conversations": arrow.int64(),
-            "examples": arrow.int64(),
-            "tokens": arrow.int64(),
-            "bad": arrow.list_(arrow.string()),
-            "after": numbers,
-            "worker": numbers,
-        }
-    )
+    types = {name: getattr(arrow, type.lstrip("*"))() for name, type in columns.items()}
+    lists = {name: arrow.list_(types[name]) for name in types if columns[name][0] == "*"}
+    return arrow.Table.from_pylist(rows, arrow.schema({**types, **lists}))
