@@ -22,8 +22,9 @@ FLOORS = (
     {"dsv4.tokens"},
     {"dsv4.compat"},
     {"dsv4.api"},
-    {"dsv4.server", "dsv4.cli"},
     {"dsv4", "encoding_dsv4"},  # the public names
+    {"dsv4.server", "dsv4.cli"},
+    {"dsv4.__main__"},
 )
 STANDARD_LIBRARY_ALONE = (
     *("dsv4.errors", "dsv4.spec", "dsv4.encode", "dsv4.parse"),

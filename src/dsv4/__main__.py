@@ -1,0 +1,8 @@
+"""python -m dsv4"""
+
+import sys
+
+from dsv4.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""Why a command could not do what was asked, in one line for the person who asked."""
+
+from __future__ import annotations
+
+# Exit statuses.
+DONE = 0
+FINDINGS = 1  # the input was read, and something is wrong with what it says
+MISUSE = 2  # options, files or installation do not allow the command to run
+INTERRUPTED = 130
+BROKEN_PIPE = 141  # as if ended by the signal, which is what other programs do
+
+
+class Failure(Exception):
+    """Ends the command: its text goes to stderr after the program's name, without a traceback."""
+
+    def __init__(self, problem: str, status: int = MISUSE) -> None:
+        super().__init__(problem)
+        self.status = status
+
+
+def reason(error: OSError) -> str:
+    """The system's words for what went wrong, without number and path."""
+    return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def half_character(error: UnicodeEncodeError) -> str:
+    """What JSON can say and UTF-8 cannot."""
+    found = f"U+{ord(error.object[error.start]):04X}"
+    return f"the text holds {found}, half a character, which has no UTF-8 form"

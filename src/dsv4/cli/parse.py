@@ -1,0 +1,164 @@
+"""dsv4 parse"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any, BinaryIO, TextIO
+
+import dsv4
+from dsv4.cli.failure import DONE, FINDINGS, Failure
+from dsv4.cli.reading import decoded, name_of, open_input, read_json, read_text
+from dsv4.cli.requests import add_dialect_arguments, dialect_of
+from dsv4.cli.terminal import Paint, add_color_argument
+from dsv4.cli.writing import output
+
+HELP = "what a completion says: an assistant's message"
+EXAMPLE = """
+dsv4 parse completion.txt
+dsv4 parse --explain --tools tools.json completion.txt
+model | dsv4 parse --stream
+"""
+CHUNK = 65_536
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="what the model wrote, and nothing else; stdin where there is none or it is -",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--stream", action="store_true", help="print events, a line of JSON each, as they come"
+    )
+    form.add_argument(
+        "--full",
+        action="store_true",
+        help="print finish reason, incomplete calls and repairs beside the message",
+    )
+    form.add_argument(
+        "--explain", action="store_true", help="print the text with each repair marked, and why"
+    )
+    parser.add_argument(
+        "--chat", action="store_true", help="the prompt did not ask for reasoning (chat mode)"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="repair nothing: what leaves the grammar is an error"
+    )
+    parser.add_argument(
+        "--tools", metavar="FILE", help="the tools that were declared: a JSON list, or a request"
+    )
+    add_dialect_arguments(parser)
+    add_color_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    parser = dsv4.StreamParser(
+        thinking=not args.chat,
+        tools=None if args.tools is None else _tools(args.tools),
+        dialect=dialect_of(args),
+        strict=args.strict,
+    )
+    try:
+        if args.stream:
+            _stream(args.file, parser)
+        else:
+            _print(args, parser)
+    except dsv4.ParseError as error:
+        raise Failure(f"{name_of(args.file)}: {error}", FINDINGS) from None
+    return DONE
+
+
+def _tools(path: str) -> list[Any]:
+    value = read_json(path)
+    tools = value.get("tools") if isinstance(value, dict) else value
+    if not isinstance(tools, list):
+        raise Failure(f"{path}: expected a list of tools, or a request that has one")
+    return tools
+
+
+# The whole message.
+
+
+def _print(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
+    text = read_text(args.file)
+    message = dsv4.assemble([*parser.feed(text), *parser.finish()])
+    with output() as file:
+        if args.explain:
+            from dsv4.cli.explaining import explained
+
+            file.writelines(explained(text, message, Paint(args.color, sys.stdout)))
+            return
+        value = message.to_dict(ids=_same_for(text))
+        if args.full:
+            value = _full(message, value)
+        file.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    if not args.full:
+        _mention(message)
+
+
+def _same_for(text: str) -> str:
+    """A name for calls: the same text gives the same ids."""
+    from hashlib import sha256
+
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "message": as_dict,
+        "finish": message.finish,
+        "incomplete": list(map(asdict, message.incomplete)),
+        "diagnostics": list(map(asdict, message.diagnostics)),
+    }
+
+
+def _mention(message: dsv4.Message) -> None:
+    """A message alone would hide that something was mended, or is missing."""
+    found = [
+        *([f"{len(message.diagnostics)} repaired (see --explain)"] if message.diagnostics else []),
+        *([f"{len(message.incomplete)} incomplete (see --full)"] if message.incomplete else []),
+    ]
+    if found:
+        print(f"dsv4: {', '.join(found)}", file=sys.stderr)
+
+
+# Events.
+
+
+def _stream(path: str | None, parser: dsv4.StreamParser) -> None:
+    with open_input(path) as source, output() as file:
+        for text in _chunks(source, name_of(path)):
+            _write_events(parser.feed(text), file)
+        _write_events(parser.finish(), file)
+
+
+def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
+    """Text as soon as it is there, and as far as it makes whole characters."""
+    decoder = getincrementaldecoder("utf-8")()
+    before = 0
+    while data := source.read1(CHUNK):  # type: ignore[attr-defined]
+        try:
+            yield decoder.decode(data)
+        except UnicodeDecodeError as error:
+            raise Failure(f"{name}: not UTF-8 from byte {before + error.start} on") from None
+        before += len(data)
+    decoded(decoder.getstate()[0], name)
+
+
+def _write_events(events: Iterable[dsv4.Event], file: TextIO) -> None:
+    for event in events:
+        line = {"event": _snake(type(event).__name__), **asdict(event)}
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        file.flush()
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

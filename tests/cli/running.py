@@ -1,0 +1,52 @@
+"""Runs dsv4 as people do: as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+CONVERSATION = ROOT / "examples" / "conversation.json"
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")},
+    "PYTHONPATH": str(ROOT / "src"),
+}
+
+
+def command(*arguments: object, bare: bool = False) -> list[str]:
+    """The command line. `bare` leaves out every package that is installed."""
+    return [sys.executable, *(["-S"] if bare else []), "-m", "dsv4", *map(str, arguments)]
+
+
+def dsv4(
+    *arguments: object, stdin: str | bytes = b"", bare: bool = False, **options: Any
+) -> subprocess.CompletedProcess[bytes]:
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    options = {"capture_output": True, "env": ENVIRONMENT, "cwd": ROOT, "check": False, **options}
+    return subprocess.run(command(*arguments, bare=bare), input=data, **options)
+
+
+def printed(*arguments: object, **options: Any) -> str:
+    """What a command that succeeds prints."""
+    done = dsv4(*arguments, **options)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def refused(*arguments: object, status: int = 2, **options: Any) -> str:
+    """The one line in which a command says why it could not run."""
+    done = dsv4(*arguments, **options)
+    complaint = done.stderr.decode()
+    assert done.returncode == status, complaint
+    assert complaint.startswith("dsv4"), complaint
+    assert complaint.count("\n") == 1, complaint
+    return complaint.rstrip("\n")
+
+
+def as_json(*messages: Any, **request: Any) -> str:
+    """A conversation: a request, if it has more than messages."""
+    return json.dumps({"messages": messages, **request} if request else list(messages))

@@ -1,0 +1,91 @@
+"""dsv4 count, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_vocabulary import write_small_vocabulary
+
+import dsv4
+
+pytest.importorskip("tokenizers")
+from dsv4.tokens import Tokenizer
+
+SRC = str(Path(dsv4.__file__).parent.parent)
+MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Oslo?"},
+    {"role": "assistant", "reasoning_content": "Hm.", "content": "Rain."},
+    {"role": "user", "content": "And Rome?"},
+]
+# U+2028 ends a line for some, and not in JSON.
+TOOLS = [{"name": "first"}, {"name": "second", "description": "one\u2028two\n"}]
+
+
+def count(folder: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    vocabulary = str(write_small_vocabulary(folder / "tokenizer.json"))
+    command = [sys.executable, "-m", "dsv4", "count", "--tokenizer", vocabulary, *arguments]
+    environment = {**os.environ, "PYTHONPATH": SRC}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_numbers_add_up(tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text(json.dumps({"messages": MESSAGES, "tools": TOOLS}))
+    done = count(tmp_path, "--json", "--window", "10000", "in.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    tokenizer = Tokenizer.load(tmp_path / "tokenizer.json")
+    tokens = tokenizer.count(dsv4.encode(MESSAGES, tools=TOOLS))
+    assert found["tokens"] == tokens == sum(m["tokens"] for m in found["messages"])
+    assert found["share"] == tokens / 10000
+    assert [m["message"] for m in found["messages"]] == [0, 1, 2, 3, None]
+    assert found["messages"][1]["fields"] == {"header": 1, "content": 5}
+    assert [tool["name"] for tool in found["tools"]] == ["first", "second"]
+    # The newline between tools belongs to the one before it.
+    schemas = [json.dumps(tool, ensure_ascii=False).encode() for tool in TOOLS]
+    assert [t["tokens"] for t in found["tools"]] == [len(schemas[0]) + 1, len(schemas[1])]
+
+
+def test_a_chart(tmp_path: Path) -> None:
+    done = count(tmp_path, "--window", "20", input=json.dumps(MESSAGES))
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["stdin", "36 tokens, 180.0% of 20"]
+    assert lines[3] == "16 tokens too many"
+    assert any(line.startswith("  1 user        6  ") and "█" in line for line in lines)
+    assert "\x1b" not in done.stdout
+
+
+def test_a_line_of_json_for_each_conversation(tmp_path: Path) -> None:
+    done = count(tmp_path, "--json", input=2 * f"{json.dumps(MESSAGES)}\n")
+    assert [json.loads(line)["place"] for line in done.stdout.splitlines()] == [
+        "stdin:1",
+        "stdin:2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "status", "problem"),
+    [
+        (["missing.json"], "", 2, "missing.json: no such file or directory"),
+        ([], "[1", 2, "stdin:1:3: not JSON: expecting ',' delimiter"),
+        ([], '[{"role": "nobody"}]', 1, "stdin: messages[0].role: found 'nobody'"),
+        ([], '[{"role": "user", "content": "\\ud800"}]', 1, "stdin: the text holds U+D800, half"),
+        (["--window", "none"], "", 2, "expected a number of tokens"),
+        (["--dialect", "v4.1"], json.dumps(MESSAGES), 2, "does not fit v4.1"),
+    ],
+)
+def test_errors(
+    tmp_path: Path, arguments: list[str], given: str, status: int, problem: str
+) -> None:
+    done = count(tmp_path, *arguments, input=given)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert problem in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,90 @@
+"""dsv4 diff, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_vocabulary import write_small_vocabulary
+
+import dsv4
+
+pytest.importorskip("tokenizers")
+
+SRC = str(Path(dsv4.__file__).parent.parent)
+ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Oslo?"}]
+ANSWERED = [*ASKED, {"role": "assistant", "reasoning_content": "Hm.", "content": "Rain."}]
+ASKED_AGAIN = [*ANSWERED, {"role": "user", "content": "Rome?"}]
+SPELLED = str(dsv4.encode(ASKED))[-len("<think>") :]
+
+
+def diff(folder: Path, a: Any, b: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+    vocabulary = str(write_small_vocabulary(folder / "tokenizer.json"))
+    (folder / "a.json").write_text(json.dumps(a))
+    (folder / "b.json").write_text(json.dumps(b))
+    command = [sys.executable, "-m", "dsv4", "diff", "--tokenizer", vocabulary, *arguments]
+    environment = {**os.environ, "PYTHONPATH": SRC}
+    return subprocess.run(
+        [*command, "a.json", "b.json"],
+        **{"cwd": folder, "env": environment, "capture_output": True, "text": True},
+        check=False,
+    )
+
+
+def opened(text: str) -> list[dict[str, Any]]:
+    return [*ASKED, {"role": "assistant", "content": text, "prefix": True}]
+
+
+def test_going_on(tmp_path: Path) -> None:
+    done = diff(tmp_path, ASKED, ANSWERED)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("B goes on where A ends, with 10 tokens more.\n")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "found"),
+    [
+        (ASKED, ASKED, [], {"prefix": True, "tokens": 9, "cause": None}),
+        (
+            ANSWERED,
+            ASKED_AGAIN,
+            [],
+            {"tokens": 8, "message": 1, "field": "header"}
+            | {"cause": "reasoning is dropped once another user turn follows"},
+        ),
+        (ANSWERED, ASKED_AGAIN, ["--keep-thinking"], {"prefix": True, "tokens": 19}),
+        (ANSWERED, ASKED, [], {"prefix": False, "cause": "the second prompt ends here"}),
+        (
+            opened("h"),
+            opened("he"),
+            ["--mode", "chat"],
+            {"cause": "the last token of A takes in text that follows in B"},
+        ),
+    ],
+)
+def test_where_and_why(
+    tmp_path: Path, a: Any, b: Any, options: list[str], found: dict[str, Any]
+) -> None:
+    done = diff(tmp_path, a, b, "--json", *options)
+    said = json.loads(done.stdout)
+    assert {name: said[name] for name in found} == found
+    assert done.returncode == (0 if said["prefix"] else 1)
+
+
+def test_what_is_shown(tmp_path: Path) -> None:
+    shown = diff(tmp_path, ANSWERED, ASKED_AGAIN).stdout.splitlines()
+    assert shown[3] == "They part after 8 tokens, 48 characters, in messages[1].header:"
+    start = str(dsv4.encode(ASKED)).removesuffix(SPELLED)
+    assert shown[6] == f"both  {start}"
+    assert shown[7].startswith(f"A     {SPELLED}Hm.")
+
+
+def test_errors(tmp_path: Path) -> None:
+    done = diff(tmp_path, [], ASKED)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "dsv4: a.json: messages: found none, expected at least one message\n"

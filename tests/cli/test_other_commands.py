@@ -1,0 +1,104 @@
+"""dsv4 special, version, template and completion; and the page that documents all commands."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from running import ENVIRONMENT, ROOT, dsv4, printed, refused
+
+from dsv4 import __version__, compat
+from dsv4.cli.main import COMMANDS
+
+
+class TestSpecial:
+    def test_the_table(self) -> None:
+        lines = printed("special").splitlines()
+        assert lines[0].split() == ["bos", "<｜begin▁of▁sentence｜>", "0"]
+        assert len(lines) == 15
+
+    def test_of_another_dialect(self) -> None:
+        lines = printed("special", "--dialect", "v4.1").splitlines()
+        assert lines[-1].split() == ["image", "<｜deepseek_image｜>", "-"]
+
+    def test_json(self) -> None:
+        tokens = json.loads(printed("special", "--json"))
+        assert {"name": "user", "spelling": "<｜User｜>", "id": 128803} in tokens
+
+
+class TestVersion:
+    def test_with_nothing_installed(self) -> None:
+        first, *parts = printed("version", bare=True).splitlines()
+        assert first.startswith(f"dsv4 {__version__}, Python 3.")
+        assert parts[0] == 'tokens   not installed: pip install "dsv4[tokens]"'
+
+    def test_as_an_option(self) -> None:
+        assert printed("--version") == printed("version")
+
+
+def test_the_template(tmp_path: Path) -> None:
+    if not hasattr(compat, "chat_template"):
+        assert refused("template") == "dsv4: this version of dsv4 has no chat template"
+        return
+    template = compat.chat_template()
+    assert printed("template") == template
+    printed("template", "--output", tmp_path / "chat_template.jinja")
+    assert (tmp_path / "chat_template.jinja").read_text("utf-8") == template
+
+
+class TestCompletion:
+    @pytest.mark.parametrize("shell", ["bash", "zsh"])
+    def test_the_shell_can_read_it(self, shell: str) -> None:
+        script = printed("completion", shell)
+        assert all(name in script for name in COMMANDS)
+        if shutil.which(shell):
+            subprocess.run([shell, "-n"], input=script.encode(), check=True)
+
+    @pytest.mark.parametrize(
+        ("words", "completed"),
+        [
+            ("dsv4 enc", "encode"),
+            ("dsv4 encode --mo", "--mode --model"),
+            ("dsv4 encode --mode ''", "thinking chat"),
+            ("dsv4 completion ''", "bash zsh"),
+            ("dsv4 encode ''", ""),
+        ],
+    )
+    def test_bash(self, words: str, completed: str) -> None:
+        if not shutil.which("bash"):
+            pytest.skip("needs bash")
+        asked = f"COMP_WORDS=({words}); COMP_CWORD=$(({len(words.split())}-1))"
+        script = f'{printed("completion", "bash")}\n{asked}; _dsv4; echo "${{COMPREPLY[*]}}"'
+        done = subprocess.run(["bash"], input=script.encode(), capture_output=True, check=True)
+        assert done.stdout.decode().strip() == completed
+
+
+def written_page() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("write_cli", ROOT / "docs" / "write_cli.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestDocumentation:
+    def test_the_page_is_current(self) -> None:
+        page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+        assert page == written_page().page(), "python docs/write_cli.py"
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_help_is_what_the_page_says(self, name: str) -> None:
+        narrow = {**ENVIRONMENT, "COLUMNS": "40", "NO_COLOR": "1"}
+        page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+        assert printed(name, "--help", env=narrow).rstrip() in page
+
+    def test_help_of_all(self) -> None:
+        helped = printed("--help")
+        assert all(f"    {name} " in helped for name in COMMANDS)
+        assert dsv4().stderr.decode() == helped
