@@ -77,7 +77,7 @@ def test_a_line_of_json_for_each_conversation(tmp_path: Path) -> None:
         (["missing.json"], "", 2, "missing.json: no such file or directory"),
         ([], "[1", 2, "stdin:1:3: not JSON: expecting ',' delimiter"),
         ([], '[{"role": "nobody"}]', 1, "stdin: messages[0].role: found 'nobody'"),
-        ([], '[{"role": "user", "content": "\\ud800"}]', 1, "stdin: the text holds U+D800, half"),
+        ([], '[{"role": "user", "content": "\\ud800"}]', 1, "half a surrogate pair stands alone"),
         (["--window", "none"], "", 2, "expected a number of tokens"),
         (["--dialect", "v4.1"], json.dumps(MESSAGES), 2, "does not fit v4.1"),
     ],

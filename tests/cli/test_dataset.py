@@ -162,7 +162,10 @@ BAD = {
     4: (b'{"role": "user"}', 'in.jsonl:4: found an object without "messages": put the messages in'),
     5: (b'[{"role": "u\xff"}]', "in.jsonl:5:13: not UTF-8: invalid start byte"),
     6: (b'[{"role": "nobody"}]', "in.jsonl:6: messages[0].role: found 'nobody'"),
-    8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: the text holds U+D800, half"),
+    8: (
+        b'[{"role": "user", "content": "\\ud800"}]',
+        "in.jsonl:8: text: found '\\ud800', in which half",
+    ),
 }
 
 
@@ -203,7 +206,7 @@ MISUSE: list[tuple[list[str], str]] = [
     (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "--expand has a mask"),
     (["in.jsonl", "-o", "-", "--resume"], "--resume needs files"),
     (["-", "-o", "out.jsonl", "--resume"], "stdin can be the only input alone"),
-    (["in.jsonl", "-o", "out.jsonl", "--tokenizer", "odd.json"], "odd.json: "),
+    (["in.jsonl", "-o", "out.jsonl", "--tokenizer", "odd.json"], "odd.json does not fit"),
     (["bad.jsonl.gz", "-o", "out.jsonl", "--jobs", "1"], "bad.jsonl.gz: not a gzipped file"),
     (["in.jsonl", "-o", "/dev/full", "--jobs", "1"], "cannot write /dev/full: no space left on"),
     (["in.jsonl", "-o", "out.jsonl.zst"], 'zstd needs the package zstandard: pip install "dsv4['),

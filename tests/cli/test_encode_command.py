@@ -145,8 +145,8 @@ class TestIds:
 
     def test_half_a_character(self) -> None:
         half = as_json(user("\ud800"))
-        expected = "the text holds U+D800, half a character, which has no UTF-8 form"
-        assert refused("encode", "--ids", status=1, stdin=half) == f"dsv4: {expected}"
+        expected = "half a surrogate pair stands alone"
+        assert expected in refused("encode", "--ids", status=1, stdin=half)
 
 
 def test_ids_without_the_optional_part() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import FINDINGS, Failure, half_character, reason
+from dsv4.cli.failure import Failure, reason
 
 if TYPE_CHECKING:
     import dsv4
@@ -34,8 +34,6 @@ def vocabulary_must_fit() -> Iterator[None]:
         yield
     except VocabularyError as error:
         raise Failure(str(error)) from None
-    except UnicodeEncodeError as error:
-        raise Failure(half_character(error), FINDINGS) from None
 
 
 def maybe_tokenizer(path: str | None, prompt: dsv4.Prompt) -> Tokenizer | None:

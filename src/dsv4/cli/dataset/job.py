@@ -14,7 +14,7 @@ from dsv4.cli.dataset.chunks import Chunk, Position
 from dsv4.cli.dataset.forms import FORMS, Example
 from dsv4.cli.dataset.memory import Worker, this_worker
 from dsv4.cli.dataset.sources import BYTE_ORDER_MARK
-from dsv4.cli.failure import Failure, half_character
+from dsv4.cli.failure import Failure
 from dsv4.cli.reading import Document, decoded, json_value
 from dsv4.cli.requests import Request, request_in, with_options
 from dsv4.cli.tokenizing import load_tokenizer
@@ -115,7 +115,5 @@ def _placed(place: str) -> Iterator[None]:
         yield
     except dsv4.Error as error:
         raise Failure(f"{place}: {error}") from None
-    except UnicodeEncodeError as error:
-        raise Failure(f"{place}: {half_character(error)}") from None
     except RecursionError:
         raise Failure(f"{place}: nested too deep to be encoded") from None

@@ -128,7 +128,8 @@ def _check_options(job: Job) -> None:
     try:
         prompt = with_options(probe, job.options).encode_as_is()
         if dialect_of(job.options) is not None:
-            tokenizer.vocabulary.check(prompt.dialect)
+            dialect = prompt.dialect
+            tokenizer.vocabulary.check(dialect.special_tokens, str(dialect))
         if job.tokenizer is not None:
             tokenizer.encode_text("Hi")  # the bundled file is known to do
     except dsv4.EncodeError as error:
