@@ -163,9 +163,6 @@ BAD = {
     5: (b'[{"role": "u\xff"}]', "in.jsonl:5:13: not UTF-8: invalid start byte"),
     6: (b'[{"role": "nobody"}]', "in.jsonl:6: messages[0].role: found 'nobody'"),
     8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: text: found "),
-        b'[{"role": "user", "content": "\\ud800"}]',
-        "in.jsonl:8: text: found '\\ud800', in which half",
-    ),
 }
 
 
