@@ -105,7 +105,7 @@ def decoded(data: bytes, name: str, line: int = 1) -> str:
 
 def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(file, 1):
-        text = decoded(line, name, number)
+        text = decoded(line.rstrip(b"\r\n"), name, number)  # no error is behind a line's end
         yield number, _unmarked(text) if number == 1 else text
 
 
