@@ -9,7 +9,6 @@ from dsv4.parse.invokes import begin_call, whole_call
 from dsv4.parse.json_values import calls_in
 from dsv4.parse.lines import Lines
 from dsv4.parse.machine import Machine, Value
-from dsv4.parse.marks import next_mark
 from dsv4.parse.states import State
 from dsv4.parse.tags import Partial, Tag
 from dsv4.parse.verdicts import judge_in_list
@@ -118,31 +117,22 @@ def _start_junk(m: Machine) -> bool:
 
 
 def read_junk(m: Machine) -> bool:
-    text, at, bracket = m.text, m.pos, -1
-    while True:
-        at, bracket = next_mark(text, at, bracket)
-        if at == len(text):
-            break
-        tag = m.tag_at(at)
+    for tag in m.tags_ahead():
         if isinstance(tag, Partial):
-            m.hold(at)
-            if not m.final:
-                return False
+            m.hold(m.cut_at)
             break
-        if tag is None:
-            at += 1
-            continue
         ends = _ends_junk(m, tag)
+        if ends is not False:
+            m.hold(tag.start)
         if ends is None:
-            m.hold(at)
             return False
         if ends:
-            m.hold(at)
             _end_junk(m, closed=m.closes(tag, "wrapper") or m.opens(tag, "invoke"))
             return True
-        at = tag.end
-    m.hold(len(text))
+    else:
+        m.hold(len(m.text))
     if m.final:
+        m.hold(len(m.text))
         _end_junk(m, closed=False)
     return m.final
 

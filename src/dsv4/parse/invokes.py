@@ -6,7 +6,6 @@ from dsv4.parse import diagnostics as kinds
 from dsv4.parse.call import Call
 from dsv4.parse.json_values import NOT_JSON, declared_json, json_value, only_member, quoted
 from dsv4.parse.machine import Ahead, Machine, Value
-from dsv4.parse.marks import next_mark
 from dsv4.parse.states import State
 from dsv4.parse.tags import Partial, Tag
 from dsv4.parse.verdicts import judge_in_body, judge_in_value
@@ -162,21 +161,18 @@ def read_invoke(m: Machine) -> bool:
 
 
 def read_stray(m: Machine) -> bool:
-    text, at, bracket = m.text, m.pos, -1
-    while True:
-        at, bracket = next_mark(text, at, bracket)
-        if at == len(text):
-            break
-        tag = m.tag_at(at)
+    for tag in m.tags_ahead():
         if isinstance(tag, Partial):
+            m.hold(m.cut_at)
             break
-        if tag is not None and m.kind(tag) is not None:
-            m.hold(at)
+        if m.kind(tag) is not None:
+            m.hold(tag.start)
             _end_stray(m)
             return True
-        at += 1
-    m.hold(len(text) if m.final else at)
+    else:
+        m.hold(len(m.text))
     if m.final:
+        m.hold(len(m.text))
         _end_stray(m)
     return m.final
 

@@ -7,7 +7,7 @@ the whole. No reader decides what more text could change: it waits, or `final` i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from dsv4.parse import diagnostics as kinds
@@ -15,6 +15,7 @@ from dsv4.parse.call import Call
 from dsv4.parse.declared import Tools
 from dsv4.parse.events import Diagnostic, Event, prose_delta
 from dsv4.parse.lines import Lines
+from dsv4.parse.marks import next_mark
 from dsv4.parse.states import State
 from dsv4.parse.stops import Stops
 from dsv4.parse.tags import LONGEST_SPACE, Partial, Tag, read_tag
@@ -157,6 +158,7 @@ class Machine:
 
         self.eos = False
         self.cut = False
+        self.cut_at = 0  # where the tag begins that the end of the buffer cuts off
 
     def streaming_call(self) -> int | None:
         """The call whose string argument comes in now, if it is shown as it comes."""
@@ -315,6 +317,24 @@ class Machine:
         if self.text[at] != "<" and self.text[at] != BAR:
             return None
         return read_tag(self.text, at, plain=True)
+
+    def tags_ahead(self) -> Iterator[Tag | Partial]:
+        """Every tag from here on; one that is cut off by the end of the buffer is the last."""
+        at, bracket = self.pos, -1
+        while True:
+            at, bracket = next_mark(self.text, at, bracket)
+            if at == len(self.text):
+                return
+            tag = self.tag_at(at)
+            if tag is None:
+                at += 1
+                continue
+            if isinstance(tag, Partial):
+                self.cut_at = at
+                yield tag
+                return
+            yield tag
+            at = tag.end
 
     def follow(self, at: int) -> Tag | Ahead:
         """What stands at `at`, behind optional white space."""

@@ -7,7 +7,6 @@ from dsv4.parse.blocks import enter_calls
 from dsv4.parse.invokes import whole_call
 from dsv4.parse.json_values import plain_arguments
 from dsv4.parse.machine import Ahead, Machine
-from dsv4.parse.marks import next_mark
 from dsv4.parse.states import State
 from dsv4.parse.tags import Partial, Tag
 from dsv4.spec.spellings import PLAIN_INVOKES, PLAIN_WRAPPERS
@@ -46,27 +45,20 @@ def _start(m: Machine, tag: Tag) -> None:
 
 
 def read_plain(m: Machine) -> bool:
-    text, at, bracket = m.text, m.pos, -1
-    while True:
-        at, bracket = next_mark(text, at, bracket)
-        if at == len(text):
-            break
-        tag = m.tag_at(at)
+    for tag in m.tags_ahead():
         if isinstance(tag, Partial):
-            m.hold(at)
-            if m.final:
-                _release(m)  # what is cut off here is for prose to judge
-            return m.final
-        if tag is not None and _closes(m, tag):
-            m.hold(at)
+            m.hold(m.cut_at)  # what is cut off here is for prose to judge
+            break
+        if _closes(m, tag):
+            m.hold(tag.start)
             _end(m, tag)
             return True
-        if tag is not None and _gives_up(tag):
-            m.hold(at)
+        if _gives_up(tag):
+            m.hold(tag.start)
             _release(m)
             return True
-        at += 1
-    m.hold(len(text))
+    else:
+        m.hold(len(m.text))
     if m.final:
         _release(m)
     return m.final
