@@ -84,7 +84,7 @@ class StreamParser:
             return self._feed_marked(text)
         words = self._words
         if words is not None:
-            if "`" not in text and ("\n" not in text or not text[-1].isspace()):
+            if "\n" not in text or ("`" not in text and not text[-1].isspace()):
                 self._passed += len(text)
                 self._last = text
                 event = new_event(words)
