@@ -261,3 +261,14 @@ class TestDialects:
     def test_an_unknown_one_is_an_error(self) -> None:
         with pytest.raises(dsv4.Error, match="dialect: found 'v5', expected one of v4"):
             dsv4.parse("", dialect="v5")
+
+
+def test_no_call_is_made_where_none_is_declared_or_wanted() -> None:
+    written = block(calling("bash", command="ls"))
+    text = f"Hi.{written}{EOS}"
+    undeclared = dsv4.parse(text, thinking=False, tools=[], strict=True)
+    assert (undeclared.content, undeclared.tool_calls) == (f"Hi.{written}", ())
+    unwanted = dsv4.parse(
+        text, thinking=False, tools=declared(bash={}), tool_choice="none", strict=True
+    )
+    assert (unwanted.content, unwanted.tool_calls, unwanted.finish) == ("Hi.", (), "stop")

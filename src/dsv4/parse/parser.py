@@ -218,9 +218,11 @@ def read_strict(m: Machine) -> bool:
     m.eos = True
     m.show(message.reasoning)
     m.prose.reasoning = m.prose.unclosed = False
-    m.show(message.content)
+    # Where no tool is declared, calls are text.
+    m.show(message.content + (message.block if m.tools.none_declared and message.calls else ""))
     for name, arguments in message.calls:
-        whole_call(m, name, arguments)
+        if not m.tools.none_declared and not m.forbidden:
+            whole_call(m, name, arguments)
     m.state = State.AFTER
     return True
 

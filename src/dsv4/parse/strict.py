@@ -22,6 +22,7 @@ class StrictMessage(NamedTuple):
     reasoning: str
     content: str
     calls: list[tuple[str, str]]
+    block: str  # the text of the calls
 
 
 def read_strictly(text: str, thinking: bool, tags: Tags) -> StrictMessage:
@@ -38,13 +39,15 @@ def read_strictly(text: str, thinking: bool, tags: Tags) -> StrictMessage:
             raise ParseError(len(text), f"found the end, expected {tokens.EOS}")
         content, end = _clean(text, at, eos), eos + len(tokens.EOS)
         calls: list[tuple[str, str]] = []
+        written = ""
     else:
         content = _clean(text, at, block)
         end, calls = read_calls(text, block + len(tags.block_open), tags)
+        written = text[block:end]
         end += len(tokens.EOS) if text.startswith(tokens.EOS, end) else 0
     if end != len(text):
         raise ParseError(end, f"found {text[end : end + 20]!r}, expected the end")
-    return StrictMessage(reasoning, content, calls)
+    return StrictMessage(reasoning, content, calls, written)
 
 
 def _clean(text: str, start: int, end: int) -> str:
