@@ -145,6 +145,7 @@ def growth() -> None:
         "half-open in an argument": lambda size: (
             f'{opened}content" string="true">' + f'\n<{dsml}invoke name="a' * (size // 22)
         ),
+        "half-open plain tags": lambda size: '<invoke name="y' * (size // 15),
         "closers": lambda size: f"</{dsml}invoke>\n" * (size // 16),
         "closers in an argument": lambda size: (
             f'{opened}content" string="true">' + f"</{dsml}parameter>\n" * (size // 19)

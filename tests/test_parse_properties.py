@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
+import sys
 from typing import Any
 
 import pytest
@@ -171,12 +171,25 @@ JSON = f"{BLOCK}{BASH}{TIMEOUT}"
         *(f"<{DSML}invoke ", f'<{DSML}invoke name="x', "<think>", EOS, "<invoke ", "</invoke>"),
     ],
 )
-def test_long_texts_take_their_time_and_no_more(start: str, piece: str) -> None:
-    """Time that grew with the square of the length would be far more than a moment here."""
-    text = start + piece * (30_000 // len(piece))
-    started = time.process_time()
-    dsv4.parse(text, thinking=False, tools=TOOLS)
-    assert time.process_time() - started < 5
+def test_twice_the_text_takes_twice_the_work(start: str, piece: str) -> None:
+    """Work is counted in function calls, which no other program on the machine can change."""
+    once, twice = (work(start + piece * (n // len(piece))) for n in (2_000, 4_000))
+    assert twice <= 2.2 * once + 100
+
+
+def work(text: str) -> int:
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        dsv4.parse(text, thinking=False, tools=TOOLS)
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 # Round trips: an assistant's turn as the encoder writes it, read and written again.

@@ -41,16 +41,18 @@ class Request:
             raise Failure(f"{self.place}: {error}", FINDINGS) from None
 
     def encode_as_is(self) -> dsv4.Prompt:
-        return dsv4.encode(
-            self.messages,
-            tools=self.tools,
-            response_format=self.response_format,
-            thinking=self.thinking,
-            effort=self.effort,
-            drop_thinking=self.drop_thinking,
-            bos=self.bos,
-            dialect=self.dialect,
-        )
+        return dsv4.encode(self.messages, **self.encode_options())
+
+    def encode_options(self) -> dict[str, Any]:
+        return {
+            "tools": self.tools,
+            "response_format": self.response_format,
+            "thinking": self.thinking,
+            "effort": self.effort,
+            "drop_thinking": self.drop_thinking,
+            "bos": self.bos,
+            "dialect": self.dialect,
+        }
 
 
 # The options.

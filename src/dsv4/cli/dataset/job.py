@@ -83,16 +83,7 @@ class Encoder:
             if not self.job.expand:
                 prompt = request.encode_as_is()
                 return [_masked(*self._tokenizer.encode_masked(prompt, self.job.policy))]
-            expanded = self._tokenizer.expand(
-                request.messages,
-                tools=request.tools,
-                response_format=request.response_format,
-                thinking=request.thinking,
-                effort=request.effort,
-                drop_thinking=request.drop_thinking,
-                bos=request.bos,
-                dialect=request.dialect,
-            )
+            expanded = self._tokenizer.expand(request.messages, **request.encode_options())
             return [_masked(example.ids, example.weights) for example in expanded]
 
 
