@@ -19,8 +19,8 @@ from loads import LOADS, Message, agent
 
 import dsv4
 import encoding_dsv4
-from dsv4.encode.calls import parameters_writer
-from dsv4.encode.tools import _remembered
+from dsv4.encoding.calls import parameters_writer
+from dsv4.encoding.tools import _remembered
 
 RELEASED_API, NATIVE, COLD = "dsv4", "dsv4 native", "dsv4 cold"
 PEER, PEER_VERSION = "deepseek-recipe", "0.2.0"

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import dsv4
 from dsv4.compat.release import parse_message_from_completion_text
-from dsv4.spec import tokens
-from dsv4.spec.dialects import V4
+from dsv4.format import tokens
+from dsv4.format.dialects import V4
 
 CHUNK = 4
 TOOLS = [

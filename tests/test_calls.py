@@ -11,9 +11,9 @@ import pytest
 import dsv4
 from builders import BOS, EOS, assistant, call, calling, user
 from dsv4 import EncodeError
-from dsv4.encode.calls import REMEMBERED_ARGUMENTS, REMEMBERED_LENGTH, parameters_writer
-from dsv4.encode.conventions import NATIVE
-from dsv4.spec.dialects import V4
+from dsv4.encoding.calls import REMEMBERED_ARGUMENTS, REMEMBERED_LENGTH, parameters_writer
+from dsv4.encoding.conventions import NATIVE
+from dsv4.format.dialects import V4
 
 
 def encode(*calls: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dsv4.parse import diagnostics
+from dsv4.parsing import diagnostics
 
 PAGE = Path(__file__).parent.parent / "docs" / "parsing.md"
 CATALOGUE = PAGE.read_text("utf-8").split("\n## Diagnostics\n")[1].split("\n## ")[0]

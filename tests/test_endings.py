@@ -8,7 +8,7 @@ import pytest
 
 import dsv4
 from builders import BOS, assistant, calling, developer, reminder, result, system, user
-from dsv4.encode.endings import maybe_open_reasoning, without_final_header
+from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
 
 
 def unasked(*messages: Any, **options: Any) -> str:

@@ -51,7 +51,7 @@ class TestText:
         named["response_format"] = {"type": "object"}
         messages = [system(), user(), assistant(reasoning="hm"), user()]
         tools = [openai_tool()]
-        expected = dsv4.encode(messages, tools, effort=20, thinking=True, bos=False, **named)
+        expected = dsv4.encode(messages, tools=tools, effort=20, thinking=True, bos=False, **named)
         named |= {"reasoning_effort": 20, "add_default_bos_token": False}
         assert written(messages, tools, add_generation_prompt=True, **named) == str(expected)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import dsv4
 from builders import assistant, call, developer, openai_tool, reminder, result, system, text, user
 from dsv4 import Special
-from dsv4.encode.prompt import At, Fragment
-from dsv4.spec.tokens import Markup
+from dsv4.encoding.prompt import At, Fragment
+from dsv4.format.tokens import Markup
 from strategies import TASKS, call_ids, dialects, json_objects, options
 
 THINK = "<think>"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import call, calling
-from dsv4.encode.calls import REMEMBERED_LENGTH, parameters_writer
-from dsv4.spec.dialects import V4
+from dsv4.encoding.calls import REMEMBERED_LENGTH, parameters_writer
+from dsv4.format.dialects import V4
 from strategies import json_objects
 
 DSML = "｜DSML｜"

@@ -70,7 +70,7 @@ released_modules = pytest.mark.parametrize("module", [encoding_dsv4, vllm])
 def test_the_package() -> None:
     assert set(dsv4.__all__) == {
         # encoding
-        *("encode", "Prompt", "Piece", "Special"),
+        *("Request", "encode", "Prompt", "Piece", "Special", "Ending"),
         # parsing
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
@@ -99,17 +99,18 @@ def test_the_names_for_transformers() -> None:
     assert callable(hf.install)
 
 
-def test_encode() -> None:
-    assert defaults(dsv4.encode) == {
-        "messages": REQUIRED,
-        "tools": None,
-        "response_format": None,
-        "thinking": True,
-        "effort": None,
-        "drop_thinking": True,
-        "bos": True,
-        "context": (),
-        "dialect": "v4",
+def test_options_are_given_by_name() -> None:
+    for function in (dsv4.encode, dsv4.Request):
+        first, *options = inspect.signature(function).parameters.values()
+        assert first.name == "messages"
+        assert all(option.kind is option.KEYWORD_ONLY for option in options)
+
+
+def test_the_short_way_has_the_defaults_of_a_request() -> None:
+    request = inspect.signature(dsv4.Request).parameters
+    short = inspect.signature(dsv4.encode).parameters
+    assert {name: p.default for name, p in short.items()} == {
+        name: request[name].default for name in short
     }
 
 

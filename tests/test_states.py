@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import dsv4
-from dsv4.parse.machine import Machine
-from dsv4.parse.parser import READERS
-from dsv4.parse.states import NEXT, State
-from dsv4.spec import tokens
-from dsv4.spec.dialects import V4
+from dsv4.format import tokens
+from dsv4.format.dialects import V4
+from dsv4.parsing.machine import Machine
+from dsv4.parsing.parser import READERS
+from dsv4.parsing.states import NEXT, State
 
 ROOT = Path(__file__).parent.parent
 TAGS = V4.tags

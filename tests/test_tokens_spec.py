@@ -8,8 +8,8 @@ import pickle
 import pytest
 
 from dsv4 import Special
-from dsv4.spec import tokens
-from dsv4.spec.tokens import Markup, markup
+from dsv4.format import tokens
+from dsv4.format.tokens import Markup, markup
 
 # As the V4 tokenizer has them.
 IDS = {

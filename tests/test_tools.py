@@ -11,7 +11,7 @@ import pytest
 import dsv4
 from builders import function, openai_tool, system, user
 from dsv4 import EncodeError
-from dsv4.encode import tools as module
+from dsv4.encoding import tools as module
 
 
 def schemas(*tools: Any) -> list[str]:

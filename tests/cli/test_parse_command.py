@@ -12,7 +12,7 @@ from running import ENVIRONMENT, as_json, command, dsv4, printed, refused
 
 from builders import EOS
 from dsv4.cli.repairs import SENTENCES
-from dsv4.parse import diagnostics
+from dsv4.parsing import diagnostics
 
 CALL = (
     '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="look">\n'

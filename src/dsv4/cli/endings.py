@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import dsv4
-from dsv4.spec import tokens
+from dsv4.format import tokens
 
 
 class Ending(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsv4.parse import diagnostics as kinds
+from dsv4.parsing import diagnostics as kinds
 
 SENTENCES = {
     kinds.OTHER_RELEASE: (

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.spec import tokens
+    from dsv4.format import tokens
 
     known = dsv4.DIALECTS[dialect_of(args) or "v4"].special_tokens
     named = {name: token for name, token in vars(tokens).items() if token.__class__ is dsv4.Special}

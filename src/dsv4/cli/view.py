@@ -16,7 +16,7 @@ import dsv4
 from dsv4.cli.endings import Ending, ending
 from dsv4.cli.requests import Request, role_of
 from dsv4.cli.terminal import visible
-from dsv4.spec import tokens
+from dsv4.format import tokens
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer

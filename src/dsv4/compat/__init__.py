@@ -6,9 +6,9 @@ import os
 def chat_template() -> str:
     """The chat template for `transformers`: the prompt of the dialect "v4", written in Jinja.
 
-    It is the file `spec/chat_template.jinja` of this package.
+    It is the file `format/chat_template.jinja` of this package.
     """
     package = os.path.dirname(os.path.dirname(__file__))
-    path = os.path.join(package, "spec", "chat_template.jinja")
+    path = os.path.join(package, "format", "chat_template.jinja")
     with open(path, encoding="utf-8", newline="") as file:
         return file.read()

@@ -12,12 +12,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dsv4.compat import chat_template
-from dsv4.encode.endings import maybe_open_reasoning, without_final_header
-from dsv4.encode.prompt import Prompt
-from dsv4.encode.request import encode
-from dsv4.encode.turns import as_dict
+from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.turns import as_dict
 from dsv4.errors import EncodeError, shown
-from dsv4.spec.dialects import Dialect
+from dsv4.format.dialects import Dialect
+from dsv4.request import encode
 
 INSTALL = 'pip install "dsv4[hf]"'
 

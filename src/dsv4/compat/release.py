@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dsv4.encode import json_text
-from dsv4.encode.calls import parameters_writer
-from dsv4.encode.content import text_of
-from dsv4.encode.conventions import RELEASED, Conventions
-from dsv4.encode.conversation import effort_prefix, render_conversation
-from dsv4.encode.render import NOWHERE, Renderer
-from dsv4.encode.tools import function_of, schemas_text
-from dsv4.encode.turns import (
+from dsv4.encoding import json_text
+from dsv4.encoding.calls import parameters_writer
+from dsv4.encoding.content import text_of
+from dsv4.encoding.conventions import RELEASED, Conventions
+from dsv4.encoding.conversation import effort_prefix, render_conversation
+from dsv4.encoding.render import NOWHERE, Renderer
+from dsv4.encoding.tools import function_of, schemas_text
+from dsv4.encoding.turns import (
     as_dict,
     as_dicts,
     call_order,
@@ -28,9 +28,9 @@ from dsv4.encode.turns import (
     lasts,
 )
 from dsv4.errors import EncodeError, ParseError, shown
-from dsv4.parse.strict import arguments_text, read_calls, read_strictly
-from dsv4.spec import tokens
-from dsv4.spec.dialects import V4
+from dsv4.format import tokens
+from dsv4.format.dialects import V4
+from dsv4.parsing.strict import arguments_text, read_calls, read_strictly
 
 bos_token = str(tokens.BOS)
 eos_token = str(tokens.EOS)

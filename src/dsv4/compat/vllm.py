@@ -36,7 +36,7 @@ from dsv4.compat.release import (
     tool_calls_to_openai_format,
     tools_from_openai_format,
 )
-from dsv4.encode.conventions import VLLM
+from dsv4.encoding.conventions import VLLM
 
 
 def encode_messages(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from dsv4.encode.prompt import Piece
+from dsv4.encoding.prompt import Piece
 from dsv4.errors import EncodeError, shown
 
 # What a policy says of a piece: its tokens' weight.

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dsv4.encode.prompt import Piece, Prompt
-from dsv4.encode.request import encode
-from dsv4.encode.turns import as_dict, last_turn, turn_stop
+from dsv4.encoding.prompt import Piece, Prompt
+from dsv4.encoding.turns import as_dict, last_turn, turn_stop
 from dsv4.errors import EncodeError
-from dsv4.parse.message import Message, assemble
-from dsv4.spec import tokens
-from dsv4.spec.dialects import dialect_named
+from dsv4.format import tokens
+from dsv4.format.dialects import dialect_named
+from dsv4.parsing.message import Message, assemble
+from dsv4.request import encode
 from dsv4.tokens.masks import Owned
 from dsv4.tokens.prefix import Difference, difference_between
 from dsv4.tokens.stream import StreamParser

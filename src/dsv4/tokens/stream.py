@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from dsv4.parse.events import Event
-from dsv4.parse.parser import StreamParser as TextParser
-from dsv4.spec import tokens
+from dsv4.format import tokens
+from dsv4.parsing.events import Event
+from dsv4.parsing.parser import StreamParser as TextParser
 from dsv4.tokens.tokenizer import Tokenizer
 
 # The tokens that mean something in a completion.

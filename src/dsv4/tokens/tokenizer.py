@@ -10,10 +10,10 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dsv4.encode.prompt import Piece, Prompt
-from dsv4.encode.request import encode
+from dsv4.encoding.prompt import Piece, Prompt
 from dsv4.errors import EncodeError, shown
-from dsv4.spec.tokens import V4_TOKENS
+from dsv4.format.tokens import V4_TOKENS
+from dsv4.request import encode
 from dsv4.tokens.engines import Encode, engine_named
 from dsv4.tokens.masks import Owned, Policy, Span, Weigh, borders, weigher
 from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary, is_bundled

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from dsv4.errors import Error, shown
-from dsv4.spec.tokens import Special
+from dsv4.format.tokens import Special
 
 INSTALL = 'pip install "dsv4[tokens]"'
 FILE = "tokenizer.json"

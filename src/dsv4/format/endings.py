@@ -1,0 +1,29 @@
+"""How a prompt ends, which is where the model's text begins.
+
+The encoder knows it and the parser needs it. It is a value of the lowest room, so that neither has
+to know the other and nobody has to say it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+# What the model does next: it thinks; it answers; it carries out a quick-instruction task; it goes
+# on with a turn that the prompt left open; or nothing, because the prompt asks for nothing.
+EndingKind: TypeAlias = Literal["think", "answer", "task", "continue", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a prompt ends.
+
+    `kind` says what the model does next. `open` is the text of the turn that it goes on with, from
+    behind the header: empty unless `kind` is "continue". `thinking` says whether the model's text
+    (the open one included) begins inside reasoning. `task` is the name of the task, if any.
+    """
+
+    kind: EndingKind
+    open: str = ""
+    thinking: bool = False
+    task: str | None = None

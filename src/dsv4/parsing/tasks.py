@@ -1,0 +1,41 @@
+"""What the model answers to a quick-instruction task (SPEC.md section 7)."""
+
+from __future__ import annotations
+
+from dsv4.errors import ParseError, shown
+from dsv4.format import tokens
+from dsv4.format.tokens import TASK_TOKENS
+
+# Tasks that are answered with one of a few words, as the model writes them.
+_LABELS: dict[str, tuple[str, ...]] = {
+    "action": ("Search", "Answer"),
+    "read_url": ("yes", "no"),
+}
+
+
+def parse_task(text: str, task: str) -> str:
+    """The answer to a task: its label in the format's spelling, or its text without what is around.
+
+    A task with labels that is answered with none of them raises a `ParseError`.
+    """
+    if task not in TASK_TOKENS:
+        raise ParseError(
+            0, f"found the task {shown(task)}, expected one of {', '.join(TASK_TOKENS)}"
+        )
+    answer = _bare(text)
+    labels = _LABELS.get(task)
+    if labels is None:
+        return answer
+    word = answer.strip(" \t\n\"'`.!*").lower()
+    for label in labels:
+        if word == label.lower():
+            return label
+    raise ParseError(0, f"found {shown(answer)}, expected {' or '.join(labels)}")
+
+
+def _bare(text: str) -> str:
+    """An answer without the tokens that servers leave around it, and outer white space."""
+    text = text.strip()
+    for token in (tokens.BOS, tokens.THINK_START, tokens.THINK_END, *TASK_TOKENS.values()):
+        text = text.removeprefix(token)
+    return text.strip().removesuffix(tokens.EOS).strip()
