@@ -1,0 +1,5 @@
+"""Anthropic's Messages."""
+
+from dsv4.api.messages.reading import read
+
+__all__ = ["read"]
