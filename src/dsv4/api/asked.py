@@ -28,6 +28,9 @@ class Sampling:
     frequency_penalty: float | None = None
 
 
+UNSAID = Sampling()
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A declared tool. `path` is where the request has it."""
@@ -103,7 +106,7 @@ class Asked:
     wants_thinking: bool = False
     # Whether a last assistant message is continued though it does not say so.
     continues: bool = True
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: Sampling = UNSAID
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     stream: bool = False

@@ -1,8 +1,8 @@
 """What is wrong with a request, or went wrong with it, before a protocol puts it into words.
 
-    dsv4.Error
-    └── ApiError            a status, a type, a message and the field it is about
-        └── ContextOverflow a prompt longer than the model's context
+dsv4.Error
+└── ApiError            a status, a type, a message and the field it is about
+    └── ContextOverflow a prompt longer than the model's context
 """
 
 from __future__ import annotations

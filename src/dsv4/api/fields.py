@@ -49,11 +49,14 @@ def listed(value: Any, path: str) -> list[Any]:
     raise wrong(value, "a list", path)
 
 
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def whole_number(least: int, most: int | None = None) -> Check:
     def check(value: Any, path: str) -> int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            if value >= least and (most is None or value <= most):
-                return value
+        if is_whole(value) and value >= least and (most is None or value <= most):
+            return int(value)
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise wrong(value, f"a whole number {limits}", path)
 
@@ -62,9 +65,9 @@ def whole_number(least: int, most: int | None = None) -> Check:
 
 def number(least: float, most: float | None = None) -> Check:
     def check(value: Any, path: str) -> float:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if value >= least and (isfinite(value) if most is None else value <= most):
-                return value
+        given = is_whole(value) or (isinstance(value, float) and isfinite(value))
+        if given and value >= least and (most is None or value <= most):
+            return float(value) if isinstance(value, float) else int(value)
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise wrong(value, f"a number {limits}", path)
 

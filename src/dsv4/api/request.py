@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dsv4.api.asked import Sampling
+from dsv4.api.asked import UNSAID, Sampling
 from dsv4.api.ids import new_id
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.tools import ToolName
@@ -39,7 +39,7 @@ class ApiRequest:
     protocol: Literal["chat", "responses", "messages"]
     model: str
     max_tokens: int
-    sampling: Sampling = Sampling()
+    sampling: Sampling = UNSAID
     stream: bool = False
     include_usage: bool = False
     n: int = 1

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.api.content import BLANK_LINE, Reader, read_block
-from dsv4.api.content import UNSUPPORTED_IMAGE
+from dsv4.api.content import BLANK_LINE, UNSUPPORTED_IMAGE, Reader, read_block
 from dsv4.api.errors import wrong
 
 # What a client puts before its first line, or before the beginning of its text. It changes from

@@ -5,11 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from dsv4.api import fields, thinking
-from dsv4.api.asked import AUTO, NO_TOOLS, Asked, Choice, Declared, Format, Message, Sampling, Tool, ToolKey
+from dsv4.api.asked import (
+    AUTO,
+    NO_TOOLS,
+    UNSAID,
+    Asked,
+    Choice,
+    Declared,
+    Format,
+    Message,
+    Sampling,
+    Tool,
+    ToolKey,
+)
 from dsv4.api.bodies import body_of
 from dsv4.api.calls import arguments_of, call
-from dsv4.api.content import Block, Reader, Said, content_of, image, read_text, text_content
-from dsv4.api.content import UNSUPPORTED_IMAGE, text_reader
+from dsv4.api.content import (
+    UNSUPPORTED_IMAGE,
+    Block,
+    Reader,
+    Said,
+    content_of,
+    image,
+    read_text,
+    text_content,
+    text_reader,
+)
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.formats import read_schema
 from dsv4.api.request import ApiRequest
@@ -338,7 +359,6 @@ FIELDS: dict[str, fields.Check] = {
 }
 
 SAMPLING = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
-UNSAID = Sampling()
 
 
 def _sampling(known: dict[str, Any]) -> Sampling:

@@ -223,7 +223,7 @@ def _read_image(part: Block, path: str) -> Said:
 
 
 PARTS: dict[str, Reader] = {
-    **{kind: read_text for kind in ("input_text", "output_text", "text", "summary_text")},
+    **dict.fromkeys(("input_text", "output_text", "text", "summary_text"), read_text),
     "refusal": text_reader("refusal"),
     "input_image": _read_image,
     "image_url": _read_image,
