@@ -7,6 +7,7 @@ stream, `error` that of one that failed.
 
 from dsv4.api import chat, messages, responses
 from dsv4.api.asked import Sampling
+from dsv4.api.converting import convert
 from dsv4.api.errors import ApiError, ContextOverflow
 from dsv4.api.request import ApiRequest
 from dsv4.api.settings import Settings
@@ -22,6 +23,7 @@ __all__ = [
     "ToolName",
     "Usage",
     "chat",
+    "convert",
     "messages",
     "responses",
 ]

@@ -117,6 +117,8 @@ class Asked:
     parallel: bool | None = None
     user: str | None = None
     cache_key: str | None = None
+    # Whether the messages are turns as they are.
+    settled: bool = False
     # Where the request has its messages, and the last of them: for errors.
     path: str = "messages"
     last_path: str = "messages"

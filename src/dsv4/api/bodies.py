@@ -10,8 +10,7 @@ from typing import Any
 
 from dsv4.api.errors import ApiError, wrong
 
-# An escape that may be half of a pair, as JSON spells it and as UTF-8 would if it could.
-_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+# Half of a pair, as UTF-8 would write it if it could.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -23,18 +22,17 @@ _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignor
 
 
 def body_of(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
-    """The body as a dict of plain values, without lone surrogates. A dict is not changed."""
+    """The body as a dict."""
     if isinstance(body, dict):
-        return without_surrogates(body) if _may_hold_surrogates(body) else body
+        return body
     if isinstance(body, str):
         body = body.encode("utf-8", "surrogatepass")
     if not isinstance(body, (bytes, bytearray, memoryview)):
         raise wrong(body, "a request: an object, or bytes of JSON", "")
-    data = bytes(body)
-    value = _read(data, loads)
+    value = _read(bytes(body), loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
-    return without_surrogates(value) if _ESCAPED_SURROGATE.search(data) else value
+    return value
 
 
 def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
@@ -66,41 +64,46 @@ def _read_text(text: str) -> Any:
 
 
 # A character outside the first 65,536 is written as two surrogates in JSON. Half of one, left by a
-# client that cut its text there, is no character: no tokenizer and no UTF-8 takes it.
+# client that cut its text there, is no character: no tokenizer and no UTF-8 takes it. Every text of
+# a request goes through `clean`, and every value that is written as JSON through `clean_value`.
 
 
-def _may_hold_surrogates(value: Any) -> bool:
-    # Marshal writes text as UTF-8 with surrogates let through. One look at its bytes takes much
-    # less time than a walk, and what looks like a surrogate and is none does no harm.
-    try:
-        dumped = marshal.dumps(value)
-    except ValueError:  # an object that is no plain value, or nested deep
+def clean(text: str) -> str:
+    """A caller's text, exactly a `str`, with U+FFFD in the place of every lone surrogate."""
+    return str.__str__(text) if is_clean(text) else _SURROGATE.sub("\ufffd", text)
+
+
+def is_clean(text: str) -> bool:
+    """Whether a text holds no surrogates."""
+    if text.isascii():
         return True
-    return b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
-
-
-def without_surrogates(value: dict[str, Any]) -> dict[str, Any]:
-    """A copy with U+FFFD in the place of every lone surrogate."""
     try:
-        cleaned: dict[str, Any] = _cleaned(value)
-    except RecursionError:
-        raise ApiError("The body is nested too deep.") from None
-    return cleaned
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-def _cleaned(value: Any) -> Any:
+def clean_value(value: Any, path: str) -> Any:
+    """A caller's value, made of what JSON has, with clean texts."""
+    if not is_json(value):
+        raise wrong(value, "what JSON has, and not nested too deep", path)
+    # Marshal writes text as UTF-8 with surrogates let through. A look at its bytes takes much less
+    # time than a walk, and what looks like a surrogate and is none does no harm.
+    dumped = marshal.dumps(value)
+    found = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
+    return without_surrogates(value) if found else value
+
+
+def without_surrogates(value: Any) -> Any:
+    """A copy of a value with clean texts."""
     if isinstance(value, str):
-        return clean_text(value)
+        return clean(value)
     if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_cleaned(item) for item in value]
+        return {clean(key): without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
     return value
-
-
-def clean_text(text: str) -> str:
-    """The text with U+FFFD in the place of every lone surrogate."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def is_json(value: Any, depth: int = DEEPEST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsv4.api.bodies import is_json, without_surrogates
+from dsv4.api.bodies import clean, clean_value, without_surrogates
 from dsv4.api.errors import wrong
 
 # The one parameter of arguments that are no object.
@@ -15,7 +15,7 @@ RAW = "arguments"
 def call(id: Any, name: str, arguments: Any, path: str, namespace: Any = None) -> dict[str, Any]:
     """A call as the format takes it. `path` is where the request has its id."""
     if id is not None and not isinstance(id, str):
-        raise wrong(id, "the id of a call", path)
+        raise wrong(id, "the id of a call: text", path)
     made = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
     if namespace is not None:
         made["namespace"] = namespace
@@ -29,10 +29,9 @@ def arguments_of(value: Any, path: str) -> Any:
     if isinstance(value, str):
         if "\\ud" in value or "\\uD" in value:
             return _cleaned(value)
-        return str.__str__(value) if is_object_text(value) else {RAW: value}
-    if not is_json(value):
-        raise wrong(value, "what JSON has, and not nested too deep", path)
-    return value if isinstance(value, dict) else {RAW: value}
+        return clean(value) if is_object_text(value) else {RAW: clean(value)}
+    cleaned = clean_value(value, path)
+    return cleaned if isinstance(cleaned, dict) else {RAW: cleaned}
 
 
 def is_object_text(text: str) -> bool:
@@ -50,5 +49,5 @@ def _cleaned(text: str) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return text
-    return without_surrogates(value) if isinstance(value, dict) else {RAW: text}
+        return clean(text)
+    return without_surrogates(value) if isinstance(value, dict) else {RAW: clean(text)}

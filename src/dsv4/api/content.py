@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from dsv4.api.bodies import clean
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.fields import maybe_text_at, type_at
 from dsv4.format.dialects import UNSUPPORTED
@@ -34,7 +35,7 @@ UNSUPPORTED_DOCUMENT = unsupported("Document")
 def content_of(value: Any, path: str, readers: Mapping[str, Reader]) -> Content:
     """A content field: text, null, or a list of blocks."""
     if isinstance(value, str):
-        return str.__str__(value)
+        return clean(value)
     if value is None:
         return ""
     if not isinstance(value, (list, tuple)):
@@ -50,7 +51,7 @@ def text_content(value: Any, path: str, readers: Mapping[str, Reader]) -> str:
 
 def read_block(block: Any, path: str, readers: Mapping[str, Reader]) -> Said:
     if isinstance(block, str):
-        return str.__str__(block)
+        return clean(block)
     kind = type_at(block, path)
     reader = readers.get(kind)
     return unsupported(kind) if reader is None else reader(block, path)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, TypeAlias
 
+from dsv4.api.bodies import clean
 from dsv4.api.errors import wrong
 
 Check: TypeAlias = Callable[[Any, str], Any]
@@ -25,7 +26,7 @@ def checked(fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = 
 
 def text(value: Any, path: str) -> str:
     if isinstance(value, str):
-        return str.__str__(value)
+        return clean(value)
     raise wrong(value, "text", path)
 
 
@@ -95,7 +96,7 @@ def texts(value: Any, path: str) -> tuple[str, ...]:
         if not isinstance(item, str) or not item:
             where = path if isinstance(value, str) else f"{path}[{n}]"
             raise wrong(item, "text that is not empty", where)
-    return tuple(map(str.__str__, given))
+    return tuple(map(clean, given))
 
 
 def as_is(value: Any, path: str) -> Any:
@@ -107,7 +108,7 @@ def name_at(fields: Mapping[str, Any], path: str, key: str = "name") -> str:
     """A name that must be there."""
     value = fields.get(key)
     if isinstance(value, str) and value:
-        return str.__str__(value)
+        return clean(value)
     raise wrong(value, "a name", f"{path}.{key}")
 
 
@@ -124,4 +125,4 @@ def type_at(fields: Any, path: str) -> str:
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise wrong(kind, 'a type, such as "text"', f"{path}.type")
-    return str.__str__(kind)
+    return clean(kind)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from dsv4.api.asked import Asked
+from dsv4.api.asked import AUTO, Asked
 from dsv4.api.errors import ApiError
 from dsv4.api.request import ApiRequest
 from dsv4.api.settings import Settings
 from dsv4.api.thinking import OFF, dialect_effort
-from dsv4.api.tools import Shown, shown
+from dsv4.api.tools import Shown, shown, shown_for
 from dsv4.api.turns import Turns, continued
 from dsv4.format.dialects import Dialect
 from dsv4.request import Request
+
+NO_MARKS: dict[int, tuple[str, ...]] = {}
 
 
 def resolve(
@@ -22,11 +24,18 @@ def resolve(
     settings: Settings,
 ) -> ApiRequest:
     """The request as a dialect and a server's settings make it."""
-    tools = shown(asked.declared, asked.choice, dialect)
+    choice = asked.choice
+    if choice is AUTO:
+        tools = shown(asked.declared, dialect)
+    else:
+        tools = shown_for(asked.declared, choice, dialect)
     thinking = _thinking(asked, settings)
     effort = _effort(asked, dialect, settings) if thinking else None
-    turns = Turns(asked, dialect, settings)
-    messages, prefix = continued(turns.messages, asked, thinking)
+    messages, prefix, marks = asked.messages, "", NO_MARKS
+    if not asked.settled:
+        turns = Turns(asked, dialect, settings)
+        marks = turns.marks
+        messages, prefix = continued(turns.messages, asked, thinking)
     request = Request(
         messages,
         tools=tools.functions,
@@ -56,7 +65,7 @@ def resolve(
         names=tools.names,
         ignored=asked.declared.ignored,
         echo=asked.echo,
-        marks=turns.marks,
+        marks=marks,
         settings=settings,
     )
 

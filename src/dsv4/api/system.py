@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dsv4.api.bodies import clean
 from dsv4.api.content import BLANK_LINE, UNSUPPORTED_IMAGE, Reader, read_block
 from dsv4.api.errors import wrong
 
@@ -17,7 +18,7 @@ BEGINNING = "You are"
 def system_text(value: Any, path: str, readers: Mapping[str, Reader]) -> str:
     """The text of a system field or message: its blocks, those that say something."""
     if isinstance(value, str):
-        return without_billing(str.__str__(value))
+        return without_billing(clean(value))
     if value is None:
         return ""
     if not isinstance(value, (list, tuple)):

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from dsv4.api import fields
-from dsv4.api.asked import Choice, Declared, Tool, ToolKey
-from dsv4.api.bodies import is_json
+from dsv4.api.asked import AUTO, Choice, Declared, Tool, ToolKey
+from dsv4.api.bodies import clean_value
 from dsv4.api.errors import ApiError, wrong
 from dsv4.format.dialects import Dialect
 
@@ -100,9 +100,8 @@ def schema_at(value: Any, path: str) -> dict[str, Any]:
     """A JSON schema: an object that can be written as JSON."""
     if not isinstance(value, dict):
         raise wrong(value, "a JSON schema: an object", path)
-    if not is_json(value):
-        raise wrong(value, "what JSON has, and not nested too deep", path)
-    return value
+    schema: dict[str, Any] = clean_value(value, path)
+    return schema
 
 
 def read_function(function: dict[str, Any], path: str, schema: str = "parameters") -> Tool:
@@ -155,7 +154,12 @@ class Shown:
 # A client sends the same tools with every request, and each time they are the same value
 # (`declared_in`). What a dialect makes of them is remembered for the last few.
 @lru_cache(REMEMBERED_LISTS)
-def shown(declared: Declared, choice: Choice, dialect: Dialect) -> Shown:
+def shown(declared: Declared, dialect: Dialect) -> Shown:
+    """How a dialect shows all tools that a request declares."""
+    return shown_for(declared, AUTO, dialect)
+
+
+def shown_for(declared: Declared, choice: Choice, dialect: Dialect) -> Shown:
     """How a dialect shows the tools that a request declares and chooses."""
     names = names_of(declared.tools, dialect)
     tools = chosen(declared.tools, choice)

@@ -112,23 +112,33 @@ def joined_turn(first: Message, second: Message) -> Message:
     return turn
 
 
+def check_end(asked: Asked) -> None:
+    """Raises where the messages end with a turn that nobody is asked to go on with."""
+    last = asked.messages[-1] if asked.messages else None
+    if last is None or last["role"] != "assistant":
+        return
+    if not (asked.continues or last.get("prefix")):
+        expected = 'a message of the user or a tool, or "prefix": true to continue this one'
+        message = f"found an assistant message at the end, expected {expected}"
+        raise ApiError(message, path=asked.last_path)
+    turn = len(asked.messages)
+    while turn and asked.messages[turn - 1]["role"] == "assistant":
+        turn -= 1
+    if any(message.get("tool_calls") for message in asked.messages[turn:]):
+        raise ApiError("found calls at the end, expected their results", path=asked.last_path)
+    if not any(message["role"] in ("user", "tool") for message in asked.messages[:turn]):
+        raise ApiError("found nobody to answer, expected a user message", path=asked.last_path)
+
+
 def continued(messages: list[Message], asked: Asked, thinking: bool) -> tuple[list[Message], str]:
     """The messages, and the text that the model goes on with where they leave it no other way.
 
     A last assistant turn is left open. Reasoning alone cannot be: it is given as text.
     """
+    check_end(asked)
     last = messages[-1]
     if last["role"] != "assistant":
         return messages, ""
-    path = asked.last_path
-    if not (asked.continues or last.get("prefix")):
-        expected = 'a message of the user or a tool, or "prefix": true to continue this one'
-        raise ApiError(f"found an assistant message at the end, expected {expected}", path=path)
-    if last.get("tool_calls"):
-        raise ApiError("found calls at the end, expected their results", path=path)
-    if not any(message["role"] in ("user", "tool") for message in messages):
-        raise ApiError("found nobody to answer, expected a user message", path=path)
-    reasoning, text = last.get("reasoning_content") or "", last.get("content") or ""
-    if text:
+    if last.get("content"):
         return [*messages[:-1], {**last, "prefix": True}], ""
-    return messages[:-1], reasoning if thinking else ""
+    return messages[:-1], (last.get("reasoning_content") or "") if thinking else ""

@@ -6,9 +6,6 @@ from typing import Any
 
 from dsv4.api import fields, thinking
 from dsv4.api.asked import (
-    AUTO,
-    NO_TOOLS,
-    UNSAID,
     Asked,
     Choice,
     Declared,
@@ -18,7 +15,7 @@ from dsv4.api.asked import (
     Tool,
     ToolKey,
 )
-from dsv4.api.bodies import body_of
+from dsv4.api.bodies import body_of, clean, is_clean
 from dsv4.api.calls import arguments_of, call
 from dsv4.api.content import (
     UNSUPPORTED_IMAGE,
@@ -36,7 +33,7 @@ from dsv4.api.formats import read_schema
 from dsv4.api.request import ApiRequest
 from dsv4.api.resolving import resolve
 from dsv4.api.settings import DEFAULTS, Settings
-from dsv4.api.system import system_text
+from dsv4.api.system import BILLING, system_text
 from dsv4.api.tools import declared_in, read_allowed, read_function
 from dsv4.format.dialects import Dialect, dialect_named
 
@@ -59,35 +56,19 @@ def read(
 def asked_in(body: dict[str, Any]) -> Asked:
     """What a body asks for."""
     known = fields.checked(body, FIELDS)
-    _refuse_functions(body)
     if "messages" not in known:
         raise wrong(body.get("messages"), "a list of messages", "messages")
-    messages = read_messages(known["messages"])
-    switched, effort, effort_path = _thinking(known)
-    return Asked(
-        messages,
-        model=known.get("model"),
-        declared=known.get("tools", NO_TOOLS),
-        choice=known.get("tool_choice", AUTO),
-        format=known.get("response_format"),
-        thinking=switched,
-        effort=effort,
-        effort_path=effort_path,
-        wants_thinking=bool(switched) or effort not in (None, thinking.OFF),
-        continues=False,
-        sampling=_sampling(known),
-        max_tokens=known.get("max_completion_tokens", known.get("max_tokens")),
-        stop=known.get("stop", ()),
-        stream=known.get("stream", False),
-        include_usage=known.get("stream_options", False),
-        n=known.get("n", 1),
-        logprobs=known.get("logprobs", False),
-        top_logprobs=known.get("top_logprobs", 0),
-        parallel=known.get("parallel_tool_calls"),
-        user=known.get("user"),
-        cache_key=known.get("prompt_cache_key"),
-        last_path=f"messages[{len(known['messages']) - 1}]",
-    )
+    messages, settled = read_messages(known["messages"])
+    said = {ATTRIBUTES[field]: value for field, value in known.items() if field in ATTRIBUTES}
+    asked = Asked(messages, continues=False, settled=settled, **said)
+    asked.last_path = f"messages[{len(known['messages']) - 1}]"
+    if not THINKING.isdisjoint(known):
+        _set_thinking(asked, known)
+    if not SAMPLING.isdisjoint(known):
+        asked.sampling = Sampling(**{field: known[field] for field in SAMPLING & known.keys()})
+    if "max_completion_tokens" in known:  # the newer name counts
+        asked.max_tokens = known["max_completion_tokens"]
+    return asked
 
 
 # Messages. Most need no change: they are passed on as they are. Whatever else they may hold is
@@ -99,30 +80,48 @@ _PLAIN_CALL = {"id", "type", "function"}
 _PLAIN_FUNCTION = {"name", "arguments"}
 
 
-def read_messages(messages: list[Any]) -> list[Message]:
-    """The messages in the form that all protocols share."""
+def read_messages(messages: list[Any]) -> tuple[list[Message], bool]:
+    """The messages in the form that all protocols share, and whether they are turns as they are:
+    a system message at most in front, no assistant after another, and someone to answer at the end.
+    """
     read: list[Message] = []
+    settled, before = True, None
     for index, message in enumerate(messages):
-        if message.__class__ is dict and message.get("content").__class__ is str:
-            role = message.get("role")
-            if role == "user":
-                plain = len(message) == 2
-            elif role == "tool":
-                plain = message.keys() == _PLAIN_RESULT and message["tool_call_id"].__class__ is str
-            else:
-                plain = role == "assistant" and _is_plain_assistant(message)
-            if plain:
-                read.append(message)
-                continue
-        read += _read_message(message, f"messages[{index}]")
-    return read
+        plain = False
+        if message.__class__ is dict:
+            role, content = message.get("role"), message.get("content")
+            if content.__class__ is str and (content.isascii() or is_clean(content)):
+                if role == "user":
+                    plain = len(message) == 2
+                elif role == "tool":
+                    plain = _is_plain_result(message)
+                elif role == "assistant":
+                    plain = _is_plain_assistant(message)
+                    settled = settled and before != role
+                elif role == "system":
+                    plain = len(message) == 2 and content != "" and content[0] != BILLING[0]
+                    settled = settled and not index
+            before = role
+        if plain:
+            read.append(message)
+        else:
+            settled = False
+            read += _read_message(message, f"messages[{index}]")
+    return read, settled and before in ("user", "tool")
+
+
+def _is_plain_result(message: Message) -> bool:
+    if message.keys() != _PLAIN_RESULT:
+        return False
+    id = message["tool_call_id"]
+    return id.__class__ is str and is_clean(id)
 
 
 def _is_plain_assistant(message: Message) -> bool:
     if not message.keys() <= _PLAIN_ASSISTANT:
         return False
     reasoning = message.get("reasoning_content")
-    if reasoning is not None and reasoning.__class__ is not str:
+    if reasoning is not None and not (reasoning.__class__ is str and is_clean(reasoning)):
         return False
     calls = message.get("tool_calls", ())
     return calls is not None and all(map(_is_plain_call, calls))
@@ -134,9 +133,12 @@ def _is_plain_call(call: Any) -> bool:
     function = call["function"]
     if function.__class__ is not dict or function.keys() != _PLAIN_FUNCTION:
         return False
-    arguments = function["arguments"]
+    id, name, arguments = call["id"], function["name"], function["arguments"]
     return (
-        call["id"].__class__ is function["name"].__class__ is arguments.__class__ is str
+        id.__class__ is name.__class__ is arguments.__class__ is str
+        and is_clean(id)
+        and is_clean(name)
+        and is_clean(arguments)
         and arguments[:1] == "{"
         and "\\ud" not in arguments
         and "\\uD" not in arguments
@@ -226,7 +228,7 @@ MESSAGES = {
 def _read_image(part: Block, path: str) -> Said:
     source = part.get("image_url")
     if isinstance(source, str):
-        return image(str.__str__(source), path)
+        return image(clean(source), path)
     if source is None:
         return UNSUPPORTED_IMAGE
     inside = fields.table(source, f"{path}.image_url")
@@ -263,7 +265,7 @@ def _read_tools(value: Any, path: str) -> Declared:
             message = 'found "custom", expected "function": the Responses API has custom tools'
             raise ApiError(message, path=f"{where}.type")
         else:
-            ignored.append(str.__str__(kind))
+            ignored.append(clean(kind))
     return Declared(tuple(tools), tuple(ignored))
 
 
@@ -273,10 +275,14 @@ def _read_tool(tool: dict[str, Any], path: str) -> Tool:
     return read_function(fields.table(tool.get("function"), f"{path}.function"), f"{path}.function")
 
 
-def _refuse_functions(body: dict[str, Any]) -> None:
-    for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
-        if body.get(old):
-            raise ApiError(f'found the old form, expected "{new}" in its place', path=old)
+def _old(new: str) -> fields.Check:
+    """A field of long ago, which has a successor."""
+
+    def check(value: Any, path: str) -> None:
+        if value:
+            raise ApiError(f'found the old form, expected "{new}" in its place', path=path)
+
+    return check
 
 
 CHOICES = ("auto", "none", "required")
@@ -335,6 +341,8 @@ FIELDS: dict[str, fields.Check] = {
     "model": fields.text,
     "tools": _declared,
     "tool_choice": _choice,
+    "functions": _old("tools"),
+    "function_call": _old("tool_choice"),
     "parallel_tool_calls": fields.flag,
     "response_format": _format,
     "thinking": thinking.switch,
@@ -358,20 +366,34 @@ FIELDS: dict[str, fields.Check] = {
     "prompt_cache_key": fields.text,
 }
 
-SAMPLING = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
+ATTRIBUTES = {
+    "model": "model",
+    "tools": "declared",
+    "tool_choice": "choice",
+    "parallel_tool_calls": "parallel",
+    "response_format": "format",
+    "max_tokens": "max_tokens",
+    "stop": "stop",
+    "stream": "stream",
+    "stream_options": "include_usage",
+    "n": "n",
+    "logprobs": "logprobs",
+    "top_logprobs": "top_logprobs",
+    "user": "user",
+    "prompt_cache_key": "cache_key",
+}
+SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
+THINKING = {"thinking", "reasoning_effort", "chat_template_kwargs"}
 
 
-def _sampling(known: dict[str, Any]) -> Sampling:
-    said = {name: known[name] for name in SAMPLING if name in known}
-    return Sampling(**said) if said else UNSAID
-
-
-def _thinking(known: dict[str, Any]) -> tuple[bool | None, Any, str]:
-    """The switch, the effort, and where the effort stands. What says off wins."""
+def _set_thinking(asked: Asked, known: dict[str, Any]) -> None:
+    """The switch and the effort, which have several places. What says off wins."""
     options = known.get("chat_template_kwargs", {})
     said = [known.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
-    switched = False if False in said else True if True in said else None
+    asked.thinking = False if False in said else True if True in said else None
     if "reasoning_effort" in known:
-        return switched, known["reasoning_effort"], "reasoning_effort"
-    path = "chat_template_kwargs.reasoning_effort"
-    return switched, options.get("reasoning_effort"), path
+        asked.effort, asked.effort_path = known["reasoning_effort"], "reasoning_effort"
+    elif "reasoning_effort" in options:
+        asked.effort = options["reasoning_effort"]
+        asked.effort_path = "chat_template_kwargs.reasoning_effort"
+    asked.wants_thinking = asked.thinking is True or asked.effort not in (None, thinking.OFF)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dsv4.api import fields, thinking
 from dsv4.api.asked import AUTO, NO_TOOLS, Asked, Choice, Declared, Format, Message, Sampling, Tool
-from dsv4.api.bodies import body_of
+from dsv4.api.bodies import body_of, clean
 from dsv4.api.calls import arguments_of, call
 from dsv4.api.content import (
     BLANK_LINE,
@@ -105,7 +105,7 @@ def _read_message(message: Any, path: str) -> list[Message]:
 def _read_user(content: Any, path: str) -> list[Message]:
     """Results of tools are messages of their own, and so is what stands between them."""
     if content is None or isinstance(content, str):
-        return [{"role": "user", "content": str.__str__(content or "")}]
+        return [{"role": "user", "content": clean(content or "")}]
     messages: list[Message] = []
     said: list[Said] = []
     blocks = fields.listed(content, path)
@@ -147,7 +147,7 @@ def _failed(content: Content) -> Content:
 
 def _read_assistant(content: Any, path: str) -> Message:
     if content is None or isinstance(content, str):
-        return {"role": "assistant", "content": str.__str__(content or "")}
+        return {"role": "assistant", "content": clean(content or "")}
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
@@ -248,7 +248,7 @@ def _read_tools(value: Any, path: str) -> Declared:
         if kind in (None, "custom"):
             tools.append(read_function(tool, where, "input_schema"))
         else:
-            ignored.append(fields.maybe_text_at(tool, "name", where) or str.__str__(kind))
+            ignored.append(fields.maybe_text_at(tool, "name", where) or clean(kind))
     return Declared(tuple(tools), tuple(ignored))
 
 

@@ -28,9 +28,9 @@ def echo_of(body: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
         "reasoning": {"effort": effort if effort in EFFORTS else None, "summary": None},
         "store": False,
         "temperature": known.get("temperature"),
-        "text": {"format": _format(known.get("text", {}).get("format"))},
-        "tool_choice": _choice(known.get("tool_choice", AUTO)),
-        "tools": _tools(known.get("tools", NO_TOOLS)),
+        "text": {"format": format_of(known.get("text", {}).get("format"))},
+        "tool_choice": choice_of(known.get("tool_choice", AUTO)),
+        "tools": tools_of(known.get("tools", NO_TOOLS)),
         "top_p": known.get("top_p"),
         "truncation": "disabled",
         "user": known.get("user"),
@@ -44,7 +44,7 @@ def _metadata(value: Any) -> dict[str, str] | None:
     return value if plain else None
 
 
-def _format(form: Format | None) -> dict[str, Any]:
+def format_of(form: Format | None) -> dict[str, Any]:
     if form is None:
         return {"type": "text"}
     if form.schema is None:
@@ -57,7 +57,7 @@ def _format(form: Format | None) -> dict[str, Any]:
     }
 
 
-def _choice(choice: Choice) -> Any:
+def choice_of(choice: Choice) -> Any:
     if choice.allowed is not None:
         listed = [{"type": "function", "name": name} for _, name in sorted(choice.allowed, key=str)]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": listed}
@@ -67,7 +67,7 @@ def _choice(choice: Choice) -> Any:
 
 
 @lru_cache(REMEMBERED_LISTS)
-def _tools(declared: Declared) -> list[dict[str, Any]]:
+def tools_of(declared: Declared) -> list[dict[str, Any]]:
     """The tools again. Those of a namespace stand in it."""
     echoed: list[dict[str, Any]] = []
     spaces: dict[str, dict[str, Any]] = {}

@@ -18,7 +18,7 @@ from dsv4.api.asked import (
     Tool,
     ToolKey,
 )
-from dsv4.api.bodies import body_of
+from dsv4.api.bodies import body_of, clean
 from dsv4.api.calls import arguments_of, call
 from dsv4.api.content import (
     BLANK_LINE,
@@ -114,7 +114,7 @@ def _refuse_stored(body: dict[str, Any]) -> None:
 
 def _input(value: Any, path: str) -> list[Any]:
     if isinstance(value, str):
-        return [{"role": "user", "content": str.__str__(value)}]
+        return [{"role": "user", "content": clean(value)}]
     if isinstance(value, (list, tuple)):
         return list(value)
     raise wrong(value, "text or a list of items", path)
@@ -219,7 +219,7 @@ def _read_image(part: Block, path: str) -> Said:
         source = source.get("url")
     if source is not None and not isinstance(source, str):
         raise wrong(source, "a URL", f"{path}.image_url")
-    return image(str.__str__(source), path, part.get("detail")) if source else UNSUPPORTED_IMAGE
+    return image(clean(source), path, part.get("detail")) if source else UNSUPPORTED_IMAGE
 
 
 PARTS: dict[str, Reader] = {
