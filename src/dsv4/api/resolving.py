@@ -92,7 +92,10 @@ def _effort(asked: Asked, dialect: Dialect, settings: Settings) -> str | int | N
 
 
 def _choice(asked: Asked, tools: Shown) -> Any:
-    return tools.forced if asked.choice.mode == "tool" else asked.choice.mode
+    name = tools.forced
+    if name in ("auto", "none", "required"):  # a tool may have the name of a mode
+        return {"type": "function", "function": {"name": name}}
+    return asked.choice.mode if name is None else name
 
 
 def _response_format(asked: Asked) -> dict[str, Any] | None:

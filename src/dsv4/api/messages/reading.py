@@ -142,7 +142,7 @@ def _failed(content: Content) -> Content:
     first = content[0]
     if first["type"] == "text":
         return [{**first, "text": ERROR + first["text"]}, *content[1:]]
-    return [{"type": "text", "text": ERROR.rstrip()}, *content]
+    return [{"type": "text", "text": ERROR}, *content]
 
 
 def _read_assistant(content: Any, path: str) -> Message:
