@@ -233,7 +233,7 @@ def kinds(events: list[Any]) -> list[str]:
     return [event["type"] for event in events]
 
 
-TEXT = f"Hm.</think>Yes.{block(calling('bash', command='ls'), calling('ping'))}{EOS}"
+TEXT = f"Hm.</think>Yes.{block(calling('bash', command='MARK'), calling('ping'))}{EOS}"
 
 
 def test_the_chunks_of_a_completion() -> None:
@@ -257,7 +257,7 @@ def test_the_chunks_of_a_completion() -> None:
                 }
             ]
         },
-        {"tool_calls": [{"index": 0, "function": {"arguments": '{"command": "ls"}'}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"command": "MARK"}'}}]},
         {
             "tool_calls": [
                 {
@@ -390,7 +390,7 @@ def test_ids_of_calls(protocol: str) -> None:
 
 # Ends.
 
-CUT = TEXT[: TEXT.index("ls") + 2]
+CUT = TEXT[: TEXT.index("MARK") + 4]
 
 
 @EVERY
@@ -400,7 +400,7 @@ def test_half_a_call_is_never_sent(protocol: str, text: str) -> None:
         call = asked(protocol)
         parser = call.request.parser(calls=mode)
         out = written(protocol, call, [*parser.feed(text), *parser.finish()])
-        assert "ls" not in json.dumps(out[:-1])
+        assert "MARK" not in json.dumps(out[:-1])
         if text is CUT:
             assert '"bash"' not in json.dumps(out[3:-1])
 
@@ -412,7 +412,7 @@ def test_a_cut_call_is_an_incomplete_item_of_the_response() -> None:
     assert last["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
     item = last["response"]["output"][-1]
     assert (item["type"], item["status"]) == ("function_call", "incomplete")
-    assert json.loads(item["arguments"]) == {"command": "ls"}
+    assert json.loads(item["arguments"]) == {"command": "MARK"}
 
 
 @EVERY
@@ -618,8 +618,9 @@ def test_names_go_back_through_the_declared_tools(dialect: str) -> None:
     call = PROTOCOLS["responses"].read(body("responses", tools=[space, flat]), dialect=dialect)
     tags = dsv4.DIALECTS[dialect].tags
     between = "__" if dialect == "v4" else "::"
+    closing = f"{tags.parameter_close}\n{tags.invoke_close[1:]}\n"
     made = "".join(
-        f'{tags.invoke_open}{name}">\n{tags.parameter_open}input" string="true">\n{{"z</{tags.parameter_close[2:]}\n{tags.invoke_close[1:]}\n'
+        f'{tags.invoke_open}{name}">\n{tags.parameter_open}input" string="true">\n{{"z{closing}'
         for name in (f"a{between}b__c", f"a{between}d", "x__y", "u__v")
     )
     text = f"</think>{tags.block_open}{made}{tags.block_close[1:]}"
@@ -663,7 +664,7 @@ def test_keep_alive() -> None:
     assert chat.frames(chat.Writer(asked("chat")).keep_alive()) == b": keep-alive\n\n"
     assert messages.Writer(asked("messages")).keep_alive() == [{"type": "ping"}]
     writer = responses.Writer(asked("responses"))
-    first, second, again = [*writer.start(), *writer.keep_alive()]
+    _, second, again = [*writer.start(), *writer.keep_alive()]
     assert (again["type"], again["sequence_number"]) == ("response.in_progress", 2)
     assert again["response"] == second["response"]
     assert writer.write(dsv4.ContentDelta("x"))[0]["sequence_number"] == 3

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from dsv4.api.asked import UNSAID, Sampling
 from dsv4.api.ids import new_id
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.tools import ToolName
+from dsv4.encoding.prompt import Prompt
 from dsv4.parsing.parser import StreamParser
 from dsv4.request import Request
 
@@ -54,7 +56,21 @@ class ApiRequest:
     marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     settings: Settings = DEFAULTS
 
-    def parser(self) -> StreamParser:
-        """The parser of what the model writes: it fits the prompt, and its ids the protocol."""
-        prefix = CALL_IDS[self.protocol]
-        return self.request.parser(calls=self.settings.calls, new_id=lambda: new_id(prefix))
+    def parser(self, prompt: Prompt | None = None) -> StreamParser:
+        """The parser of what the model writes: it fits the prompt, and its ids the protocol.
+
+        `prompt` is what `request.encode()` gave; without it the prompt is made once more. Calls
+        come as they are written, also those that are cut short: the writer holds them back.
+        """
+        request = self.request
+        return StreamParser(
+            ending=(request.encode() if prompt is None else prompt).ending,
+            tools=() if request.tools is None else request.tools,
+            tool_choice=request.tool_choice,
+            dialect=request.dialect,
+            stop=request.stop,
+            new_id=_NEW_IDS[self.protocol],
+        )
+
+
+_NEW_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_IDS.items()}

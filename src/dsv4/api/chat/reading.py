@@ -123,8 +123,10 @@ def _is_plain_assistant(message: Message) -> bool:
     reasoning = message.get("reasoning_content")
     if reasoning is not None and not (reasoning.__class__ is str and is_clean(reasoning)):
         return False
-    calls = message.get("tool_calls", ())
-    return calls is not None and all(map(_is_plain_call, calls))
+    if "tool_calls" not in message:
+        return True
+    calls = message["tool_calls"]
+    return calls.__class__ is list and all(map(_is_plain_call, calls))
 
 
 def _is_plain_call(call: Any) -> bool:

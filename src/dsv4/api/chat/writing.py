@@ -97,6 +97,7 @@ class Writer(EventWriter):
                 written += f"{before}{sse.quoted(event.text)}{after}".encode()  # type: ignore[union-attr]
             else:
                 written += frames(self.write(event, choice, logprobs))
+                templates = self._templates[choice] if logprobs is None else {}
         return written
 
     def _head(self) -> ProtocolEvent:

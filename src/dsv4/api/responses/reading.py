@@ -129,7 +129,7 @@ def _read_item(item: Any, path: str) -> list[Message]:
     if not isinstance(kind, str):
         raise wrong(kind, 'a type, such as "message"', f"{path}.type")
     reader = ITEMS.get(kind)
-    return _unknown(kind) if reader is None else reader(item, path)
+    return _unknown(clean(kind)) if reader is None else reader(item, path)
 
 
 def _unknown(kind: str) -> list[Message]:
@@ -166,7 +166,7 @@ def _texts(item: Block, field: str, path: str) -> str:
     """A list of parts that hold text, or that text itself."""
     value, where = item.get(field), f"{path}.{field}"
     if value is None or isinstance(value, str):
-        return value or ""
+        return clean(value or "")
     parts = [
         read_text(fields.table(part, f"{where}[{n}]"), f"{where}[{n}]")
         for n, part in enumerate(fields.listed(value, where))
