@@ -1,4 +1,4 @@
-"""What a distribution's metadata cannot say in pyproject.toml: links that work away from the repository.
+"""What pyproject.toml cannot say of a distribution: links that work away from the repository.
 
 The page of a package index shows README.md without the files beside it. So its links are made
 absolute, from the one setting `repository` in pyproject.toml. While that is empty they stay as

@@ -2,8 +2,8 @@
 
     python scripts/check_wheel.py [ARGUMENTS OF PYTEST]
 
-The wheel is installed by itself, so nothing of the source tree can be imported in its place. What it
-needs for the tests comes from the environment that runs this script, which has the extras `test`
+The wheel is installed by itself, so nothing of the source tree can be imported in its place. What
+it needs for the tests comes from the environment that runs this script, which has the extras `test`
 and `dist`.
 """
 
@@ -70,7 +70,7 @@ def site_packages(python: str) -> Path:
 
 def imports_from(installed: Path, source: Path) -> None:
     """Fails unless tests that are run so import what was installed."""
-    code = f"import dsv4, encoding_dsv4 as e; print(dsv4.__file__, e.__file__)\n"
+    code = "import dsv4, encoding_dsv4 as e; print(dsv4.__file__, e.__file__)\n"
     code += f"assert all(m.__file__.startswith({str(installed)!r}) for m in (dsv4, e))"
     run("-c", code, cwd=source, path=installed)
 

@@ -3,8 +3,8 @@
     python scripts/other_pythons.py          # what is likely to break: vectors, corpus, rules
     python scripts/other_pythons.py --all    # all tests that need no extra
 
-Interpreters are looked for on PATH and among pyenv's versions; none found is no failure. Each gets an
-environment of its own under build/pythons, which is made once and kept.
+Interpreters are looked for on PATH and among pyenv's versions; none found is no failure. Each gets
+an environment of its own under build/pythons, which is made once and kept.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def passes(version: tuple[int, int], path: str, run_all: bool) -> bool:
 
 
 def environment(version: tuple[int, int], path: str) -> str:
-    """The interpreter of an environment that has what tests need, and not dsv4: that is the source's."""
+    """The interpreter of an environment with what tests need. dsv4 itself comes from the source."""
     folder = ENVIRONMENTS / name(version)
     python = str(folder / "bin" / "python")
     ready = folder / "ready"
