@@ -147,6 +147,7 @@ V4_1 = replace(
 )
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (V4, V4_0731, V4_1)}
+"""Every release of the format that is known, by its name."""
 
 # Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
 # a date or a quantisation behind it.
