@@ -37,8 +37,8 @@ def absolute(markdown: str, repository: str, tag: str) -> str:
 def metadata() -> dict[str, object]:
     settings = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
     repository = settings["tool"]["dsv4"]["repository"].rstrip("/")
-    found = VERSION.search(ROOT.joinpath("src", "dsv4", "__init__.py").read_text("utf-8"))
-    assert found, "src/dsv4/__init__.py: found no __version__"
+    found = VERSION.search(ROOT.joinpath("src", "dsv4", "version.py").read_text("utf-8"))
+    assert found, "src/dsv4/version.py: found no __version__"
     readme = ROOT.joinpath("README.md").read_text("utf-8")
     return {
         "long_description": absolute(readme, repository, f"v{found[1]}"),

@@ -53,10 +53,41 @@ def offered(path: Path) -> list[str]:
     return []
 
 
+def source_of(module: str) -> Path:
+    path = SRC / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def defined_in(module: str, name: str) -> tuple[str, str]:
+    """The module in which a public name gets its value, and its name there, through all imports."""
+    for node in ast.parse(source_of(module).read_text("utf-8")).body:
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            if (alias.asname or alias.name) == name:
+                return defined_in(str(node.module), alias.name)
+    return module, name
+
+
+def is_module(path: str) -> bool:
+    return source_of(path).exists()
+
+
 def reference_page(module: str, names: list[str]) -> str:
-    """A page that mkdocstrings fills in."""
-    members = "".join(f"        - {name!r}\n" for name in names if name != "__version__")
-    return f"# {module}\n\n::: {module}\n    options:\n      members:\n{members}"
+    """A page that mkdocstrings fills in, name by name."""
+    parts = [f"# {module}\n", f"::: {module}\n    options:\n      members: false\n"]
+    parts += [entry(module, name) for name in names if name != "__version__"]
+    return "\n".join(parts)
+
+
+def entry(module: str, name: str) -> str:
+    """Where a name's documentation goes. A module has a page of its own."""
+    path = f"{module}.{name}"
+    if is_module(path):
+        return f"## {name}\n\nA module: see [{path}]({path}.md).\n"
+    home, original = defined_in(module, name)
+    # A function in a module of its own name: only its whole path tells it from the module.
+    shown = f"{home}.{original}" if home.endswith(f".{original}") else path
+    options = f"      heading: {name!r}\n      show_root_heading: true\n"
+    return f"::: {shown}\n    options:\n{options}      show_root_toc_entry: true\n"
 
 
 def page_name(module: str) -> str:
@@ -76,10 +107,20 @@ def repository() -> str:
 def on_config(config: Any) -> Any:
     config.repo_url = repository() or None
     modules = [{module: page_name(module)} for module in public_modules()]
-    project = next(entry["Project"] for entry in config.nav if "Project" in entry)
-    project += [{title: path} for path, title in OTHER_PAGES.items()]
+    parts = {title: pages for entry in config.nav for title, pages in entry.items()}
+    parts["Guides"] += [{title_of(page): page.name} for page in pages_not_in(str(config.nav))]
+    parts["Project"] += [{title: path} for path, title in OTHER_PAGES.items()]
     config.nav.insert(-1, {"Reference": modules})
     return config
+
+
+def pages_not_in(navigation: str) -> list[Path]:
+    """Pages of docs/ that mkdocs.yml does not name: a new page is a guide unless it says more."""
+    return [page for page in sorted(ROOT.glob("docs/*.md")) if f"'{page.name}'" not in navigation]
+
+
+def title_of(page: Path) -> str:
+    return page.read_text("utf-8").splitlines()[0].lstrip("# ")
 
 
 def on_files(files: Any, config: Any) -> Any:
