@@ -1,5 +1,7 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
+from dsv4 import dataset
+from dsv4.checking import Finding, check
 from dsv4.encoding.prompt import Piece, Prompt
 from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
@@ -21,8 +23,7 @@ from dsv4.parsing.parser import StreamParser
 from dsv4.parsing.tasks import parse_task
 from dsv4.parsing.whole import parse
 from dsv4.request import Request, encode
-
-__version__ = "0.1.0"
+from dsv4.version import __version__
 
 __all__ = [
     "DIALECTS",
@@ -35,6 +36,7 @@ __all__ = [
     "Ending",
     "Error",
     "Event",
+    "Finding",
     "Message",
     "ParseError",
     "Piece",
@@ -50,6 +52,8 @@ __all__ = [
     "UnknownModel",
     "__version__",
     "assemble",
+    "check",
+    "dataset",
     "dialect_for",
     "encode",
     "parse",

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from dsv4.cli.count import tokenizing
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import (
-    Request,
+    Placed,
     add_prompt_arguments,
     add_tokenizer_argument,
     only_request,
 )
-from dsv4.cli.terminal import Paint, add_color_argument, harmless
+from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.tokenizing import load_tokenizer
 from dsv4.cli.writing import output
+from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     return DONE if parting.is_prefix else FINDINGS
 
 
-def _request(args: argparse.Namespace, path: str) -> Request:
+def _request(args: argparse.Namespace, path: str) -> Placed:
     return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
 
 
@@ -92,7 +93,7 @@ class Parting:
         return self.cause is None
 
 
-def parting_of(a: Request, b: Request, tokenizer: Tokenizer) -> Parting:
+def parting_of(a: Placed, b: Placed, tokenizer: Tokenizer) -> Parting:
     from dsv4.tokens import why_not_prefix
 
     first, second = a.encode(), b.encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import dsv4
+from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
 
 
@@ -24,7 +24,7 @@ SILENT = Ending(False, "nothing to generate: the last turn asks for no answer")
 _ASKING: dict[str, Ending] = {tokens.THINK_START: THINKS, tokens.THINK_END: ANSWERS}
 
 
-def ending(prompt: dsv4.Prompt) -> Ending:
+def ending(prompt: Prompt) -> Ending:
     last = prompt.pieces[-1] if prompt.pieces else None
     if last is None:
         return SILENT

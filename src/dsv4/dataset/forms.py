@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from json import JSONEncoder
 from typing import Any, BinaryIO, NamedTuple
 
-from dsv4.cli.dataset.extras import pyarrow, pyarrow_parquet, zstandard
-from dsv4.cli.failure import Failure
+from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
+from dsv4.dataset.failures import DatasetError
 
 # A row group is written when it has so many tokens: large enough to be read fast, small enough to
 # be held in memory.
@@ -37,7 +37,7 @@ def form_of(path: str) -> str:
         if path.endswith(f".{form}"):
             return form
     expected = ", ".join(f".{form}" for form in FORMS)
-    raise Failure(f"-o: found {path}, expected a name that ends in one of {expected}")
+    raise DatasetError(f"output: found {path}, expected a name that ends in one of {expected}")
 
 
 _json = JSONEncoder(separators=(",", ":")).encode

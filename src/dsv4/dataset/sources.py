@@ -9,11 +9,11 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
-from dsv4.cli.dataset.extras import pyarrow, pyarrow_parquet, zstandard
-from dsv4.cli.failure import Failure, reason
-from dsv4.cli.reading import name_of, open_input
+from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
+from dsv4.dataset.failures import DatasetError
+from dsv4.reading.failures import reason
+from dsv4.reading.files import name_of, open_input
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK = 1 << 17
 COMPRESSED = (".gz", ".zst", ".parquet")
 
@@ -32,7 +32,7 @@ def source_of(path: str, column: str | None) -> Source:
     if path.endswith(".parquet"):
         return Rows(path, column)
     if column is not None:
-        raise Failure(f"--column is for Parquet files, and {name_of(path)} is none")
+        raise DatasetError(f"column: only Parquet files have columns, and {name_of(path)} is none")
     return Lines(path)
 
 
@@ -78,13 +78,13 @@ def _telling(path: str) -> Iterator[None]:
     try:
         yield
     except gzip.BadGzipFile as error:
-        raise Failure(f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise DatasetError(f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
     except OSError as error:
-        raise Failure(f"{name}: {reason(error)}") from None
+        raise DatasetError(f"{name}: {reason(error)}") from None
     except EOFError:
-        raise Failure(f"{name}: the compressed file is cut short") from None
+        raise DatasetError(f"{name}: the compressed file is cut short") from None
     except zlib.error as error:
-        raise Failure(f"{name}: the compressed file is damaged: {error}") from None
+        raise DatasetError(f"{name}: the compressed file is damaged: {error}") from None
 
 
 class _Blocks(io.RawIOBase):
@@ -149,10 +149,10 @@ class Rows:
             with parquet.ParquetFile(self.path) as file:
                 yield file, text_column(file.schema_arrow, self.column, name)
         except OSError as error:
-            raise Failure(f"{name}: {reason(error)}") from None
+            raise DatasetError(f"{name}: {reason(error)}") from None
         except arrow.ArrowException as error:
             problem = str(error).strip().partition("\n")[0]
-            raise Failure(f"{name}: not readable as Parquet: {problem}") from None
+            raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None
 
 
 def _rows(file: Any, column: str, skipped: int) -> Iterator[bytes]:
@@ -192,7 +192,7 @@ def text_column(schema: Any, wanted: str | None, name: str) -> str:
         return str(wanted)
     listed = ", ".join(texts) or "none"
     if wanted is None:
-        raise Failure(f"{name}: columns of text are {listed}: choose one with --column")
+        raise DatasetError(f"{name}: columns of text are {listed}: name one of them as the column")
     found = "holds no text" if wanted in schema.names else "is not there"
     problem = f"column {wanted} {found}, expected conversations as JSON text"
-    raise Failure(f"{name}: {problem} (columns of text: {listed})")
+    raise DatasetError(f"{name}: {problem} (columns of text: {listed})")

@@ -1,143 +1,47 @@
-"""What is wrong with a conversation, or will surprise whoever wrote it.
+"""What became of a conversation in its prompt, and what will surprise whoever wrote it.
 
-Errors are the encoder's own. Most warnings compare what the messages say with what became of it in
-the prompt, so that they hold in every mode and dialect.
+Most findings compare what the messages say with what the prompt shows, so that they hold in every
+mode and dialect.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-import dsv4
-from dsv4.cli.endings import ending
-from dsv4.cli.requests import Request, role_of
+from dsv4.checking.findings import Finding, Location, path_of
+from dsv4.encoding.conventions import NATIVE
+from dsv4.encoding.prompt import Piece, Prompt
 from dsv4.errors import shown
-
-
-@dataclass(frozen=True)
-class Finding:
-    """`place` is a path in the conversation, such as `messages[3].content`."""
-
-    level: str
-    place: str
-    kind: str
-    problem: str
-
-
-KINDS = (
-    "not_encodable",
-    *("result_without_call", "call_without_result", "undeclared_tool", "arguments_not_json"),
-    *("duplicate_tool", "dropped_reasoning", "tools_keep_reasoning", "dropped_message"),
-    *("lost_task", "lost_tools", "lost_response_format"),
-    *("special_token_in_text", "nothing_to_generate"),
-)
-
-
-def findings(request: Request) -> list[Finding]:
-    """Everything found, in the order of the messages."""
-    errors, mended = _errors(request)
-    found = list(errors)
-    if mended is not None:
-        found += Conversation(mended, {place_of(error.place) for error in errors}).warnings()
-    return sorted(found, key=lambda finding: _order(finding.place))
-
-
-def _order(place: str) -> tuple[int, int]:
-    index = place_of(place)
-    if index is not None:
-        return 1, index
-    return (2, 0) if place == "messages" else (0, 0)
-
-
-def place_of(path: str) -> int | None:
-    """The index of the message that a path leads to."""
-    found = re.match(r"messages\[(\d+)\]", path)
-    return int(found[1]) if found else None
-
-
-# Errors. The encoder stops at the first: what it names is replaced, and it tries again.
-
-
-def _errors(request: Request) -> tuple[list[Finding], Request | None]:
-    """The errors, and a conversation without them if there is one."""
-    found: list[Finding] = []
-    while True:
-        try:
-            request.encode_as_is()
-            return found, request
-        except dsv4.EncodeError as error:
-            finding = Finding("error", error.path, "not_encodable", error.problem)
-            if finding in found:
-                return found, None
-            found.append(finding)
-            mended = _mended(request, error.path)
-        if mended is None:
-            return found, None
-        request = mended
-
-
-def _mended(request: Request, path: str) -> Request | None:
-    """The conversation with something harmless in the place of an error."""
-    index = place_of(path)
-    if index is not None and index < len(request.messages):
-        messages = list(request.messages)
-        messages[index] = _mended_call(messages[index], path) or _stand_in(messages[index])
-        return replace(request, messages=messages)
-    if path == "effort":
-        return replace(request, effort=None)
-    if path.startswith("tools"):
-        return replace(request, tools=None)
-    return replace(request, response_format=None) if path.startswith("response_format") else None
-
-
-def _mended_call(message: Any, path: str) -> dict[str, Any] | None:
-    """The message without the arguments of one call, if these are the error."""
-    found = re.search(r"\.tool_calls\[(\d+)\]\.function\.arguments", path)
-    if found is None:
-        return None
-    calls = list(message["tool_calls"])
-    call = calls[int(found[1])]
-    calls[int(found[1])] = {**call, "function": {**call["function"], "arguments": None}}
-    return {**message, "tool_calls": calls}
-
-
-def _stand_in(message: Any) -> dict[str, Any]:
-    role = role_of(message)
-    lasting = role if role in ("system", "assistant", "tool", "latest_reminder") else "user"
-    return {"role": lasting, "content": "…"}
-
-
-# Warnings.
+from dsv4.format import tokens
+from dsv4.reading.bodies import role_of
+from dsv4.request import Request
 
 
 class Conversation:
     """A conversation that can be encoded, and what became of it. `passed` messages are known to be
     wrong: nothing more is said of them."""
 
-    def __init__(self, request: Request, passed: set[int | None]) -> None:
+    def __init__(self, request: Request, prompt: Prompt, passed: set[int | None]) -> None:
         self.request = request
-        self.messages: Sequence[dict[str, Any]] = request.messages
-        self.prompt = request.encode_as_is()
+        self.messages: Sequence[dict[str, Any]] = list(request.messages)
+        self.prompt = prompt
         self.passed = passed
 
     def warnings(self) -> list[Finding]:
         kinds = (
             *(self.unmatched_results, self.unanswered_calls, self.undeclared_calls),
             *(self.odd_arguments, self.doubled_tools, self.dropped_reasoning, self.kept_reasoning),
-            *(self.lost_fields, self.vanished, self.spelled_tokens, self.idle_end),
+            *(self.lost_fields, self.vanished, self.spelled_tokens, self.nothing_to_generate),
         )
         return [finding for kind in kinds for finding in kind() if self._counts(finding)]
 
     def _counts(self, finding: Finding) -> bool:
-        index = place_of(finding.place)
-        return index is None or index not in self.passed
+        return finding.index is None or finding.index not in self.passed
 
     @cached_property
     def written(self) -> set[tuple[int | None, str]]:
@@ -166,7 +70,7 @@ class Conversation:
             elif role_of(message) == "tool":
                 problem = _take_call(waiting, str(message.get("tool_call_id") or ""), known)
                 if problem:
-                    yield _warning(f"messages[{index}]", "result_without_call", problem)
+                    yield _warning(("messages", index), "result_without_call", problem)
 
     def unanswered_calls(self) -> Iterator[Finding]:
         """Calls that the conversation goes on without."""
@@ -177,7 +81,7 @@ class Conversation:
                 continue
             for n, call in enumerate(calls):
                 if not _take_answer(answers, _call_id(call)):
-                    place = f"messages[{index}].tool_calls[{n}]"
+                    place = ("messages", index, "tool_calls", n)
                     problem = f"the call of {_called(call)} has no result"
                     yield _warning(place, "call_without_result", problem)
 
@@ -200,14 +104,14 @@ class Conversation:
         for index, n, call in self._all_calls():
             name = _called(call)
             if name not in declared:
-                place = f"messages[{index}].tool_calls[{n}].function.name"
+                place = ("messages", index, "tool_calls", n, "function", "name")
                 yield _warning(place, "undeclared_tool", f"no tool {shown(name)} is declared")
 
     def odd_arguments(self) -> Iterator[Finding]:
         for index, n, call in self._all_calls():
             arguments = call["function"].get("arguments")
             if isinstance(arguments, str) and not _is_json(arguments):
-                place = f"messages[{index}].tool_calls[{n}].function.arguments"
+                place = ("messages", index, "tool_calls", n, "function", "arguments")
                 problem = (
                     f"{shown(arguments)} is not JSON: it is written as one parameter, `arguments`"
                 )
@@ -221,17 +125,17 @@ class Conversation:
     # Tools.
 
     def doubled_tools(self) -> Iterator[Finding]:
-        seen: dict[str, str] = {}
+        seen: dict[str, Location] = {}
         for place, name in self._tool_names():
             if name in seen:
-                problem = f"{shown(name)} is the name of {seen[name]} too"
+                problem = f"{shown(name)} is the name of {path_of(seen[name])} too"
                 yield _warning(place, "duplicate_tool", problem)
             seen.setdefault(name, place)
 
-    def _tool_names(self) -> Iterator[tuple[str, str]]:
-        yield from _names(self.request.tools, "tools")
+    def _tool_names(self) -> Iterator[tuple[Location, str]]:
+        yield from _names(self.request.tools, ("tools",))
         for index, message in enumerate(self.messages):
-            yield from _names(message.get("tools"), f"messages[{index}].tools")
+            yield from _names(message.get("tools"), ("messages", index, "tools"))
 
     # What the format leaves out.
 
@@ -245,7 +149,7 @@ class Conversation:
                 problem = "the answer to a task has no reasoning"
             else:
                 problem = "reasoning before the last user turn is dropped"
-            yield _warning(f"messages[{index}].{field}", "dropped_reasoning", problem)
+            yield _warning(("messages", index, field), "dropped_reasoning", problem)
 
     def kept_reasoning(self) -> Iterator[Finding]:
         """Tools switch dropping off: said once, where there is something that would be dropped."""
@@ -258,16 +162,14 @@ class Conversation:
             n for n, _ in self._with_reasoning() if n < last and (n, "reasoning") in self.written
         ]
         if kept:
-            place = next((place for place, _ in self._tool_names()), "messages")
+            tools = next((place[:-1] for place, _ in self._tool_names()), ("messages",))
             problem = f"tools keep all reasoning in the prompt: that of {_listed(kept)} as well"
-            yield _warning(place.rpartition("[")[0] or place, "tools_keep_reasoning", problem)
+            yield _warning(tools, "tools_keep_reasoning", problem)
 
     def _with_reasoning(self) -> Iterator[tuple[int, str]]:
         for index, message in enumerate(self.messages):
             if role_of(message) == "assistant":
-                field = next(
-                    (f for f in ("reasoning_content", "reasoning") if message.get(f)), None
-                )
+                field = next((name for name in NATIVE.reasoning_fields if message.get(name)), None)
                 if field is not None:
                     yield index, field
 
@@ -280,7 +182,7 @@ class Conversation:
             for field in ("task", "tools", "response_format"):
                 given = message.get(field) if field != "task" else message.get(field) is not None
                 if given and (index, field) not in self.written and not self._is_gone(index):
-                    place = f"messages[{index}].{field}"
+                    place = ("messages", index, field)
                     yield _warning(place, f"lost_{field}", self._why_lost(index, field))
 
     def _why_lost(self, index: int, field: str) -> str:
@@ -295,7 +197,7 @@ class Conversation:
         for index, message in enumerate(self.messages):
             if self._is_gone(index) and role_of(message) == "developer":
                 problem = "a developer message before the last user turn is dropped as a whole"
-                yield _warning(f"messages[{index}]", "dropped_message", problem)
+                yield _warning(("messages", index), "dropped_message", problem)
 
     def _is_gone(self, index: int) -> bool:
         return index not in self.present
@@ -307,19 +209,33 @@ class Conversation:
         ends = list(accumulate(len(piece.text) for piece in pieces))
         for start, end in self.prompt.special_text:
             piece = pieces[bisect_left(ends, end)]
-            of_message = "" if piece.message is None else f"messages[{piece.message}]."
-            place = of_message + piece.field
+            owner: Location = () if piece.message is None else ("messages", piece.message)
+            place = (*owner, piece.field)
             problem = f"the text spells the special token {text[start:end]}"
             yield _warning(place, "special_token_in_text", problem)
 
-    def idle_end(self) -> Iterator[Finding]:
-        last = ending(self.prompt)
-        if not last.generates:
-            yield _warning(f"messages[{len(self.messages) - 1}]", "nothing_to_generate", last.words)
+    def nothing_to_generate(self) -> Iterator[Finding]:
+        last = self.prompt.pieces[-1] if self.prompt.pieces else None
+        if last is None or not _asks(last):
+            finished = last is not None and last.field == "eos"
+            how = "is finished" if finished else "asks for no answer"
+            problem = f"nothing to generate: the last turn {how}"
+            yield _warning(("messages", len(self.messages) - 1), "nothing_to_generate", problem)
 
 
-def _warning(place: str, kind: str, problem: str) -> Finding:
-    return Finding("warning", place, kind, problem)
+def _asks(last: Piece) -> bool:
+    """Whether the model writes something after the last piece of a prompt."""
+    if last.origin == "model":
+        return last.field != "eos"
+    return last.special and last.field in ("header", "task") and last.text not in _TURNS
+
+
+# Turns that are opened with one of these, and then hold nothing, ask for no answer.
+_TURNS = (tokens.USER, tokens.SYSTEM, tokens.LATEST_REMINDER)
+
+
+def _warning(location: Location, kind: str, problem: str) -> Finding:
+    return Finding("warning", kind, location, problem)
 
 
 def _calls(message: dict[str, Any]) -> Sequence[dict[str, Any]]:
@@ -358,11 +274,11 @@ def _take_answer(answers: list[str], id: str) -> bool:
     return False
 
 
-def _names(tools: Any, place: str) -> Iterator[tuple[str, str]]:
+def _names(tools: Any, place: Location) -> Iterator[tuple[Location, str]]:
     for n, tool in enumerate(tools if isinstance(tools, list) else ()):
         function = tool.get("function", tool) if isinstance(tool, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str):
-            yield f"{place}[{n}]", function["name"]
+            yield (*place, n), function["name"]
 
 
 def _is_json(text: str) -> bool:

@@ -18,11 +18,12 @@ from io import FileIO
 from time import monotonic
 from typing import Any, BinaryIO, Protocol
 
-from dsv4.cli.dataset.chunks import START, Position
-from dsv4.cli.dataset.forms import FORMS
-from dsv4.cli.dataset.job import Done
-from dsv4.cli.failure import Failure, reason
+from dsv4.dataset.chunks import START, Position
+from dsv4.dataset.failures import DatasetError
+from dsv4.dataset.forms import FORMS
+from dsv4.dataset.job import Done
 from dsv4.errors import shown
+from dsv4.reading.failures import reason
 
 # Writing to the disk for certain takes a while, so it is not done for every chunk.
 SECONDS_BETWEEN_ENTRIES = 0.25
@@ -60,8 +61,8 @@ class Sink(Protocol):
 
     def finish(self) -> None: ...
 
-    def stop(self) -> str:
-        """Ends before the end. Returns how to go on, for the end of a message."""
+    def stop(self) -> int:
+        """Ends before the end. Returns how many conversations need not be encoded again."""
 
 
 class Stream:
@@ -81,8 +82,8 @@ class Stream:
         with _telling(self._name):
             self._file.flush()
 
-    def stop(self) -> str:
-        return ""
+    def stop(self) -> int:
+        return 0
 
 
 class Partial:
@@ -125,17 +126,17 @@ class Partial:
             self._file.close()
         os.unlink(self._journal)
 
-    def stop(self) -> str:
-        """Leaves nothing behind where nothing was done."""
+    def stop(self) -> int:
+        """Leaves no files where nothing was done."""
         if self.progress == Progress():
             self._file.close()
             os.unlink(self._partial)
             os.unlink(self._journal)
-            return ""
+            return 0
         if not self.progress.complete:
-            with suppress(Failure):  # a full disk, perhaps: then the journal stays as it is
+            with suppress(DatasetError):  # a full disk, perhaps: then the journal stays as it is
                 self._keep()
-        return f" (--resume goes on after {self.progress.conversations} conversations)"
+        return self.progress.conversations
 
     def _name_it(self) -> None:
         if self._form.finished is None:
@@ -165,7 +166,7 @@ class Partial:
             return progress  # it was stopped after the output had got its name
         if size is None or size < progress.size:
             found = "not there" if size is None else "shorter than the journal says"
-            raise Failure(f"cannot resume: {self._partial} is {found}; run without --resume")
+            raise _not_resumable(f"{self._partial} is {found}")
         return progress
 
     def _open(self) -> None:
@@ -185,9 +186,13 @@ def _write(file: BinaryIO | FileIO, data: bytes) -> None:
         left = left[file.write(left) :]
 
 
-def _other_job(journal: str, what: str, then: Any, now: Any) -> Failure:
+def _other_job(journal: str, what: str, then: Any, now: Any) -> DatasetError:
     problem = f"{what} was {shown(then)} and is {shown(now)}"
-    return Failure(f"cannot resume: {problem} ({journal}); run without --resume to start over")
+    return _not_resumable(f"{problem} ({journal})")
+
+
+def _not_resumable(problem: str) -> DatasetError:
+    return DatasetError(f"cannot resume: {problem}; start over without resume")
 
 
 def _entry(journal: str) -> Any:
@@ -197,7 +202,7 @@ def _entry(journal: str) -> Any:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise Failure(f"cannot resume: {journal} is damaged; run without --resume") from None
+        raise _not_resumable(f"{journal} is damaged") from None
 
 
 def _size(path: str) -> int | None:
@@ -231,7 +236,7 @@ def _lock(file: FileIO, path: str) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise Failure(f"{path} is being written by another run") from None
+        raise DatasetError(f"{path} is being written by another run") from None
 
 
 @contextmanager
@@ -241,4 +246,4 @@ def _telling(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Failure(f"cannot write {name}: {reason(error)}") from None
+        raise DatasetError(f"cannot write {name}: {reason(error)}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dsv4.cli.failure import Failure
+from dsv4.dataset.failures import DatasetError
 
 
 def pyarrow() -> Any:
@@ -32,4 +32,4 @@ def _extra(module: str, purpose: str, extra: str) -> Any:
     except ImportError as error:
         missing = error.name or module
         problem = f'{purpose} needs the package {missing}: pip install "dsv4[{extra}]"'
-        raise Failure(problem) from None
+        raise DatasetError(problem) from None

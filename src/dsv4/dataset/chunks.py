@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from dsv4.cli.dataset.sources import Source, source_of
-from dsv4.cli.reading import name_of
+from dsv4.dataset.sources import Source, source_of
+from dsv4.reading.files import name_of
 
 MOST_LINES = 256
 MOST_BYTES = 1 << 20
 
 
 class Position(NamedTuple):
-    """How much was read: files before this one, and of this one so many lines and bytes."""
+    """How much was read: files before this one, and of this one this many lines and bytes."""
 
     file: int
     line: int = 0

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import dsv4
-from dsv4.cli.endings import Ending, ending
-from dsv4.cli.requests import Request, role_of
-from dsv4.cli.terminal import visible
+from dsv4.encoding.prompt import Piece, Prompt
+from dsv4.encoding.turns import ROLES
 from dsv4.format import tokens
+from dsv4.view.characters import visible
+from dsv4.view.endings import Ending, ending
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -59,14 +59,17 @@ _PILLS: dict[str, str] = {
     **dict.fromkeys((*tokens.TASK_TOKENS.values(), tokens.EXTRACTED_URL), "pill-task"),
 }
 _MODEL_STYLES = {"reasoning": "reasoning", "tool_calls": "calls"}
-_ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
-def view_of(request: Request, prompt: dsv4.Prompt, tokenizer: Tokenizer | None) -> View:
+def view_of(
+    prompt: Prompt, roles: Sequence[str] | None = None, tokenizer: Tokenizer | None = None
+) -> View:
+    """A prompt in rows. Without the roles of the messages, the prompt is asked for them; without a
+    tokenizer, rows have no counts."""
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
-    roles = [role_of(message) for message in request.messages]
+    known = roles_in(prompt) if roles is None else dict(enumerate(roles))
     rows = [
-        _row(key, list(pieces), roles, counts.next(key) if counts else None)
+        _row(key, list(pieces), known, counts.next(key) if counts else None)
         for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))
     ]
     return View(tuple(rows), ending(prompt), _total(prompt, counts))
@@ -75,7 +78,7 @@ def view_of(request: Request, prompt: dsv4.Prompt, tokenizer: Tokenizer | None) 
 class _Counts:
     """How many tokens each row has. Spans come in the order of the rows; some rows have none."""
 
-    def __init__(self, tokenizer: Tokenizer, prompt: dsv4.Prompt) -> None:
+    def __init__(self, tokenizer: Tokenizer, prompt: Prompt) -> None:
         self._spans = tokenizer.spans(prompt)
         self._at = 0
         self.all = self._spans[-1].end if self._spans else 0
@@ -95,12 +98,12 @@ def _key(message: int | None, field: str) -> _Key:
     return message, "content" if field in _CONTENT else field
 
 
-def _total(prompt: dsv4.Prompt, counts: _Counts | None) -> str:
+def _total(prompt: Prompt, counts: _Counts | None) -> str:
     counted = f"{counts.all:,} tokens, " if counts else ""
     return f"{counted}{len(prompt):,} characters, dialect {prompt.dialect}"
 
 
-def _flagged(prompt: dsv4.Prompt) -> Iterator[dsv4.Piece]:
+def _flagged(prompt: Prompt) -> Iterator[Piece]:
     """The pieces; text that spells a special token is a piece of its own, of origin "flag"."""
     borders = [border for place in prompt.special_text for border in place]
     start = 0
@@ -118,15 +121,40 @@ def _flagged(prompt: dsv4.Prompt) -> Iterator[dsv4.Piece]:
         start = end
 
 
-def _row(key: _Key, pieces: list[dsv4.Piece], roles: Sequence[str], count: int | None) -> Row:
+def roles_in(prompt: Prompt) -> dict[int, str]:
+    """The role of each message, as far as the prompt shows it: a developer's turn is a user's."""
+    roles: dict[int, str] = {}
+    for piece in prompt.pieces:
+        if piece.message is not None:
+            roles[piece.message] = _role_of(piece) or roles.get(piece.message, "system")
+    return roles
+
+
+def _role_of(piece: Piece) -> str | None:
+    """The role that a piece gives away."""
+    if piece.origin == "model":
+        return "assistant"
+    return _OPENING.get(piece.text) if piece.special else _PARTS.get(piece.field)
+
+
+# What joins a user's turn has one of these parts.
+_PARTS = {"tool_result": "tool", "separator": "user"}
+_OPENING: dict[str, str] = {
+    tokens.USER: "user",
+    tokens.LATEST_REMINDER: "latest_reminder",
+    tokens.ASSISTANT: "assistant",
+}
+
+
+def _row(key: _Key, pieces: list[Piece], roles: dict[int, str], count: int | None) -> Row:
     index, field = key
-    known = index is not None and index < len(roles) and roles[index] in _ROLES
-    role = roles[index] if known and index is not None else ""
+    role = roles.get(-1 if index is None else index, "")
+    role = role if role in ROLES else ""
     lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
     return Row(index, role, field, count, lines, _summary(pieces) if field == "tools" else None)
 
 
-def _summary(pieces: list[dsv4.Piece]) -> str:
+def _summary(pieces: list[Piece]) -> str:
     schemas = "".join(piece.text for piece in pieces if piece.origin != "template")
     tools = schemas.count("\n") + 1
     characters = sum(len(piece.text) for piece in pieces)
@@ -138,7 +166,7 @@ def _summary(pieces: list[dsv4.Piece]) -> str:
 _NEWLINE = Segment("⏎", "space")
 
 
-def _segments(piece: dsv4.Piece, role: str) -> Iterator[Segment]:
+def _segments(piece: Piece, role: str) -> Iterator[Segment]:
     if piece.special:
         yield Segment(piece.text, _PILLS.get(piece.text, "pill-turn"))
         return
@@ -150,7 +178,7 @@ def _segments(piece: dsv4.Piece, role: str) -> Iterator[Segment]:
         yield from _visible(line, style)
 
 
-def _style(piece: dsv4.Piece, role: str) -> str:
+def _style(piece: Piece, role: str) -> str:
     if piece.origin in ("flag", "template"):
         return piece.origin
     if piece.origin == "model":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 
-from dsv4.cli.requests import add_prompt_arguments, add_tokenizer_argument
+from dsv4.cli.failure import DONE, FINDINGS, INTERRUPTED, MISUSE, Failure
+from dsv4.cli.requests import add_prompt_arguments, add_tokenizer_argument, overrides_of
 
 HELP = "ids and loss masks of a file of conversations, for training"
 EXAMPLE = """
@@ -12,7 +15,6 @@ dsv4 dataset conversations.jsonl -o train.parquet
 dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
 dsv4 dataset conversations.jsonl -o train.jsonl --resume
 """
-POLICIES = ("assistant", "last_turn", "answers", "calls")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--policy",
-        choices=POLICIES,
-        help="what the mask lets a model learn: all that an assistant wrote (the default), its "
-        "last turn, all but reasoning, or tool calls",
+        metavar="NAME",
+        help="what the mask lets a model learn: all that an assistant wrote (assistant, the "
+        "default), its last turn (last_turn), all but reasoning (answers), or tool calls (calls)",
     )
     parser.add_argument(
         "--expand",
@@ -80,6 +82,41 @@ def _count(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.cli.dataset.run import run
+    from dsv4.cli.bar import Bar
+    from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
-    return run(args)
+    overrides, bar = overrides_of(args), Bar()
+    try:
+        summary = encode_files(
+            args.files,
+            args.output,
+            policy=args.policy,
+            expand=args.expand,
+            thinking=overrides.thinking,
+            effort=overrides.effort,
+            dialect=overrides.dialect,
+            drop_thinking=overrides.drop_thinking,
+            bos=overrides.bos,
+            task=overrides.task,
+            tokenizer=args.tokenizer,
+            column=args.column,
+            jobs=args.jobs,
+            engine=args.engine,
+            on_error=args.on_error,
+            resume=args.resume,
+            watcher=bar,
+        )
+    except Interrupted as interrupt:
+        raise Failure(f"interrupted{_going_on(interrupt.kept)}", INTERRUPTED) from None
+    except DatasetError as error:
+        status = FINDINGS if isinstance(error, BadLine) else MISUSE
+        raise Failure(f"{error.problem}{_going_on(error.kept)}", status) from None
+    if summary.bad:
+        bar.say(f"dsv4: bad lines left out: {summary.bad}")
+    if args.stats:
+        bar.say(json.dumps(asdict(summary)))
+    return DONE
+
+
+def _going_on(kept: int) -> str:
+    return f" (--resume goes on after {kept} conversations)" if kept else ""

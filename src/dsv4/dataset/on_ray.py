@@ -10,11 +10,12 @@ import logging
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from dsv4.cli.dataset.chunks import Chunk, Position, read_chunks
-from dsv4.cli.dataset.extras import pyarrow, ray_with_data
-from dsv4.cli.dataset.job import Done, Encoder, Job
-from dsv4.cli.dataset.memory import Worker
-from dsv4.cli.failure import Failure
+from dsv4.dataset.chunks import Chunk, Position, read_chunks
+from dsv4.dataset.extras import pyarrow, ray_with_data
+from dsv4.dataset.failures import DatasetError
+from dsv4.dataset.job import Done, Encoder, Job
+from dsv4.dataset.memory import Worker
+from dsv4.errors import Error
 
 # Blocks of rows are what Ray hands out, so they must not be much larger than a chunk.
 BLOCK_BYTES = 1 << 20
@@ -69,12 +70,12 @@ def _be_quiet_and_orderly(context: Any) -> None:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
-def _failure(error: Exception) -> Failure:
+def _failure(error: Exception) -> DatasetError:
     cause = getattr(error, "cause", None) or error
-    if isinstance(cause, Failure):
+    if isinstance(cause, DatasetError):
         return cause
     problem = str(cause).strip().splitlines() or [type(cause).__name__]
-    return Failure(f"Ray: {problem[-1]}")
+    return DatasetError(f"Ray: {problem[-1]}")
 
 
 # In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
@@ -84,7 +85,7 @@ def _read(_: Any, paths: Sequence[str], start: Position, column: str | None) -> 
     try:
         for chunk in read_chunks(paths, start, column):
             yield _table([chunk._asdict()], _CHUNK)
-    except Failure as failure:
+    except Error as failure:
         yield _table([{"failure": str(failure)}], _CHUNK)
 
 
@@ -104,7 +105,7 @@ class _Encode:
 def _all_done(table: Any) -> Iterator[Done]:
     for row in table.to_pylist():
         if (failure := row.pop("failure")) is not None:
-            raise Failure(failure)
+            raise DatasetError(failure)
         position, worker = Position(*row["after"]), Worker(*row["worker"])
         yield Done(**{**row, "after": position, "worker": worker})
 

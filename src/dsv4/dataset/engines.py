@@ -12,9 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from threading import Thread
 
-from dsv4.cli.dataset.chunks import Chunk
-from dsv4.cli.dataset.job import Done, Encoder, Job
-from dsv4.cli.failure import Failure
+from dsv4.dataset.chunks import Chunk
+from dsv4.dataset.failures import DatasetError
+from dsv4.dataset.job import Done, Encoder, Job
 
 # Chunks for each worker that are read and not yet written: enough that none waits for a slow
 # neighbour, and all the memory that a larger input can ask for.
@@ -45,7 +45,7 @@ def encoded_in_processes(
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool:
-        raise Failure("a worker was ended from outside: is there too little memory?") from None
+        raise DatasetError("a worker was ended from outside: is there too little memory?") from None
     finally:
         pool.shutdown(cancel_futures=True)
 

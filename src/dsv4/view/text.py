@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from dsv4.cli.terminal import Paint, width_of
-from dsv4.cli.view import Line, Row, Segment, View
+from dsv4.view.characters import width_of
+from dsv4.view.rows import Line, Row, Segment, View
 
 # Terminals have these colours in a shade that suits their background.
 CODES = {
@@ -36,9 +36,15 @@ SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in CODES if "pill" in s]
 NARROWEST = 20
 
 
-def painted(lines: Iterator[Line], paint: Paint) -> Iterator[str]:
+def painted(lines: Iterator[Line], color: bool) -> Iterator[str]:
+    """The lines for a terminal, in the colours of its styles or in none."""
     for line in lines:
-        yield "".join(paint.coded(text, CODES[style]) for text, style in line).rstrip() + "\n"
+        parts = (in_style(text, style) if color else text for text, style in line)
+        yield "".join(parts).rstrip() + "\n"
+
+
+def in_style(text: str, style: str) -> str:
+    return f"\x1b[{CODES[style]}m{text}\x1b[0m" if text else text
 
 
 def lines_of(view: View, width: int, unfold: bool, signs: bool) -> Iterator[Line]:

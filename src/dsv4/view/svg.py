@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from dsv4.cli.terminal import width_of
-from dsv4.cli.view import Line, Segment
+from dsv4.view.characters import width_of
+from dsv4.view.rows import Line, Segment
 
 CELL, ROW, SIZE = 7.8, 20, 13
 LEFT, TOP, BOTTOM = 16, 58, 16
