@@ -231,10 +231,11 @@ def images(body: Object) -> Location | None:
 
 
 def null_content(body: Object) -> Location | None:
+    """No content, where it is not made up for by calls."""
     return _first(
         ("messages", index, "content")
         for index, message in messages(body)
-        if message.get("content") is None
+        if message.get("content") is None and not message.get("tool_calls")
     )
 
 
@@ -311,7 +312,10 @@ def other_role(body: Object) -> Location | None:
     )
 
 
-def answers(body: Object) -> Location | None:
+def answers_without_tools(body: Object) -> Location | None:
+    """Answers, where no tools keep their reasoning."""
+    if tools(body) and not choice_none(body):
+        return None
     return _first(("messages", index) for index, _ in messages(body, "assistant"))
 
 

@@ -284,7 +284,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         kind="reasoning-old",
         title="reasoning of earlier answers",
-        touches=asked.answers,
+        touches=asked.answers_without_tools,
         matters_in_chat=False,
         vllm="written after the last user turn; everywhere with tools or `drop_thinking: false`",
         recipe="written only where a tools section is",
