@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from dsv4.cli import diff_profiles
 from dsv4.cli.count import tokenizing
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import (
@@ -28,6 +29,7 @@ HELP = "where two prompts part, and why: what a prefix cache can not use"
 EXAMPLE = """
 dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json
+dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
 """
 # So many tokens are shown around the place where prompts part.
 CONTEXT = 10
@@ -38,8 +40,14 @@ SPELLED = "one has a special token where the other has text that spells it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    for name, help in (("a", "a conversation"), ("b", "one that is to go on where A ends")):
-        parser.add_argument(name, metavar=name.upper(), help=help)
+    parser.add_argument("a", metavar="A", help="a conversation")
+    parser.add_argument("b", metavar="B", nargs="?", help="one that is to go on where A ends")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        action="append",
+        help="given twice, with A alone: what two servers make of one request, and why they differ",
+    )
     parser.add_argument("--json", action="store_true", help="print a line of JSON")
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
@@ -48,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Status 0 if B starts with all of A."""
+    if args.profile:
+        return diff_profiles.run(args)
+    if args.b is None:
+        raise Failure("found one conversation, expected two")
     if args.a == args.b == "-":
         raise Failure("found stdin twice, expected two conversations")
     tokenizer = load_tokenizer(args.tokenizer)
