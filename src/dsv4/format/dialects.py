@@ -1,6 +1,6 @@
 """The releases of the format, each a value: one field for each difference that can be seen.
 
-SPEC.md section 9 is the table; `V4_0731` and `V4_1` say only where they differ from `V4`.
+format.md, section 9 is the table; `V4_0731` and `V4_1` say only where they differ from `V4`.
 """
 
 from __future__ import annotations
