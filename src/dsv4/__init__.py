@@ -1,9 +1,13 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from dsv4.encoding.memory import set_cache_size
+from dsv4.encoding.omissions import Omission, OmissionRule
+from dsv4.encoding.pieces import Field, Origin, Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.sampled import Sampled
+from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
-from dsv4.format.endings import Ending
+from dsv4.format.endings import Ending, EndingKind
 from dsv4.format.tokens import Special
 from dsv4.parsing.events import (
     ArgumentsDelta,
@@ -33,14 +37,21 @@ __all__ = [
     "EncodeError",
     "End",
     "Ending",
+    "EndingKind",
     "Error",
     "Event",
+    "Field",
     "Message",
+    "Omission",
+    "OmissionRule",
+    "OptionError",
+    "Origin",
     "ParseError",
     "Piece",
     "Prompt",
     "ReasoningDelta",
     "Request",
+    "Sampled",
     "Special",
     "StreamParser",
     "ToolCall",
@@ -54,4 +65,5 @@ __all__ = [
     "encode",
     "parse",
     "parse_task",
+    "set_cache_size",
 ]

@@ -72,7 +72,7 @@ def _errors(request: Request) -> tuple[list[Finding], Request | None]:
         try:
             request.encode_as_is()
             return found, request
-        except dsv4.EncodeError as error:
+        except (dsv4.EncodeError, dsv4.OptionError) as error:
             finding = Finding("error", error.path, "not_encodable", error.problem)
             if finding in found:
                 return found, None

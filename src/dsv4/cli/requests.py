@@ -37,7 +37,7 @@ class Request:
         """The prompt. An error says in which file, or line, the place is."""
         try:
             return self.encode_as_is()
-        except dsv4.EncodeError as error:
+        except (dsv4.EncodeError, dsv4.OptionError) as error:
             raise Failure(f"{self.place}: {error}", FINDINGS) from None
 
     def encode_as_is(self) -> dsv4.Prompt:
@@ -114,7 +114,7 @@ def dialect_of(args: argparse.Namespace) -> str | None:
     try:
         return str(dsv4.dialect_for(args.model))
     except dsv4.UnknownModel as error:
-        raise Failure(f"--model: {error}") from None
+        raise Failure(f"--model: {error.problem}") from None
 
 
 # Reading.

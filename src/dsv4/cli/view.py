@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import dsv4
 from dsv4.cli.endings import Ending, ending
@@ -114,7 +114,8 @@ def _flagged(prompt: dsv4.Prompt) -> Iterator[dsv4.Piece]:
             for n, (a, b) in enumerate(pairwise(cuts), first):
                 text = piece.text[a - start : b - start]
                 # Behind an odd number of borders it is inside a place.
-                yield piece._replace(text=text, origin="flag" if n % 2 else piece.origin)
+                origin: Any = "flag" if n % 2 else piece.origin
+                yield piece._replace(text=text, origin=origin)
         start = end
 
 

@@ -132,7 +132,7 @@ def _check_options(job: Job) -> None:
             tokenizer.vocabulary.check(dialect.special_tokens, str(dialect))
         if job.tokenizer is not None:
             tokenizer.encode_text("Hi")  # the bundled file is known to do
-    except dsv4.EncodeError as error:
+    except (dsv4.EncodeError, dsv4.OptionError) as error:
         raise Failure(f"--{error}") from None
     except VocabularyError as error:
         raise Failure(str(error)) from None
