@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 from dsv4 import dataset
 from dsv4.checking import Finding, check
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from dsv4.encoding.memory import set_cache_size
+from dsv4.encoding.omissions import Omission, OmissionRule
+from dsv4.encoding.pieces import Field, Origin, Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.sampled import Sampled
+from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
-from dsv4.format.endings import Ending
+from dsv4.format.endings import Ending, EndingKind
 from dsv4.format.tokens import Special
 from dsv4.parsing.events import (
     ArgumentsDelta,
@@ -41,15 +45,22 @@ __all__ = [
     "EncodeError",
     "End",
     "Ending",
+    "EndingKind",
     "Error",
     "Event",
+    "Field",
     "Finding",
     "Message",
+    "Omission",
+    "OmissionRule",
+    "OptionError",
+    "Origin",
     "ParseError",
     "Piece",
     "Prompt",
     "ReasoningDelta",
     "Request",
+    "Sampled",
     "Special",
     "StreamParser",
     "ToolCall",
@@ -66,6 +77,7 @@ __all__ = [
     "parse",
     "parse_task",
     "profiles",
+    "set_cache_size",
 ]
 
 
