@@ -1,17 +1,21 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
 from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
 from dsv4.format.endings import Ending
 from dsv4.format.tokens import Special
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import (
+    AbortReason,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
     End,
     Event,
+    Finish,
     ReasoningDelta,
+    StopHit,
     ToolCallAborted,
     ToolCallEnd,
     ToolCallStart,
@@ -26,22 +30,27 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DIALECTS",
+    "AbortReason",
     "ArgumentsDelta",
     "ContentDelta",
     "Diagnostic",
+    "DiagnosticKind",
     "Dialect",
     "EncodeError",
     "End",
     "Ending",
     "Error",
     "Event",
+    "Finish",
     "Message",
+    "OptionError",
     "ParseError",
     "Piece",
     "Prompt",
     "ReasoningDelta",
     "Request",
     "Special",
+    "StopHit",
     "StreamParser",
     "ToolCall",
     "ToolCallAborted",

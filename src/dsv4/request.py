@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from dsv4.encoding.placing import encode as _encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
+from dsv4.format.endings import Ending, EndingKind
+from dsv4.parsing.ids import random_id
+from dsv4.parsing.options import Calls
 from dsv4.parsing.parser import StreamParser
 
 
@@ -44,17 +47,39 @@ class Request:
             dialect=self.dialect,
         )
 
-    def parser(self, *, strict: bool = False) -> StreamParser:
-        """A parser for what the model writes after the prompt."""
+    def parser(
+        self,
+        *,
+        strict: bool = False,
+        calls: Calls = "streamed",
+        new_id: Callable[[], str] = random_id,
+    ) -> StreamParser:
+        """A parser for what the model writes after the prompt.
+
+        With `strict` it accepts well-formed completions alone; with `calls="whole"` nothing of a
+        call is seen before it is complete; `new_id` makes the ids of calls. Returns a
+        `StreamParser` that fits the prompt that `encode` gives: it begins in the reasoning or the
+        answer, as the prompt leaves the model, or inside the block that a forced `tool_choice`
+        opens. Raises what `encode` raises.
+        """
         return StreamParser(
-            thinking=self.thinking,
+            ending=self._ending(),
             tools=() if self.tools is None else self.tools,
             tool_choice=self.tool_choice,
             dialect=self.dialect,
             strict=strict,
             stop=self.stop,
-            prefix=self.prefix,
+            calls=calls,
+            new_id=new_id,
         )
+
+    def _ending(self) -> Ending:
+        """How the prompt ends."""
+        ending: Ending | None = getattr(self.encode(), "ending", None)
+        if ending is None:
+            kind: EndingKind = "continue" if self.prefix else "think" if self.thinking else "answer"
+            return Ending(kind, self.prefix, self.thinking)
+        return ending
 
 
 def encode(

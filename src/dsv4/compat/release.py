@@ -30,7 +30,8 @@ from dsv4.encoding.turns import (
 from dsv4.errors import EncodeError, ParseError, shown
 from dsv4.format import tokens
 from dsv4.format.dialects import V4
-from dsv4.parsing.strict import arguments_text, read_calls, read_strictly
+from dsv4.parsing.json_values import object_text
+from dsv4.parsing.strict import read_calls, read_strictly
 
 bos_token = str(tokens.BOS)
 eos_token = str(tokens.EOS)
@@ -307,7 +308,7 @@ def decode_dsml_to_arguments(
         key: to_json(value) if string == "true" else value
         for key, (value, string) in tool_args.items()
     }
-    return {"name": tool_name, "arguments": arguments_text(members)}
+    return {"name": tool_name, "arguments": object_text(members)}
 
 
 def _read_until_stop(index: int, text: str, stop: Sequence[str]) -> tuple[int, str, str | None]:

@@ -68,6 +68,8 @@ class Tags:
 NAME_END = '">\n'
 STRING_TRUE = '" string="true">'
 STRING_FALSE = '" string="false">'
+# What stands between a namespace and a name (section 13.3).
+NAMESPACE_END = "::"
 
 RESPONSE_FORMAT = (
     "## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n"
@@ -97,6 +99,8 @@ class Dialect:
     lists_are_blocks: bool = False
     # Whether tools on a user message stay there, and so keep reasoning from being dropped.
     users_keep_tools: bool = False
+    # Whether tools and calls may belong to a namespace (section 13.3).
+    namespaces: bool = False
     tools_open: Markup = field(init=False)
     tools_close: Markup = field(init=False)
 
@@ -144,6 +148,7 @@ V4_1 = replace(
     image_token=tokens.IMAGE,
     lists_are_blocks=True,
     users_keep_tools=True,
+    namespaces=True,
 )
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (V4, V4_0731, V4_1)}
@@ -164,8 +169,9 @@ def dialect_for(model: str) -> Dialect:
             if re.search(r"deepseek[-_ ]?" + pattern, model, re.IGNORECASE):
                 return dialect
     raise UnknownModel(
+        "model",
         f"no dialect is known for the model {shown(model)}: its name should hold DeepSeek-V4, "
-        f"DeepSeek-V4…-0731 or DeepSeek-V4.1; else give one of {', '.join(DIALECTS)}"
+        f"DeepSeek-V4…-0731 or DeepSeek-V4.1; else give one of {', '.join(DIALECTS)}",
     )
 
 

@@ -15,7 +15,7 @@ from dsv4.parsing.message import Message, assemble
 from dsv4.request import encode
 from dsv4.tokens.masks import Owned
 from dsv4.tokens.prefix import Difference, difference_between
-from dsv4.tokens.stream import StreamParser
+from dsv4.tokens.stream import IdParser
 from dsv4.tokens.tokenizer import Tokenizer
 
 # Options that only concern the first turn. What follows a context is encoded without them.
@@ -88,7 +88,7 @@ class Session:
         if open_turn is not None:
             self._messages.pop()
         index = len(self._messages)
-        fields = message.to_dict(ids=f"sampled_{index}")
+        fields = message.to_dict()
         if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
             fields["wo_eos"] = True
         self._sampled[index] = sampled
@@ -130,7 +130,7 @@ class Session:
         return _Sampled(self._tokenizer.ids_of(model), thinking)
 
     def _read(self, sampled: _Sampled) -> Message:
-        parser = StreamParser(
+        parser = IdParser(
             self._tokenizer,
             thinking=sampled.thinking,
             tools=self._declared or None,
