@@ -74,10 +74,11 @@ def test_the_package() -> None:
         # parsing
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
-        *("ToolCallAborted", "Diagnostic", "End", "Event"),
+        *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
+        *("Finish", "AbortReason", "DiagnosticKind"),
         # both
         *("DIALECTS", "Dialect", "dialect_for", "__version__"),
-        *("Error", "EncodeError", "ParseError", "UnknownModel"),
+        *("Error", "EncodeError", "OptionError", "ParseError", "UnknownModel"),
     }
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)
 
@@ -86,7 +87,7 @@ def test_the_names_of_tokens() -> None:
     from dsv4 import tokens
 
     assert set(tokens.__all__) == {
-        *("Difference", "Example", "Session", "Span", "StreamParser", "Tokenizer"),
+        *("Difference", "Example", "IdParser", "Session", "Span", "Tokenizer"),
         *("VocabularyError", "why_not_prefix"),
     }
 
@@ -97,6 +98,16 @@ def test_the_names_for_transformers() -> None:
     assert callable(chat_template)
     assert callable(hf.apply_chat_template)
     assert callable(hf.install)
+
+
+def test_options_of_parsing_are_given_by_name() -> None:
+    text, *options = inspect.signature(dsv4.parse).parameters.values()
+    assert text.name == "text"
+    parser = inspect.signature(dsv4.StreamParser).parameters
+    assert {o.name: o.default for o in options if o.name != "reason"} == {
+        name: option.default for name, option in parser.items()
+    }
+    assert all(o.kind is o.KEYWORD_ONLY for o in (*options, *parser.values()))
 
 
 def test_options_are_given_by_name() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from dsv4.parsing import diagnostics as kinds
-from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
 from dsv4.parsing.prose import begins_json_calls
@@ -171,11 +170,12 @@ class Junk:
                 return (State.BLOCK,)
             self._at = mark + 1 if tag is None else max(mark + 1, tag.end)
 
-    def _wait(self, at: int) -> None:
+    def _wait(self, at: int) -> Move | None:
         """Sets aside what is certain to go."""
         pending = self._source.search(_OPEN_BREAK, self._at, at)
         self._at = at if pending is None else self._source.place(pending.start())
         self._source.set_aside(self._at)
+        return None
 
     def _read_break(self, start: int, after: int) -> Move | None:
         """A blank line, or JSON at a line's start. None to wait, () to go on."""

@@ -105,7 +105,9 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
             "This call is written without the DSML token; it is taken for a call because the tool "
             "is declared."
         ),
-        NATIVE_MARKUP: "These calls are written as older models write them; they are read as calls.",
+        NATIVE_MARKUP: (
+            "These calls are written as older models write them; they are read as calls."
+        ),
         MARKUP_AS_TEXT: (
             "This looks like markup of calls, but nothing here makes it act; it stays in the text."
         ),
@@ -163,11 +165,11 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
         ),
         UNCLOSED_REASONING: "The reasoning does not end; everything is reasoning.",
         STRAY_THINK: "This tag of reasoning has no place here; it opens and closes nothing.",
-        THINK_IN_CONTENT: (
-            "Reasoning begins once more inside the answer; it joins the reasoning."
-        ),
+        THINK_IN_CONTENT: ("Reasoning begins once more inside the answer; it joins the reasoning."),
         STRAY_TOKEN: "This token has no place inside a text; it is removed.",
-        MADE_UP_TURN: "After its end the model went on with a turn it made up; all of it is removed.",
+        MADE_UP_TURN: (
+            "After its end the model went on with a turn that it made up; all of it is removed."
+        ),
         CUT_SHORT: "The text ends in the middle of a call; what there is of it is incomplete.",
         TEXT_AFTER_BLOCK: "Text follows the calls, where nothing should; it is part of the answer.",
         MORE_DEPARTURES: (

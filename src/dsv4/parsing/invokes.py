@@ -72,7 +72,9 @@ class Invoke:
             return
         machine.report_raw(kinds.ARGUMENT_IN_TAG, tag.start, tag.raw)
         for attribute, value in found.items():
-            given = object_in(value) if attribute == "arguments" and "arguments" not in keys else None
+            given = (
+                object_in(value) if attribute == "arguments" and "arguments" not in keys else None
+            )
             if given is None:
                 self.call.add(attribute, typed(value, machine.tools.types_of(self.name, attribute)))
             else:
@@ -277,7 +279,7 @@ class Invoke:
         if self._hidden is not None:
             self.machine.report_raw(self._hidden, self._start, raw)
         self.machine.invoke = None
-        return (State.BLOCK,) if self.machine.block is not None else (State.AFTER,)
+        return (State.BLOCK,) if self.machine.block is not None else (State.AFTER, True)
 
     def end(self) -> Move | None:
         """The text ends inside the call (rule 10)."""
@@ -307,7 +309,7 @@ class Invoke:
 
 
 class Remark:
-    """Text in a call that is no parameter. A short one goes; a longer one takes the call with it."""
+    """Text in a call that is no parameter. A short one goes; a longer one takes the call along."""
 
     def __init__(self, machine: Machine, invoke: Invoke) -> None:
         self._machine = machine
@@ -338,11 +340,12 @@ class Remark:
             return self._machine.kind(tag) in ("invoke", "parameter")
         return self._invoke.acts(tag)
 
-    def _wait(self, at: int) -> None:
+    def _wait(self, at: int) -> Move | None:
         pending = self._source.search(_OPEN_LINE, self._at - 1, at)
         self._at = at if pending is None else self._source.place(pending.start()) + 1
         self._check_length(self._at - 1)
         self._source.set_aside(self._at - 1)
+        return None
 
     def _check_length(self, at: int) -> None:
         if at - self._start > LONGEST_REMARK and self._invoke.call.shown:

@@ -42,9 +42,7 @@ _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
 _SPACED_BARS = rf"[{_BARRED}\s]{{0,8}}"
-_HEAD = re.compile(
-    rf"{_OPEN}\s{{0,4}}(/?){_SPACED_BARS}{WORD}{_SPACED_BARS}(/?)", re.IGNORECASE
-)
+_HEAD = re.compile(rf"{_OPEN}\s{{0,4}}(/?){_SPACED_BARS}{WORD}{_SPACED_BARS}(/?)", re.IGNORECASE)
 _HEAD_START = re.compile(
     rf"{_OPEN}\s{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z", re.IGNORECASE
 )
@@ -224,6 +222,8 @@ class _Tag:
             if _KEY.match(character):
                 end = yield from self._run(_KEY_REST, after)
                 equals = yield from self._past_space(end)
+                while equals == source.end:
+                    yield self.partial
                 if source.at(equals) == "=":
                     key = source.slice(after, end)
                     key = key.lower() if key.lower() in _KNOWN else key
@@ -236,10 +236,10 @@ class _Tag:
             run = yield from self._run(_TAIL, tail)
             if source.at(run) in _CLOSING:
                 return self._made(label, at, run + 1)
-            if run > tail and "/" not in source.slice(tail, run) and _KEY.match(source.at(run)):
-                if "\n" not in source.slice(at, run):
-                    at = run
-                    continue
+            barred = run > tail and not {"/", "\n"} & set(source.slice(at, run))
+            if barred and _KEY.match(source.at(run)):
+                at = run
+                continue
             if source.at(run) in _OPENING:
                 return self._ended_before(label, at, run, bracket=True)
             while run == source.end and "\n" not in source.slice(at, run):
@@ -353,6 +353,8 @@ class _Tag:
         if _KEY.match(character):
             end = yield from self._run(_KEY_REST, after)
             equals = yield from self._past_space(end)
+            while equals == source.end:
+                yield self.partial
             if source.at(equals) == "=":
                 return
         raise _NoTag
@@ -394,7 +396,9 @@ class _Tag:
             return None
         return text, at
 
-    def _escaped_json(self, quote: str, at: int) -> Generator[Partial, None, tuple[str, int] | None]:
+    def _escaped_json(
+        self, quote: str, at: int
+    ) -> Generator[Partial, None, tuple[str, int] | None]:
         """An object whose own quotes are escaped."""
         source, start = self.source, at
         while True:

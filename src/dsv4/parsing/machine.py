@@ -127,6 +127,8 @@ class Machine:
         """A departure in text that is not in the buffer any more."""
         end = start + len(raw)
         if start < 0:  # what the prompt holds is not quoted
+            if end <= 0 and raw:
+                return
             start, end, raw = 0, max(end, 0), raw[-start:]
         if self._diagnostics < MOST_DIAGNOSTICS:
             self._diagnostics += 1

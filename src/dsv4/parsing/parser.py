@@ -58,9 +58,10 @@ class StreamParser:
     say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
     that there are none, None that you were not told. `tool_choice` is the request's; "none" means
     that no call is made. `dialect` is the release whose spelling is right, or its name; all are
-    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings end
-    the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
-    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of calls.
+    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
+    end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
+    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
+    calls.
 
     Raises an `OptionError` for an option that is not what it should be.
     """
@@ -253,7 +254,7 @@ def _readers(prose: Prose) -> Mapping[State, Callable[..., Reader]]:
         State.PROSE: lambda machine, *known: prose.resume(*known),
         State.ORPHANS: Orphans,
         State.FENCED: lambda machine, tag: FencedBlock(machine, prose, tag),
-        State.AFTER: lambda machine: After(machine, prose),
+        State.AFTER: lambda machine, *known: After(machine, prose, *known),
         State.BLOCK: block,
         State.JUNK: Junk,
         State.BROKEN: Broken,

@@ -9,6 +9,7 @@ import re
 
 from dsv4.format.spellings import NATIVE_CALL, NATIVE_CALLS_END, NATIVE_OPENINGS, PLAIN_INVOKES
 from dsv4.parsing import diagnostics as kinds
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.json_values import (
     calls_in,
     object_in,
@@ -95,7 +96,7 @@ class PlainCall:
         halted = self._prose.enter_calls(self._first)
         if halted is not None:
             return halted
-        kind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.PLAIN_MARKUP
+        kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.PLAIN_MARKUP
         machine.report(kind, self._first.start, tag.end)
         source.advance(tag.end)
         wraps = self._first is not self._invoke and tag.label != self._first.label

@@ -33,7 +33,9 @@ _CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 # How a list of calls begins, or one call.
 _JSON_CALLS = re.compile(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
 # The name of a tag without the DSML token, as far as it has come.
-_PLAIN_LABEL = re.compile(rf"[{OPENING_BRACKETS}]/?[ \t]{{0,4}}[{re.escape(BARS)}]{{0,2}}([\w:.-]*)")
+_PLAIN_LABEL = re.compile(
+    rf"[{OPENING_BRACKETS}]/?[ \t]{{0,4}}[{re.escape(BARS)}]{{0,2}}([\w:.-]*)"
+)
 
 
 class Prose:
@@ -42,15 +44,19 @@ class Prose:
     It outlives the blocks between them: `resume` begins again where reading stands.
     """
 
-    def __init__(self, machine: Machine, reasoning: bool, stops: Stops | None, all: bool) -> None:
+    def __init__(
+        self, machine: Machine, reasoning: bool, stops: Stops | None, stop_in_all: bool
+    ) -> None:
         self._machine = machine
         self._source = machine.source
         self._stops = stops
-        self._stop_everywhere = all
+        self._stop_everywhere = stop_in_all
         self.reasoning = reasoning
         self.unclosed = reasoning  # no end of the reasoning was met
         self.lines = Lines()
-        self._at = machine.source.pos  # how far the text was looked at; it is shown up to the source's `pos`
+        self._at = (
+            machine.source.pos
+        )  # how far the text was looked at; it is shown up to the source's `pos`
         self.said_reasoning = False
         self.joining = False  # the next reasoning begins on a line of its own
         self._openers = 0  # opening tags that were left as text
@@ -144,6 +150,7 @@ class Prose:
                     self._at = source.end
                     return None
                 machine.report(kinds.MARKUP_AS_TEXT, self._at, source.end)
+                self._look(source.end)
             self._look(self._at + 1)
             if (move := self.read()) is not None:
                 return move
@@ -160,18 +167,19 @@ class Prose:
         text = source.slice(source.pos, to)
         if not text:
             return None
+        kept = 0
+        if not complete and text[-1] == "\n":
+            kept = 2 if text[-2:] == "\n\n" else 1
         if self._stops is not None and (self._stop_everywhere or not self.reasoning):
-            hit = self._stops.find(text)
-            if hit is not None:
+            certain = text[: len(text) - kept]
+            if (hit := self._stops.find(certain)) is not None:
                 self._show(text[: hit.at])
                 self._machine.emit(StopHit(hit.string))
                 source.advance(source.pos + hit.at)
                 return (State.HALTED,)
-            kept = 0 if complete else self._stops.start_at_end(text)
-        else:
-            kept = 0
-        if not complete and text[-1] == "\n":
-            kept = max(kept, 2 if text[-2:] == "\n\n" else 1)
+            if not complete:
+                waiting = kept + self._stops.start_at_end(certain)
+                kept = max(waiting, self._stops.start_at_end(text))
         self._show(text[: len(text) - kept])
         source.advance(to - kept)
         return None
@@ -224,16 +232,18 @@ class Prose:
             return self._read_wrapper(tag)
         return self._read_invoke(tag) if kind == "invoke" else self._leave(tag)
 
-    def _pass(self, tag: Tag) -> None:
+    def _pass(self, tag: Tag) -> Move | None:
         """Leaves a tag in the text, where it is no departure."""
         self._look(tag.end)
+        return None
 
-    def _leave(self, tag: Tag) -> None:
+    def _leave(self, tag: Tag) -> Move | None:
         """Leaves markup in the text."""
         self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
         if not tag.broken and not self.lines.fenced:
             self._openers = max(self._openers + (-1 if tag.closing else 1), 0)
         self._look(tag.end)
+        return None
 
     def _remove(self, kind: DiagnosticKind, tag: Tag) -> Move | None:
         if (halted := self.flush()) is not None:
@@ -355,9 +365,9 @@ class Prose:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
         machine = self._machine
         name = machine.called(tag)
-        if name is None or not machine.tools.told or not machine.tools.declares(name):
-            if not machine.is_example(name) or not self.lines.blank:
-                return self._leave(tag)
+        declared = name is not None and machine.tools.told and machine.tools.declares(name)
+        if not declared and not (machine.is_example(name) and self.lines.blank):
+            return self._leave(tag)
         certain = machine.is_certain(tag, wrapped=False)
         if certain is None:
             return None
@@ -551,9 +561,10 @@ class Orphans:
 class After:
     """After a block: closing tags go; so does white space before the next call."""
 
-    def __init__(self, machine: Machine, prose: Prose) -> None:
+    def __init__(self, machine: Machine, prose: Prose, unwrapped: bool = False) -> None:
         self._machine = machine
         self._prose = prose
+        self._unwrapped = unwrapped
 
     def read(self) -> Move | None:
         machine, source = self._machine, self._machine.source
@@ -583,6 +594,8 @@ class After:
             source.advance(ahead.start)
         elif not ends:
             machine.report_raw(kinds.TEXT_AFTER_BLOCK, source.pos, "")
+        if ends and self._unwrapped and source.at(source.pos) == "\n":
+            source.advance(source.pos + 1)  # the newline of the call itself
         lines = Lines()
         if not (ends or begins or plain):
             lines.follow(".")  # the block stands on this line

@@ -65,9 +65,10 @@ class Text:
         second = self._source.at(at + 1)
         return "a" <= second.lower() <= "z" and second.lower() != "d"
 
-    def _wait(self, at: int) -> None:
+    def _wait(self, at: int) -> Move | None:
         self._at = at
         self.value.take(self._before_newline(at))
+        return None
 
     def _before_newline(self, at: int) -> int:
         """Where the text before `at` ends without a newline, and white space after that."""
@@ -102,22 +103,24 @@ class Text:
             if surely:
                 return self._end_in_tag()
         if source.stopped:
-            self.value.take(self._before_newline(source.end))
+            self.value.take_rest(self._before_newline(source.end))
             source.advance(source.end)
             return self.value.stop()
-        self.value.take(source.end)
+        self.value.take_rest(source.end)
         return self.value.cut()
 
     def _end_in_tag(self) -> Move:
         """The text ends inside a tag with the DSML token, which is no part of the value."""
         source, at = self._source, self._at
-        self.value.take(self._before_newline(at))
+        if not source.stopped:
+            self.value.take_rest(at)
+            return self.value.cut()
+        self.value.take_rest(self._before_newline(at))
         source.advance(at)
         if source.stopped:
             self._machine.report(kinds.CUT_SHORT, at, source.end)
             source.advance(source.end)
-            return self.value.stop()
-        return self.value.cut()
+        return self.value.stop()
 
 
 class Json:
@@ -190,9 +193,10 @@ class Json:
         self._is_whole = read_json(self._source.peek_aside()) is not None
         return self._is_whole
 
-    def _wait(self, at: int) -> None:
+    def _wait(self, at: int) -> Move | None:
         self._at = at
         self.value.take(at)
+        return None
 
     def _again(self) -> Move:
         self._source.put_back()

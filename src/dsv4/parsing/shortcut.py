@@ -25,9 +25,8 @@ from dsv4.parsing.reading_values import Text
 from dsv4.parsing.source import MARKS
 from dsv4.parsing.values import Parameter
 
-_BRACKET, *_OTHER_MARKS = MARKS
-_WIDE, _BAR = _OTHER_MARKS
-_TICK, _TILDE = FENCES
+_BRACKET, _WIDE, _BAR = MARKS
+_TICK, _TILDE = FENCES[0], FENCES[1]
 
 
 class Shortcut:

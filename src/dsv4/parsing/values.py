@@ -11,6 +11,7 @@ from typing import Protocol
 
 from dsv4.format.spellings import CDATA
 from dsv4.parsing import diagnostics as kinds
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.invokes import Invoke
 from dsv4.parsing.json_values import (
     calls_in,
@@ -43,6 +44,9 @@ class Value(Protocol):
 
     def take(self, to: int) -> None:
         """Takes the text up to `to` into the value."""
+
+    def take_rest(self, to: int) -> None:
+        """Takes the last of the text."""
 
     def close(self, tag: Tag | None) -> Move:
         """The value has ended, with its own closing tag or without."""
@@ -112,6 +116,10 @@ class Parameter:
         else:
             source.set_aside(to)
 
+    def take_rest(self, to: int) -> None:
+        self._undecided = False
+        self.take(to)
+
     def _decide(self, text: str) -> bool:
         """Whether it is known now if the text is to be unwrapped (rule 7)."""
         start = text.lstrip()
@@ -160,8 +168,6 @@ class Parameter:
 
     def cut(self) -> Move:
         source = self.machine.source
-        self._undecided = False
-        self.take(source.end)
         if self.streams:
             return self.invoke.cut(in_string=True)
         self.invoke.call.settle()
@@ -189,12 +195,14 @@ class Body:
     def take(self, to: int) -> None:
         self.machine.source.set_aside(to)
 
+    take_rest = take
+
     def close(self, tag: Tag | None) -> Move:
         self.invoke.take_body(self._arguments(self.machine.source.aside()))
         return (State.INVOKE,)
 
     def _arguments(self, raw: str) -> str:
-        machine, tool = self.machine, self.invoke.name
+        machine = self.machine
         found = read_json(raw)
         if found is None or not isinstance(found.value, dict):
             machine.report_raw(kinds.INVALID_JSON, self.start, raw)
@@ -224,9 +232,7 @@ class Body:
         return None if found is None else found.text.strip()
 
     def cut(self) -> Move:
-        source = self.machine.source
-        self.take(source.end)
-        raw = source.aside()
+        raw = self.machine.source.aside()
         found = read_json(raw)
         if found is not None and isinstance(found.value, dict):
             self.invoke.take_body(found.text.strip())
@@ -234,7 +240,6 @@ class Body:
         return self.invoke.cut(rest=f"{quoted(RAW_PARAMETER)}: {quoted(raw)}")
 
     def stop(self) -> Move:
-        self.take(self.machine.source.end)
         return self.close(None)
 
 
@@ -252,6 +257,8 @@ class CallList:
     def take(self, to: int) -> None:
         self.machine.source.set_aside(to)
 
+    take_rest = take
+
     def close(self, tag: Tag | None) -> Move:
         raw = self.machine.source.aside()
         calls = calls_in(raw)
@@ -263,16 +270,15 @@ class CallList:
 
     def _make(self, calls: list[tuple[str, str]], raw: str) -> None:
         machine = self.machine
-        kind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.JSON_CALLS
+        kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.JSON_CALLS
         machine.report_raw(kind, self.start, raw)
         for name, arguments in calls:
             machine.whole_call(name, arguments, machine.source.pos)
 
     def cut(self) -> Move:
         """Calls that are complete before the cut stay calls (rule 16)."""
-        source, machine = self.machine.source, self.machine
-        self.take(source.end)
-        raw = source.aside()
+        machine = self.machine
+        raw = machine.source.aside()
         calls = calls_in(raw) or calls_in(_complete_part(raw))
         if calls is None:
             machine.report_raw(kinds.CUT_SHORT, self.start, raw)
@@ -298,4 +304,3 @@ def _complete_part(text: str) -> str:
     except (ValueError, StopIteration, RecursionError):
         pass
     return f"[{', '.join(elements)}]"
-
