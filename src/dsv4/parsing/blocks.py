@@ -51,10 +51,12 @@ class Block:
     def end(self) -> Move | None:
         """The text ends inside a wrapper: it was cut, unless the model ended it (rule 16)."""
         source = self._source
-        if source.stopped:
-            return self._close_implied()
-        self._machine.report_cut(source.pos)
-        return self._leave()
+        if not source.stopped:
+            self._machine.report_cut(source.pos)
+            return self._leave()
+        if source.pos < source.end:
+            self._machine.report_cut(source.pos)
+        return self._close_implied()
 
     def _junk(self, at: int) -> Move:
         self._source.advance(at)

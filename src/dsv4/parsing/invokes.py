@@ -286,7 +286,6 @@ class Invoke:
         if self._source.stopped:
             if self._source.pos < self._source.end:
                 self.machine.report_cut(self._source.pos)
-                self.machine.cut = False
             return self.complete_implied()
         return self.cut()
 
@@ -303,6 +302,7 @@ class Invoke:
             source.advance(source.end)
             machine.report_raw(self._hidden, self._start, source.recorded())
         machine.report_cut(source.pos)
+        machine.cut = True  # even if the model ended it: what it quotes never ended
         machine.invoke = None
         machine.block = None
         return (State.AFTER,)

@@ -148,13 +148,17 @@ class Machine:
             self.events.append(Diagnostic(kinds.MORE_DEPARTURES, start, end, raw))
 
     def report_cut(self, start: int) -> None:
-        """The text ends inside something, of which the rest is from `start` on."""
+        """The text ends inside something, of which the rest is from `start` on.
+
+        One cut is reported once (rule 16). What the model itself ended was not cut.
+        """
+        source = self.source
         if not self.cut:
-            self.report(kinds.CUT_SHORT, start, self.source.end)
-        elif start < self.source.end:
-            self.report(kinds.UNEXPECTED_TEXT, start, self.source.end)
-        self.cut = True
-        self.source.advance(self.source.end)
+            self.report(kinds.CUT_SHORT, start, source.end)
+        elif start < source.end:
+            self.report(kinds.UNEXPECTED_TEXT, start, source.end)
+        self.cut = self.cut or not source.stopped
+        source.advance(source.end)
 
     def check_spelling(self, tag: Tag) -> None:
         """Reports a tag that acts and is not spelled as the dialect spells it."""

@@ -117,9 +117,7 @@ class Text:
             return self.value.cut()
         self.value.take_rest(self._before_newline(at))
         source.advance(at)
-        if source.stopped:
-            self._machine.report(kinds.CUT_SHORT, at, source.end)
-            source.advance(source.end)
+        self._machine.report_cut(at)
         return self.value.stop()
 
 
@@ -209,8 +207,7 @@ class Json:
         if source.tag_at(self._at) is Partial.SURELY if self._at < source.end else False:
             self.value.take(self._at)
             if source.stopped:
-                self._machine.report(kinds.CUT_SHORT, self._at, source.end)
-                source.advance(source.end)
+                self._machine.report_cut(self._at)
         else:
             self.value.take(source.end)
         return self.value.stop() if source.stopped else self.value.cut()
