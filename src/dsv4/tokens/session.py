@@ -18,7 +18,7 @@ from dsv4.parsing.message import Message, assemble
 from dsv4.request import Options, Request
 from dsv4.tokens.masks import Owned
 from dsv4.tokens.prefix import Difference, difference_between
-from dsv4.tokens.stream import StreamParser
+from dsv4.tokens.stream import IdParser
 from dsv4.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Session:
         if open_turn is not None:
             self._messages.pop()
         index = len(self._messages)
-        fields = message.to_dict(ids=f"sampled_{index}")
+        fields = message.to_dict()
         if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
             fields["wo_eos"] = True
         self._sampled[index] = sampled
@@ -161,7 +161,7 @@ class Session:
         return _Sampled(self._tokenizer.ids_of(model), thinking)
 
     def _read(self, sampled: _Sampled) -> Message:
-        parser = StreamParser(
+        parser = IdParser(
             self._tokenizer,
             thinking=sampled.thinking,
             tools=self._declared or None,
