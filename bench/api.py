@@ -90,7 +90,7 @@ def compare_requests() -> None:
             import jiter
 
             faster = Settings(loads=jiter.from_json)
-            runs["dsv4, Settings(loads=jiter.from_json)"] = lambda data=data: ours(data, faster)
+            runs["dsv4, Settings(loads=jiter.from_json)"] = lambda d=data, s=faster: ours(d, s)
         show(f"{name}, bytes to prompt", in_turns(runs, number))
 
 
