@@ -75,9 +75,9 @@ class Tokenizer:
 
     @staticmethod
     def wrap(tokenizer: Any, engine: str = "auto") -> Tokenizer:
-        """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object, `tokenizer`.
+        """The tokenizer over the vocabulary of an object of `transformers` or `tokenizers`.
 
-        `engine` is as for `load`. Raises an `OptionError` for anything but a fast tokenizer.
+        `tokenizer` is that object, `engine` is as for `load`. Raises an `OptionError` for anything but a fast tokenizer.
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
@@ -130,14 +130,14 @@ class Tokenizer:
     ) -> tuple[list[int], list[float]]:
         """The ids of `prompt`, with a weight for each: what `policy` says is trained on.
 
-        A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises what
-        `encode` raises, and an `OptionError` for a policy that there is not.
+        A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises
+        what `encode` raises, and an `OptionError` for a policy that there is not.
         """
         owned = self.owned(prompt)
         return owned.ids, owned.weights(weigher(policy, prompt.pieces))
 
     def spans(self, prompt: Prompt) -> list[Span]:
-        """Which tokens of `prompt` came from which message and field. The spans cover all tokens."""
+        """Which tokens of `prompt` came from which message and field. The spans cover them all."""
         return self.owned(prompt).spans()
 
     def count(self, prompt: Prompt | str) -> int:
@@ -172,7 +172,7 @@ class Tokenizer:
     # Ids -> text.
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`, special tokens spelled out. Raises an `OptionError` for an unknown id."""
+        """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
         return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace")
 
     def bytes_of(self, id: int) -> bytes:
