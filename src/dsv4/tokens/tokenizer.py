@@ -77,7 +77,8 @@ class Tokenizer:
     def wrap(tokenizer: Any, engine: str = "auto") -> Tokenizer:
         """The tokenizer over the vocabulary of an object of `transformers` or `tokenizers`.
 
-        `tokenizer` is that object, `engine` is as for `load`. Raises an `OptionError` for anything but a fast tokenizer.
+        `tokenizer` is that object, `engine` is as for `load`. Raises an `OptionError` for anything
+        but a fast tokenizer.
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
