@@ -46,7 +46,7 @@ DiagnosticKind: TypeAlias = Literal[
     "text_after_block",
     "more_departures",
 ]
-"""What a diagnostic is about: the kinds of departures from the strict grammar."""
+"""What kind of departure from the strict grammar a diagnostic reports."""
 
 # How tags are spelled.
 OTHER_RELEASE: Final = "other_release"
