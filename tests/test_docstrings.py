@@ -96,7 +96,7 @@ def test_a_name_is_documented(module: str, name: str) -> None:
 def test_methods_are_documented(module: str, name: str) -> None:
     value = getattr(imported(module), name)
     members = public_members(value) if isinstance(value, type) else ()
-    missing = [member for member, function in members if not function.__doc__]
+    missing = [member for member, _ in members if not inspect.getdoc(getattr(value, member))]
     assert not missing, f"{module}.{name}: no docstring on {', '.join(missing)}"
 
 
@@ -111,9 +111,17 @@ def callables(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"{value.__name__}.{name}", member) for name, member in public_members(value))
 
 
-def not_named(function: Any) -> list[str]:
+def documentation(value: Any, function: Any) -> str:
+    """A docstring, together with those of what a method overrides: they describe its parameters."""
+    name = function.__name__
+    bases = value.__mro__ if isinstance(value, type) and function is not value else ()
+    overridden = (vars(base).get(name) for base in bases)
+    return "\n".join(each.__doc__ or "" for each in (function, *overridden) if each is not None)
+
+
+def not_named(function: Any, text: str) -> list[str]:
     """Parameters that a docstring does not name, nor that of a public name which it refers to."""
-    words = in_code(function.__doc__)
+    words = in_code(text)
     referred = [getattr(dsv4, word, None) for word in words]
     words = words.union(*(in_code(value.__doc__) for value in referred if callable(value)))
     parameters = inspect.signature(function).parameters
@@ -130,7 +138,8 @@ def test_parameters_are_named(module: str, name: str) -> None:
     if module.startswith("dsv4.compat"):
         pytest.skip("names and parameters are other people's, who document them")
     value = getattr(imported(module), name)
-    missing = {called: names for called, f in callables(value) if (names := not_named(f))}
+    found = {called: not_named(f, documentation(value, f)) for called, f in callables(value)}
+    missing = {called: names for called, names in found.items() if names}
     assert not missing, f"{module}: docstrings that do not name parameters: {missing}"
 
 
@@ -172,7 +181,7 @@ class TestTheTest:
         def function(a: int, b: int, *, bos: bool) -> None:
             """`a` and b; the rest as for `Request`."""
 
-        assert not_named(function) == ["b"]  # Request names `bos`
+        assert not_named(function, documentation(None, function)) == ["b"]  # Request names `bos`
 
     def test_members(self) -> None:
         class Class:
