@@ -48,7 +48,7 @@ class Blocks:
     def _block(self, start: int) -> tuple[int, list[Any]]:
         tags, text = self._tags, self._text
         at = start + len(tags.block_open)
-        calls = []
+        calls: list[Any] = []
         while True:
             at, name, arguments = self._call(at)
             function = {"name": name, "arguments": to_json(arguments)}

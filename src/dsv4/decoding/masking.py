@@ -25,7 +25,8 @@ class Mask:
         self.text = self._masked(text, places)
 
     def _masked(self, text: str, places: list[int]) -> str:
-        parts, done = [], 0
+        parts: list[str] = []
+        done = 0
         for place in places:
             parts += text[done:place], self._stand_ins[text[place]]
             done = place + 1

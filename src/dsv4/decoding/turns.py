@@ -52,6 +52,7 @@ class Walk:
     start: int
     has_system_token: bool
     trusted: bool
+    initial: State = State.BETWEEN
     turns: list[Turn] = field(default_factory=list)
     # Lexemes that were taken for text.
     demoted: list[Lexeme] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Walk:
 
     def __post_init__(self) -> None:
         self._ahead = _Ahead(self.lexemes)
-        self._state, self._begin = State.BETWEEN, self.start
+        self._state, self._begin = self.initial, self.start
         self._header: Kind | None = None
         for index, lexeme in enumerate(self.lexemes):
             if not _TABLE[self._state, lexeme.kind](self, index, lexeme):
@@ -102,10 +103,11 @@ class Walk:
 
     def _turn_in_answer(self, index: int, lexeme: Lexeme) -> bool:
         """A token that opens a turn, behind a header: it ends an answer that was left open."""
+        if lexeme.kind is Kind.REMINDER and not self._text_before(lexeme):
+            return self._enter(State.REMINDER, lexeme)  # which follows the header of a question
         if not self.trusted and self._ahead.answer_goes_on(index):
             return False
-        if self._text_before(lexeme) or lexeme.kind is not Kind.REMINDER:
-            self._close(lexeme)
+        self._close(lexeme)
         return self._enter(_OPENS[lexeme.kind], lexeme)
 
     def _header_after_question(self, index: int, lexeme: Lexeme) -> bool:
