@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ class Blocks:
         self._text = text
         self._tags = tags
         self.found: dict[int, tuple[int, list[Any]]] = dict(self._all())
+        self._starts = list(self.found)
 
     def _all(self) -> Iterator[tuple[int, tuple[int, list[Any]]]]:
         opening, attempts, at = str(self._tags.block_open), ATTEMPTS, 0
@@ -44,6 +46,14 @@ class Blocks:
                 return at, calls
             at = max(stop, at + 1)
         return None
+
+    def next_in(self, start: int, end: int) -> int | None:
+        """Where the first block in a stretch of text starts."""
+        index = bisect_left(self._starts, start)
+        if index == len(self._starts):
+            return None
+        at = self._starts[index]
+        return at if self.found[at][0] <= end else None
 
     def _block(self, start: int) -> tuple[int, list[Any]]:
         tags, text = self._tags, self._text

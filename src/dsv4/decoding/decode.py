@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from dsv4.decoding.decoded import Decoded, Note
 from dsv4.decoding.masking import Mask
-from dsv4.decoding.reading import Choice, Found
+from dsv4.decoding.reading import Choice, Found, Reading
 from dsv4.decoding.recognition import dialects_of
 from dsv4.decoding.v4 import read_v4
 from dsv4.decoding.v32 import read_v32
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, Error, ParseError, shown
-from dsv4.format.dialects import Dialect, dialect_named
+from dsv4.format.dialects import DIALECTS, Dialect, dialect_named
 from dsv4.request import Request
 
 # The ways to read a prompt, the plainest first. The first is nearly always right.
@@ -42,53 +42,82 @@ def decode(
     `ParseError` for a prompt that no request writes, if `strict` is true; otherwise that is read as
     well as it can be. Raises `EncodeError` for what is no prompt, and for an unknown dialect.
     """
-    text, spelled_at = _text_of(prompt)
-    if dialect is None and isinstance(prompt, Prompt):
-        dialect = prompt.dialect
-    names = (dialect_named(dialect),) if dialect is not None else dialects_of(text)
-    others = () if dialect is not None else tuple(DIALECTS.values())
+    source = _Source(prompt)
+    if dialect is not None:
+        likely: tuple[Dialect, ...] = (dialect_named(dialect),)
+        tried = likely
+    else:
+        likely = source.dialects
+        tried = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
     first: Decoded | None = None
-    for wanted in dict.fromkeys((*names, *others)):
-        decoded = _decode(text, spelled_at, wanted, names)
+    for candidate in tried:
+        decoded = _decode(source, candidate, likely)
         if decoded.exact:
             return decoded
         first = first or decoded
     assert first is not None
     if strict:
-        note = first.notes[-1]
-        raise ParseError(note.start, note.text)
+        problem = first.notes[-1]
+        raise ParseError(problem.start, problem.text)
     return first
 
 
-def _text_of(prompt: str | Prompt) -> tuple[str, list[int] | None]:
-    """The text, and where it spells tokens without holding any; None where that is not known."""
-    if isinstance(prompt, Prompt):
-        return str(prompt), [start for start, _ in prompt.special_text]
-    if isinstance(prompt, str):
-        return str.__str__(prompt), None
-    raise EncodeError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
+class _Source:
+    """A prompt to be read: its text, and where it is known to spell tokens that are none."""
+
+    def __init__(self, prompt: str | Prompt) -> None:
+        self.spellings: list[tuple[int, int]] | None = None
+        if isinstance(prompt, Prompt):
+            self.text, self.spellings = str(prompt), prompt.special_text
+        elif isinstance(prompt, str):
+            self.text = str.__str__(prompt)
+        else:
+            raise EncodeError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
+        known = isinstance(prompt, Prompt)
+        self.dialects = (prompt.dialect,) if known else dialects_of(self.text)
+        self.mask = Mask(self.text, [start for start, _ in self.spellings or ()])
+
+    @property
+    def is_known(self) -> bool:
+        return self.spellings is not None
+
+    def same(self, written: Prompt | None) -> bool:
+        return written is not None and str(written) == self.text
+
+    def same_tokens(self, written: Prompt) -> bool:
+        """Whether the same are tokens, and not only the same text."""
+        return self.spellings is None or written.special_text == self.spellings
 
 
-def _decode(
-    text: str, spelled_at: list[int] | None, dialect: Dialect, names: tuple[Dialect, ...]
-) -> Decoded:
+def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
     """The prompt as one of a dialect."""
-    mask = Mask(text, spelled_at or ())
-    found = Found(mask.text, dialect)
+    found = Found(source.mask.text, dialect)
+    names = (dialect.name, *(other.name for other in likely if other is not dialect))
+    exact: Decoded | None = None
     first: Decoded | None = None
-    known = spelled_at is not None
-    for choice in (replace(choice, trusted=t) for t in (known, not known) for choice in CHOICES):
+    for choice in _choices(source.is_known):
         reading = _READERS[dialect.layout](found, choice)
-        request = reading.request(dialect, mask)
+        request = reading.request(dialect, source.mask)
         written = _written(request)
         notes = (*reading.notes, *_dialect_note(names))
-        if written is not None and str(written) == text:
-            return Decoded(request, True, notes, _names(dialect, names))
-        if first is None:
-            foreign = _foreign_note(text, written)
-            first = Decoded(request, False, (*notes, foreign), _names(dialect, names))
+        if written is not None and source.same(written):
+            decoded = Decoded(request, True, notes, names)
+            if source.same_tokens(written):
+                return decoded
+            exact = exact or decoded
+        elif first is None:
+            foreign = _foreign_note(source.text, written)
+            first = Decoded(request, False, (*notes, foreign), names)
+    if exact is not None:
+        return exact
     assert first is not None
     return first
+
+
+def _choices(known: bool) -> Iterator[Choice]:
+    """What is known of tokens is used first."""
+    for trusted in (known, not known):
+        yield from (replace(choice, trusted=trusted) for choice in CHOICES)
 
 
 def _written(request: Request) -> Prompt | None:
@@ -98,17 +127,13 @@ def _written(request: Request) -> Prompt | None:
         return None
 
 
-def _names(dialect: Dialect, names: tuple[Dialect, ...]) -> tuple[str, ...]:
-    return (dialect.name, *(other.name for other in names if other is not dialect))
-
-
-def _dialect_note(names: tuple[Dialect, ...]) -> Iterator[Note]:
+def _dialect_note(names: tuple[str, ...]) -> Iterator[Note]:
     if len(names) > 1:
-        text = f"it may be of {', '.join(name.name for name in names)}"
-        yield Note("dialect-ambiguous", 0, 0, None, text)
+        yield Note("dialect-ambiguous", 0, 0, None, f"it may be of {', '.join(names)}")
 
 
 def _foreign_note(text: str, written: Prompt | None) -> Note:
+    """Where the prompt stops being what the encoder writes."""
     ours = "" if written is None else str(written)
     pairs = enumerate(zip(text, ours, strict=False))
     at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
@@ -116,4 +141,4 @@ def _foreign_note(text: str, written: Prompt | None) -> Note:
     return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here")
 
 
-_READERS = {"v4": read_v4, "v3.2": read_v32}
+_READERS: dict[str, Callable[[Found, Choice], Reading]] = {"v4": read_v4, "v3.2": read_v32}

@@ -1,8 +1,8 @@
 """The tokens that give a prompt of the V4 family its structure.
 
 The encoder always writes the assistant token together with a think token, so the pair is one
-lexeme, and an assistant token by itself is text. Think tokens elsewhere, DSML and the image token structure
-nothing at this level: the tools section is full of them.
+lexeme, and an assistant token by itself is text. Think tokens elsewhere, DSML and the image token
+structure nothing at this level: the tools section is full of them.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsv4.decoding.blocks import Part, Pictures, parts
+from dsv4.decoding.glue import unglued
 from dsv4.decoding.lexemes import HEADERS, Kind, Lexeme, lexemes
 from dsv4.decoding.reading import Choice, Found, Reading
 from dsv4.decoding.sections import BLANK_LINE, Section
@@ -56,15 +57,22 @@ class Plan:
         self._settle_mode()
         if has_token:
             self._settle_systems()
-        # The last turn that asks: before it, old reasoning may be dropped.
-        self.last = max((n for n, turn in enumerate(self.turns) if _asks(turn)), default=-1)
-        self._sections = [
-            found.sections_in(turn.start, turn.end) if choice.sections else []
-            for turn in self.turns
-        ]
+        self._look_at_turns()
         self._settle_dropping()
         for n in range(1, len(self.turns)):
             self._find_answer(n)
+        if choice.trusted:
+            shown = [self.shows_reasoning(n) for n in range(len(self.turns))]
+            self.turns = unglued(self.turns, shown, found)
+            self._look_at_turns()
+
+    def _look_at_turns(self) -> None:
+        # The last turn that asks: before it, old reasoning may be dropped.
+        self.last = max((n for n, turn in enumerate(self.turns) if _asks(turn)), default=-1)
+        self._sections = [
+            self.found.sections_in(turn.start, turn.end) if self.choice.sections else []
+            for turn in self.turns
+        ]
 
     @property
     def has_developers(self) -> bool:
@@ -117,7 +125,10 @@ class Plan:
 
     def _settle_dropping(self) -> None:
         reading, turns = self.reading, self.turns
-        tools = any(s.tools for n in range(len(turns)) for s in self.sections_of(n))
+        if self.choice.trusted:
+            tools = self.choice.sections and any(s.tools for s in self.found.sections)
+        else:
+            tools = any(s.tools for n in range(len(turns)) for s in self.sections_of(n))
         aloud = any(turn.asked is Kind.THINK for turn in turns[: max(self.last, 0)])
         drop = not (reading.thinking and aloud and not tools)
         reading.drop = drop if self.choice.drop is None else self.choice.drop
