@@ -61,7 +61,9 @@ class Plan:
         self._settle_dropping()
         for n in range(1, len(self.turns)):
             self._find_answer(n)
-        if choice.trusted:
+        if not choice.trusted:
+            self._rejoin()
+        else:
             shown = [self.shows_reasoning(n) for n in range(len(self.turns))]
             self.turns = unglued(self.turns, shown, found)
             self._look_at_turns()
@@ -183,6 +185,33 @@ class Plan:
             asked.end = answer.start = at
             if between is not None:
                 between.start = between.end = at
+
+    def _rejoin(self) -> None:
+        """Joins an answer with what follows it where the token between them can only be text.
+
+        That is so where a thinking part would be without its end.
+        """
+        joined: list[Turn] = []
+        for n, turn in enumerate(self.turns):
+            before = joined[-1] if joined else None
+            if before is not None and self._belongs_to(before, n, turn):
+                self.walk.demoted.append(Lexeme(Kind.EOS, before.end, turn.start))
+                before.end, before.task = turn.end, turn.task
+                before.closed = turn.role == "assistant" and turn.closed
+            else:
+                joined.append(turn)
+        self.turns = joined
+        self._look_at_turns()
+
+    def _belongs_to(self, before: Turn, n: int, turn: Turn) -> bool:
+        if before.role != "assistant" or not before.closed or before.task or turn.header:
+            return False
+        if turn.after_task or turn.opened or turn.role not in ("assistant", "system"):
+            return False
+        if not self.shows_reasoning(n) or before.after_task:
+            return False
+        ends = [self.text.find(tokens.THINK_END, t.start, t.end) >= 0 for t in (before, turn)]
+        return not ends[0] or (turn.role == "assistant" and not ends[1])
 
     def parts_of(self, n: int) -> list[Part]:
         """A user turn in results and texts. Where nothing was called, results are text."""
