@@ -169,5 +169,5 @@ class TestSpelling:
 
 
 def test_an_unknown_id(tokenizer: Tokenizer) -> None:
-    with pytest.raises(dsv4.EncodeError, match="ids: found 1000000"):
+    with pytest.raises(dsv4.OptionError, match="ids: found 1000000"):
         StreamParser(tokenizer).feed_ids([10**6])

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 from dsv4 import dataset
 from dsv4.checking import Finding, check
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from dsv4.decoding import Decoded, Note, decode
+from dsv4.encoding.memory import set_cache_size
+from dsv4.encoding.omissions import Omission, OmissionRule
+from dsv4.encoding.pieces import Field, Origin, Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.sampled import Sampled
+from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
-from dsv4.format.endings import Ending
+from dsv4.format.endings import Ending, EndingKind
 from dsv4.format.tokens import Special
 from dsv4.parsing.events import (
     ArgumentsDelta,
@@ -36,20 +41,29 @@ __all__ = [
     "DIALECTS",
     "ArgumentsDelta",
     "ContentDelta",
+    "Decoded",
     "Diagnostic",
     "Dialect",
     "EncodeError",
     "End",
     "Ending",
+    "EndingKind",
     "Error",
     "Event",
+    "Field",
     "Finding",
     "Message",
+    "Note",
+    "Omission",
+    "OmissionRule",
+    "OptionError",
+    "Origin",
     "ParseError",
     "Piece",
     "Prompt",
     "ReasoningDelta",
     "Request",
+    "Sampled",
     "Special",
     "StreamParser",
     "ToolCall",
@@ -61,11 +75,13 @@ __all__ = [
     "assemble",
     "check",
     "dataset",
+    "decode",
     "dialect_for",
     "encode",
     "parse",
     "parse_task",
     "profiles",
+    "set_cache_size",
 ]
 
 

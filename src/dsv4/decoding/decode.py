@@ -12,7 +12,7 @@ from dsv4.decoding.recognition import dialects_of
 from dsv4.decoding.v4 import read_v4
 from dsv4.decoding.v32 import read_v32
 from dsv4.encoding.prompt import Prompt
-from dsv4.errors import EncodeError, Error, ParseError, shown
+from dsv4.errors import Error, OptionError, ParseError, shown
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_named
 from dsv4.request import Request
 
@@ -26,6 +26,8 @@ CHOICES = (
     Choice(sections=False),
     Choice(results=False),
     Choice(sections=False, thinking=False),
+    Choice(joined=True),
+    Choice(joined=True, results=False),
 )
 
 
@@ -40,7 +42,7 @@ def decode(
 
     Returns a `Decoded`. Where it is `exact`, its request encodes to the very prompt. Raises
     `ParseError` for a prompt that no request writes, if `strict` is true; otherwise that is read as
-    well as it can be. Raises `EncodeError` for what is no prompt, and for an unknown dialect.
+    well as it can be. Raises `OptionError` for what is no prompt, and for an unknown dialect.
     """
     source = _Source(prompt)
     if dialect is not None:
@@ -69,12 +71,12 @@ class _Source:
         self.spellings: list[tuple[int, int]] | None = None
         if isinstance(prompt, Prompt):
             self.text, self.spellings = str(prompt), prompt.special_text
+            self.dialects: tuple[Dialect, ...] = (prompt.dialect,)
         elif isinstance(prompt, str):
             self.text = str.__str__(prompt)
+            self.dialects = dialects_of(self.text)
         else:
-            raise EncodeError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
-        known = isinstance(prompt, Prompt)
-        self.dialects = (prompt.dialect,) if known else dialects_of(self.text)
+            raise OptionError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
         self.mask = Mask(self.text, [start for start, _ in self.spellings or ()])
 
     @property

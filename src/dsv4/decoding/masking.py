@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dsv4.errors import EncodeError
+from dsv4.errors import OptionError
 
 # Characters for private use, which no text of the format needs.
 _FREE = range(0xF0000, 0xFFFFD)
@@ -50,4 +50,4 @@ def _stand_ins(text: str, characters: set[str]) -> dict[str, str]:
     try:
         return {character: next(free) for character in sorted(characters)}
     except StopIteration:
-        raise EncodeError("prompt", "found every character for private use in it") from None
+        raise OptionError("prompt", "found every character for private use in it") from None

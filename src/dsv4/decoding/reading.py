@@ -20,7 +20,8 @@ from dsv4.request import Request
 class Choice:
     """What to make of a prompt where it can be read in two ways. None means: look.
 
-    `trusted` says that every token is one, and none is text that spells it.
+    `trusted` says that every token is one, and none is text that spells it; `joined` that of two
+    user tokens in one turn the second is text.
     """
 
     thinking: bool | None = None
@@ -28,6 +29,7 @@ class Choice:
     sections: bool = True
     results: bool = True
     trusted: bool = False
+    joined: bool = False
 
 
 @dataclass

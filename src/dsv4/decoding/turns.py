@@ -53,6 +53,7 @@ class Walk:
     has_system_token: bool
     trusted: bool
     initial: State = State.BETWEEN
+    joined: bool = False
     turns: list[Turn] = field(default_factory=list)
     # Lexemes that were taken for text.
     demoted: list[Lexeme] = field(default_factory=list)
@@ -100,6 +101,11 @@ class Walk:
         """A token that opens a turn, while nothing is asked."""
         self._close(lexeme)
         return self._enter(_OPENS[lexeme.kind], lexeme)
+
+    def _turn_in_question(self, index: int, lexeme: Lexeme) -> bool:
+        """A turn after a question that nobody asked to be answered."""
+        spelled = self.joined and lexeme.kind is Kind.USER and not self.trusted
+        return not spelled and self._next_turn(index, lexeme)
 
     def _turn_in_answer(self, index: int, lexeme: Lexeme) -> bool:
         """A token that opens a turn, behind a header: it ends an answer that was left open."""
@@ -272,7 +278,7 @@ _TABLE: dict[tuple[State, Kind], _Step] = {
     ),
     **_row(
         State.USER,
-        user=Walk._next_turn,
+        user=Walk._turn_in_question,
         reminder=Walk._reminder_in_question,
         header=Walk._header_after_question,
         eos=Walk._end_in_question,

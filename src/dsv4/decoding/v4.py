@@ -52,6 +52,7 @@ class Plan:
         self.walk = Walk(
             *(self.text, listed, self.start, has_token, choice.trusted),
             State.SYSTEM if goes_on else State.BETWEEN,
+            choice.joined,
         )
         self.turns = self.walk.turns
         self._settle_mode()
@@ -61,6 +62,7 @@ class Plan:
         self._settle_dropping()
         for n in range(1, len(self.turns)):
             self._find_answer(n)
+        self._part_images()
         if not choice.trusted:
             self._rejoin()
         else:
@@ -185,6 +187,21 @@ class Plan:
             asked.end = answer.start = at
             if between is not None:
                 between.start = between.end = at
+
+    def _part_images(self) -> None:
+        """Parts a user turn from a system text that touches its last image."""
+        image, parted = self.dialect.image_token, []
+        for turn in self.turns:
+            parted.append(turn)
+            if image is None or self.dialect.system_token or turn.role != "user" or turn.asked:
+                continue
+            at = self.text.rfind(image, turn.start, turn.end) + len(image)
+            ends = (BLANK_LINE, tokens.RESULT_END)
+            if turn.start + len(image) <= at < turn.end and not self.text.startswith(ends, at):
+                parted.append(Turn("system", at, turn.end, task=turn.task))
+                turn.end, turn.task = at, None
+        self.turns = parted
+        self._look_at_turns()
 
     def _rejoin(self) -> None:
         """Joins an answer with what follows it where the token between them can only be text.
