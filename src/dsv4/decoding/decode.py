@@ -69,15 +69,20 @@ class _Source:
 
     def __init__(self, prompt: str | Prompt) -> None:
         self.spellings: list[tuple[int, int]] | None = None
+        self._dialect: Dialect | None = None
         if isinstance(prompt, Prompt):
             self.text, self.spellings = str(prompt), prompt.special_text
-            self.dialects: tuple[Dialect, ...] = (prompt.dialect,)
+            self._dialect = prompt.dialect
         elif isinstance(prompt, str):
             self.text = str.__str__(prompt)
-            self.dialects = dialects_of(self.text)
         else:
             raise OptionError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
         self.mask = Mask(self.text, [start for start, _ in self.spellings or ()])
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """The dialects it may be of."""
+        return dialects_of(self.text) if self._dialect is None else (self._dialect,)
 
     @property
     def is_known(self) -> bool:

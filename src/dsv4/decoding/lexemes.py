@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from enum import Enum, auto
+from enum import IntEnum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ from dsv4.format.dialects import Dialect
 from dsv4.format.tokens import spelled
 
 
-class Kind(Enum):
-    USER = auto()
+class Kind(IntEnum):
+    USER = 0
     THINK = auto()  # a header that lets the model think
     ANSWER = auto()  # a header that does not
     EOS = auto()
@@ -69,13 +69,12 @@ def lexemes(
 
     Nothing inside a protected stretch is one: schemas and arguments may spell anything.
     """
+    found = [Lexeme(_KINDS[m[0]], *m.span()) for m in _pattern(dialect).finditer(text, start)]
     stretches = sorted(protected)
-    starts = [first for first, _ in stretches]
-    found = []
-    for match in _pattern(dialect).finditer(text, start):
-        before = bisect_right(starts, match.start()) - 1
-        if before < 0 or match.start() >= stretches[before][1]:
-            found.append(Lexeme(_KINDS[match[0]], *match.span()))
+    if stretches:
+        starts = [first for first, _ in stretches]
+        ends = [-1, *(last for _, last in stretches)]  # -1 for what is before all of them
+        found = [lexeme for lexeme in found if lexeme[1] >= ends[bisect_right(starts, lexeme[1])]]
     return [*found, Lexeme(Kind.END, len(text), len(text))]
 
 

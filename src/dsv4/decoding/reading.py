@@ -90,6 +90,8 @@ class Found:
         yield from ((start, end) for start, (end, _) in self.blocks.found.items())
 
     def sections_in(self, start: int, end: int) -> list[Section]:
+        if not self.sections:
+            return []
         first = bisect_left(self._section_starts, start)
         last = bisect_left(self._section_starts, end)
         return [section for section in self.sections[first:last] if section.end <= end]

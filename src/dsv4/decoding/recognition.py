@@ -5,8 +5,6 @@ Texts can spell the signs, too. So the rest of the dialects is tried where none 
 
 from __future__ import annotations
 
-import re
-
 from dsv4.format import tokens
 from dsv4.format.dialects import DIALECTS, V4, V4_1, Dialect
 from dsv4.format.v32 import RESULT_OPEN, RESULTS_OPEN
@@ -19,11 +17,14 @@ _OPENS_CALLS = f"<{tokens.DSML}"
 _V4_CALLS = f"{_OPENS_CALLS}{V4.tags.calls}>"
 _V4_1_CALLS = f"{_OPENS_CALLS}{V4_1.tags.calls}>", f"{_OPENS_CALLS}{V4_1.tags.invoke}"
 
-# No turn of V4 ends with a header before another begins.
-_V3_2_TURNS = re.compile(f"(?:{tokens.THINK_START}|{tokens.THINK_END}){re.escape(tokens.USER)}")
-_V4_1_SYSTEM = re.compile(
-    f"(?:\\A|{re.escape(tokens.BOS)}|{re.escape(tokens.EOS)}){re.escape(tokens.SYSTEM)}"
+_V3_2_SIGNS = (
+    f"{_OPENS_CALLS}function_calls>",
+    RESULTS_OPEN + RESULT_OPEN,
+    # No turn of V4 ends with a header before another begins.
+    tokens.THINK_START + tokens.USER,
+    tokens.THINK_END + tokens.USER,
 )
+_V4_1_SYSTEMS = (tokens.BOS + tokens.SYSTEM, tokens.EOS + tokens.SYSTEM)
 _FAMILY_TOKENS = (tokens.LATEST_REMINDER, *tokens.TASK_TOKENS.values())
 
 
@@ -34,9 +35,11 @@ def dialects_of(text: str) -> tuple[Dialect, ...]:
 
 
 def _names(text: str) -> set[str]:
-    if _is_v3_2(text):
+    if _any_in(text, *_V3_2_SIGNS):
         return {"v3.2"}
-    if _V4_1_SYSTEM.search(text) or all(tag in text for tag in _V4_1_CALLS):
+    if text.startswith(tokens.SYSTEM) or _any_in(text, *_V4_1_SYSTEMS):
+        return {"v4.1"}
+    if all(tag in text for tag in _V4_1_CALLS):
         return {"v4.1"}
     if tokens.IMAGE in text:
         return {"v4-vision", "v4.1"} if _may_be_v4_1(text) else {"v4-vision"}
@@ -46,18 +49,12 @@ def _names(text: str) -> set[str]:
     names = {*_FAMILY}
     if _may_be_v4_1(text):
         names.add("v4.1")
-    if not _is_v4(text):
+    if not _any_in(text, tokens.RESULT_START, _V4_CALLS, *_FAMILY_TOKENS):
         names.add("v3.2")
     return names
 
 
-def _is_v3_2(text: str) -> bool:
-    signs = (f"{_OPENS_CALLS}function_calls>", RESULTS_OPEN + RESULT_OPEN)
-    return any(sign in text for sign in signs) or bool(_V3_2_TURNS.search(text))
-
-
-def _is_v4(text: str) -> bool:
-    signs = (tokens.RESULT_START, _V4_CALLS, *_FAMILY_TOKENS)
+def _any_in(text: str, *signs: str) -> bool:
     return any(sign in text for sign in signs)
 
 

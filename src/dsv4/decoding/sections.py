@@ -79,11 +79,12 @@ def _format_at(text: str, at: int, end: int) -> Section | None:
         return None
     start = at + len(_FORMAT_START)
     try:
-        value, stop = _decoder.raw_decode(text, start)
-        same = stop <= end and to_json(value) == text[start:stop]
+        line = text[start : _find(text, "\n", start, end)]  # as JSON is written, it is in one
+        value, length = _decoder.raw_decode(line)
+        same = to_json(value) == line[:length]
     except FAILURES:
         return None
-    return Section(at, stop, None, value) if same and value else None
+    return Section(at, start + length, None, value) if same and value else None
 
 
 def _same_json(text: str) -> Any:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
+from functools import cached_property
 
 from dsv4.decoding.lexemes import HEADERS, TASKS, Kind, Lexeme
 
 
-class State(Enum):
+class State(IntEnum):
     """What the text before the next lexeme belongs to."""
 
-    BETWEEN = auto()  # no turn: a system text, or an answer without a header
+    BETWEEN = 0  # no turn: a system text, or an answer without a header
     SYSTEM = auto()  # a system turn with a token of its own
     USER = auto()
     REMINDER = auto()
@@ -24,7 +25,7 @@ class State(Enum):
     TASKED = auto()  # after the token of a task
 
 
-@dataclass
+@dataclass(slots=True)
 class Turn:
     """A stretch of the prompt that somebody said.
 
@@ -67,7 +68,7 @@ class Walk:
         self._state, self._begin = self.initial, self.start
         self._header: Kind | None = None
         for index, lexeme in enumerate(self.lexemes):
-            if not _TABLE[self._state, lexeme.kind](self, index, lexeme):
+            if not _TABLE[self._state][lexeme[0]](self, index, lexeme):
                 self.demoted.append(lexeme)
 
     def _enter(self, state: State, lexeme: Lexeme, header: Kind | None = None) -> bool:
@@ -199,20 +200,27 @@ class Walk:
 
 
 class _Ahead:
-    """What comes after a lexeme, each answer found once for all."""
+    """What comes after a lexeme: found for all of them, when it is first asked."""
 
     def __init__(self, lexemes: list[Lexeme]) -> None:
         self._lexemes = lexemes
-        self._asked = [False] * (len(lexemes) + 1)
-        self._goes_on = [False] * (len(lexemes) + 1)
-        for index in range(len(lexemes) - 1, -1, -1):
-            kind = lexemes[index].kind
-            # Whether a header comes before another question.
-            question = kind in (Kind.USER, Kind.SYSTEM, Kind.END)
-            self._asked[index] = kind in HEADERS or (not question and self._asked[index + 1])
-            # Whether an end comes before a header.
-            answer = kind in HEADERS or kind is Kind.END
-            self._goes_on[index] = kind is Kind.EOS or (not answer and self._goes_on[index + 1])
+
+    @cached_property
+    def _asked(self) -> list[bool]:
+        """Whether a header comes before another question, from each lexeme on."""
+        return self._first(HEADERS, (Kind.USER, Kind.SYSTEM, Kind.END))
+
+    @cached_property
+    def _goes_on(self) -> list[bool]:
+        """Whether an end comes before a header, from each lexeme on."""
+        return self._first((Kind.EOS,), (*HEADERS, Kind.END))
+
+    def _first(self, wanted: tuple[Kind, ...], others: tuple[Kind, ...]) -> list[bool]:
+        found, answers = False, []
+        for lexeme in reversed(self._lexemes):
+            found = lexeme.kind in wanted or (found and lexeme.kind not in others)
+            answers.append(found)
+        return answers[::-1]
 
     def is_asked(self, index: int) -> bool:
         """Whether the question around a lexeme goes on, up to its header."""
@@ -236,7 +244,6 @@ _Step = Callable[[Walk, int, Lexeme], bool]
 
 
 def _row(
-    state: State,
     *,
     user: _Step,
     reminder: _Step,
@@ -244,7 +251,7 @@ def _row(
     eos: _Step,
     task: _Step,
     action: _Step = Walk._nothing,
-) -> dict[tuple[State, Kind], _Step]:
+) -> list[_Step]:
     steps = {
         Kind.USER: user,
         Kind.SYSTEM: user,
@@ -256,44 +263,39 @@ def _row(
         Kind.ACTION: action,
         Kind.END: Walk._finish,
     }
-    return {(state, kind): step for kind, step in steps.items()}
+    return [steps[kind] for kind in Kind]
 
 
-_TABLE: dict[tuple[State, Kind], _Step] = {
-    **_row(
-        State.BETWEEN,
+_ROWS: dict[State, list[_Step]] = {
+    State.BETWEEN: _row(
         user=Walk._next_turn,
         reminder=Walk._next_turn,
         header=Walk._header_of_action,
         eos=Walk._end_of_bare_answer,
         task=Walk._task_between,
     ),
-    **_row(
-        State.SYSTEM,
+    State.SYSTEM: _row(
         user=Walk._next_turn,
         reminder=Walk._reminder_in_question,
         header=Walk._header_after_question,
         eos=Walk._end_in_question,
         task=Walk._task_of_question,
     ),
-    **_row(
-        State.USER,
+    State.USER: _row(
         user=Walk._turn_in_question,
         reminder=Walk._reminder_in_question,
         header=Walk._header_after_question,
         eos=Walk._end_in_question,
         task=Walk._task_of_question,
     ),
-    **_row(
-        State.REMINDER,
+    State.REMINDER: _row(
         user=Walk._next_turn,
         reminder=Walk._next_turn,
         header=Walk._header_of_action,
         eos=Walk._end_after_reminder,
         task=Walk._task_of_open_answer,
     ),
-    **_row(
-        State.ANSWER,
+    State.ANSWER: _row(
         user=Walk._turn_in_answer,
         reminder=Walk._turn_in_answer,
         header=Walk._header_of_action,
@@ -301,8 +303,7 @@ _TABLE: dict[tuple[State, Kind], _Step] = {
         task=Walk._task_of_open_answer,
         action=Walk._action,
     ),
-    **_row(
-        State.TASKED,
+    State.TASKED: _row(
         user=Walk._turn_in_answer,
         reminder=Walk._turn_in_answer,
         header=Walk._header_of_action,
@@ -310,3 +311,5 @@ _TABLE: dict[tuple[State, Kind], _Step] = {
         task=Walk._task_of_open_answer,
     ),
 }
+# By state and kind, whose numbers begin with 0.
+_TABLE = [_ROWS[state] for state in State]

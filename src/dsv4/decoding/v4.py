@@ -62,7 +62,8 @@ class Plan:
         self._settle_dropping()
         for n in range(1, len(self.turns)):
             self._find_answer(n)
-        self._part_images()
+        if self.dialect.image_token is not None and not has_token:
+            self._part_images(self.dialect.image_token)
         if not choice.trusted:
             self._rejoin()
         else:
@@ -188,12 +189,12 @@ class Plan:
             if between is not None:
                 between.start = between.end = at
 
-    def _part_images(self) -> None:
+    def _part_images(self, image: str) -> None:
         """Parts a user turn from a system text that touches its last image."""
-        image, parted = self.dialect.image_token, []
+        parted = []
         for turn in self.turns:
             parted.append(turn)
-            if image is None or self.dialect.system_token or turn.role != "user" or turn.asked:
+            if turn.role != "user" or turn.asked is not None:
                 continue
             at = self.text.rfind(image, turn.start, turn.end) + len(image)
             ends = (BLANK_LINE, tokens.RESULT_END)
@@ -217,11 +218,17 @@ class Plan:
                 before.closed = turn.role == "assistant" and turn.closed
             else:
                 joined.append(turn)
-        self.turns = joined
-        self._look_at_turns()
+        if len(joined) < len(self.turns):
+            self.turns = joined
+            self._look_at_turns()
 
     def _belongs_to(self, before: Turn, n: int, turn: Turn) -> bool:
-        if before.role != "assistant" or not before.closed or before.task or turn.header:
+        if (
+            before.role != "assistant"
+            or not before.closed
+            or before.task
+            or turn.header is not None
+        ):
             return False
         if turn.after_task or turn.opened or turn.role not in ("assistant", "system"):
             return False
@@ -280,9 +287,14 @@ class Neighbours:
         self.parted: set[int] = set()
         for n in range(1, len(turns)):
             before = turns[n - 1]
-            joined = before.role == turns[n].role == "user" and not (before.asked or before.task)
-            if joined and not {n - 1, n} & (self.developers | self.guessed):
+            joined = before.role == turns[n].role == "user" and not (
+                before.asked is not None or before.task
+            )
+            if joined and not (self._is_developer(n - 1) or self._is_developer(n)):
                 self._part(n - 1, n)
+
+    def _is_developer(self, n: int) -> bool:
+        return n in self.developers or n in self.guessed
 
     def _part(self, before: int, n: int) -> None:
         if self._may_be_developer(n):
@@ -339,7 +351,7 @@ class _Writer:
             self._add("assistant", "", wo_eos=True)  # which writes nothing
         elif last is None:
             self._add("system", "")
-        elif last.role == "user" and not (last.asked or last.task or has_token):
+        elif last.role == "user" and last.asked is None and not (last.task or has_token):
             self._add("system", "")  # a user turn at the end would ask
 
     def _add(self, role: str, content: Any, **fields: Any) -> dict[str, Any]:
