@@ -60,12 +60,14 @@ class Plan:
             self._settle_systems()
         self._look_at_turns()
         self._settle_dropping()
-        for n in range(1, len(self.turns)):
-            self._find_answer(n)
+        if self.walk.has_hidden_answers:
+            for n in range(1, len(self.turns)):
+                self._find_answer(n)
         if self.dialect.image_token is not None and not has_token:
             self._part_images(self.dialect.image_token)
         if not choice.trusted:
-            self._rejoin()
+            if self.reading.thinking and self._has_loose_ends():
+                self._rejoin()
         else:
             shown = [self.shows_reasoning(n) for n in range(len(self.turns))]
             self.turns = unglued(self.turns, shown, found)
@@ -73,11 +75,12 @@ class Plan:
 
     def _look_at_turns(self) -> None:
         # The last turn that asks: before it, old reasoning may be dropped.
-        self.last = max((n for n, turn in enumerate(self.turns) if _asks(turn)), default=-1)
-        self._sections = [
-            self.found.sections_in(turn.start, turn.end) if self.choice.sections else []
-            for turn in self.turns
-        ]
+        turns, found = self.turns, self.found
+        backwards = range(len(turns) - 1, -1, -1)
+        self.last = next((n for n in backwards if _asks(turns[n])), -1)
+        self._sections: list[list[Section]] = [[]] * len(turns)
+        if self.choice.sections and found.sections:
+            self._sections = [found.sections_in(turn.start, turn.end) for turn in turns]
 
     @property
     def has_developers(self) -> bool:
@@ -130,7 +133,9 @@ class Plan:
 
     def _settle_dropping(self) -> None:
         reading, turns = self.reading, self.turns
-        if self.choice.trusted:
+        if not self.found.sections:
+            tools = False
+        elif self.choice.trusted:
             tools = self.choice.sections and any(s.tools for s in self.found.sections)
         else:
             tools = any(s.tools for n in range(len(turns)) for s in self.sections_of(n))
@@ -204,6 +209,11 @@ class Plan:
         self.turns = parted
         self._look_at_turns()
 
+    def _has_loose_ends(self) -> bool:
+        """Whether something without a token of its own follows an answer."""
+        loose = (n for n, turn in enumerate(self.turns) if turn.role == "system" and n)
+        return self.walk.has_bare_answers or next(loose, None) is not None
+
     def _rejoin(self) -> None:
         """Joins an answer with what follows it where the token between them can only be text.
 
@@ -240,11 +250,18 @@ class Plan:
     def parts_of(self, n: int) -> list[Part]:
         """A user turn in results and texts. Where nothing was called, results are text."""
         turn = self.turns[n]
-        if self.choice.results and turn.task is None:
+        if self.choice.results and turn.task is None and self._may_have_results(turn):
             found = parts(self.text, turn.start, turn.end, self.dialect.image_token)
             if self.found.first_call < turn.start or any(map(self._is_pictured, found)):
                 return found
         return [Part(False, turn.start, turn.end)]
+
+    def is_structured(self, turn: Turn) -> bool:
+        """Whether a user turn may be more than a text."""
+        return bool(self.found.sections) or self._may_have_results(turn)
+
+    def _may_have_results(self, turn: Turn) -> bool:
+        return self.text.find(tokens.RESULT_START, turn.start, turn.end) >= 0
 
     def _is_pictured(self, part: Part) -> bool:
         token = self.dialect.image_token
@@ -279,13 +296,13 @@ class Neighbours:
         turns = plan.turns
         self.developers = {
             n
-            for n, turn in enumerate(turns)
+            for n, turn in enumerate(turns if plan.found.sections else ())
             if turn.role == "user" and plan.sections_of(n) and plan.stays(n)
         }
         self.guessed: set[int] = set()
         self.tasked: set[int] = set()
         self.parted: set[int] = set()
-        for n in range(1, len(turns)):
+        for n in range(1, len(turns)) if plan.walk.has_neighbours else ():
             before = turns[n - 1]
             joined = before.role == turns[n].role == "user" and not (
                 before.asked is not None or before.task
@@ -333,13 +350,13 @@ class _Writer:
         }
 
     def write(self) -> None:
-        plan = self._plan
-        for n, turn in enumerate(plan.turns):
+        parted = self._neighbours.parted
+        for n, turn in enumerate(self._plan.turns):
             self._write_turn[turn.role](n, turn)
-            if n in self._neighbours.parted:
-                self._add("system", "")
             if turn.task is not None:
                 self._put_task(turn.task)
+            if n in parted:
+                self._add("system", "")
         self._end()
         self._note_options()
 
@@ -360,6 +377,8 @@ class _Writer:
         return message
 
     def _content(self, start: int, end: int) -> Any:
+        if self._plan.dialect.image_token is None:
+            return self._text[start:end]
         before = self._pictures.count
         content = self._pictures.content(self._text[start:end])
         if self._pictures.count > before:
@@ -404,6 +423,8 @@ class _Writer:
         if n in known.guessed:
             self._note("developer-or-user", turn.start, turn.end, "read as a developer's turn")
             self._add("developer", self._content(turn.start, turn.end))
+        elif turn.asked is not None and not self._plan.is_structured(turn):
+            self._user_text(turn.start, turn.end)
         elif n in known.developers:
             self._with_section("developer", turn.start, self._plan.sections_of(n)[0])
         else:
@@ -416,12 +437,15 @@ class _Writer:
                 self._result(part, results)
                 results += 1
                 continue
-            if self._text.find(BLANK_LINE, part.start, part.end) >= 0:
-                self._note("users-joined", part.start, part.end, "may have been several messages")
-            message = self._add("user", self._content(part.start, part.end))
+            self._user_text(part.start, part.end)
             if tasked:
                 self._note("developer-or-user", part.start, part.end, "kept apart by a task")
-                message["task"], tasked = UNWRITTEN_TASK, False
+                self._messages[-1]["task"], tasked = UNWRITTEN_TASK, False
+
+    def _user_text(self, start: int, end: int) -> None:
+        if self._text.find(BLANK_LINE, start, end) >= 0:
+            self._note("users-joined", start, end, "may have been several messages")
+        self._messages.append({"role": "user", "content": self._content(start, end)})
 
     def _result(self, part: Part, number: int) -> None:
         """A result. An id of no call would be sorted to the front, so it gets one of the calls'."""
@@ -431,7 +455,9 @@ class _Writer:
         self._add("tool", self._content(part.start, part.end), tool_call_id=f"call_{call}")
 
     def _answer(self, n: int, turn: Turn) -> None:
-        at, end = self._systems(n, turn.start), turn.end
+        at, end = turn.start, turn.end
+        if turn.header is None:
+            at = self._systems(n, at)
         if turn.header is None and not turn.after_task:
             self._note("boundary-lost", turn.start, turn.end, "no header shows where it begins")
         reasoning = None
@@ -451,7 +477,9 @@ class _Writer:
             self._note("arguments-respelled", block[0], end, "as the format writes JSON")
         if not turn.closed:
             self._note("open-turn", turn.start, end, "a turn without its end")
-        message = self._add("assistant", self._content(at, end if block is None else block[0]))
+        content = self._content(at, end if block is None else block[0])
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        self._messages.append(message)
         if reasoning:
             message["reasoning_content"] = reasoning
         if block is not None:
