@@ -20,8 +20,8 @@ from dsv4.request import Request
 class Choice:
     """What to make of a prompt where it can be read in two ways. None means: look.
 
-    `trusted` says that every token is one, and none is text that spells it; `joined` that of two
-    user tokens in one turn the second is text.
+    `trusted` says that every token is one, and none is text that spells it; `joined` that all
+    tokens in the turn of a user or a reminder are text.
     """
 
     thinking: bool | None = None

@@ -136,6 +136,9 @@ class Walk:
         self._close(lexeme)
         return self._enter(_OPENS[lexeme.kind], lexeme)
 
+    def _is_spelled_in_question(self, index: int) -> bool:
+        return not self.trusted and (self.joined or self._ahead.is_asked(index))
+
     def _turn_in_question(self, index: int, lexeme: Lexeme) -> bool:
         """A turn after a question that nobody asked to be answered."""
         if self.joined and lexeme.kind is Kind.USER and not self.trusted:
@@ -175,6 +178,8 @@ class Walk:
 
     def _end_after_reminder(self, index: int, lexeme: Lexeme) -> bool:
         """An answer whose beginning nothing shows. Who reads the turns has to find it."""
+        if self.joined and not self.trusted:
+            return False
         self.has_bare_answers = self.has_hidden_answers = True
         self._close(lexeme)
         self.turns.append(Turn("assistant", lexeme.start, lexeme.start))
@@ -182,7 +187,7 @@ class Walk:
 
     def _reminder_in_question(self, index: int, lexeme: Lexeme) -> bool:
         """A reminder after a question whose header is missing: after a system text, therefore."""
-        if self.has_system_token or (not self.trusted and self._ahead.is_asked(index)):
+        if self.has_system_token or self._is_spelled_in_question(index):
             return False
         self._close(lexeme)
         self.turns.append(Turn("system", lexeme.start, lexeme.start))
@@ -190,7 +195,7 @@ class Walk:
 
     def _end_in_question(self, index: int, lexeme: Lexeme) -> bool:
         """The end of an answer without a header, after a system text that nothing shows."""
-        if self.has_system_token or (not self.trusted and self._ahead.is_asked(index)):
+        if self.has_system_token or self._is_spelled_in_question(index):
             return False
         self.has_bare_answers = self.has_hidden_answers = True
         self._close(lexeme)

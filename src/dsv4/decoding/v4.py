@@ -202,8 +202,11 @@ class Plan:
             if turn.role != "user" or turn.asked is not None:
                 continue
             at = self.text.rfind(image, turn.start, turn.end) + len(image)
-            ends = (BLANK_LINE, tokens.RESULT_END)
-            if turn.start + len(image) <= at < turn.end and not self.text.startswith(ends, at):
+            if at < turn.start + len(image):
+                continue
+            if self.text.startswith(tokens.RESULT_END, at, turn.end):
+                at += len(tokens.RESULT_END)
+            if at < turn.end and not self.text.startswith(BLANK_LINE, at):
                 parted.append(Turn("system", at, turn.end, task=turn.task))
                 turn.end, turn.task = at, None
         self.turns = parted
