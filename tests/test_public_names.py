@@ -77,7 +77,8 @@ def test_the_package() -> None:
         # parsing
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
-        *("ToolCallAborted", "Diagnostic", "End", "Event"),
+        *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
+        *("Finish", "AbortReason", "DiagnosticKind"),
         # looking and training
         *("check", "Finding", "dataset", "profiles"),
         # both
@@ -91,7 +92,7 @@ def test_the_names_of_tokens() -> None:
     from dsv4 import tokens
 
     assert set(tokens.__all__) == {
-        *("Difference", "Example", "Session", "Span", "StreamParser", "Tokenizer"),
+        *("Difference", "Example", "IdParser", "Session", "Span", "Tokenizer"),
         *("VocabularyError", "why_not_prefix"),
     }
 
@@ -102,6 +103,16 @@ def test_the_names_for_transformers() -> None:
     assert callable(chat_template)
     assert callable(hf.apply_chat_template)
     assert callable(hf.install)
+
+
+def test_options_of_parsing_are_given_by_name() -> None:
+    text, *options = inspect.signature(dsv4.parse).parameters.values()
+    assert text.name == "text"
+    parser = inspect.signature(dsv4.StreamParser).parameters
+    assert {o.name: o.default for o in options if o.name != "reason"} == {
+        name: option.default for name, option in parser.items()
+    }
+    assert all(o.kind is o.KEYWORD_ONLY for o in (*options, *parser.values()))
 
 
 def test_options_are_given_by_name() -> None:

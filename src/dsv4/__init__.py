@@ -16,13 +16,17 @@ from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownMode
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
 from dsv4.format.endings import Ending, EndingKind
 from dsv4.format.tokens import Special
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import (
+    AbortReason,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
     End,
     Event,
+    Finish,
     ReasoningDelta,
+    StopHit,
     ToolCallAborted,
     ToolCallEnd,
     ToolCallStart,
@@ -39,10 +43,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIALECTS",
+    "AbortReason",
     "ArgumentsDelta",
     "ContentDelta",
     "Decoded",
     "Diagnostic",
+    "DiagnosticKind",
     "Dialect",
     "EncodeError",
     "End",
@@ -52,6 +58,7 @@ __all__ = [
     "Event",
     "Field",
     "Finding",
+    "Finish",
     "Message",
     "Note",
     "Omission",
@@ -65,6 +72,7 @@ __all__ = [
     "Request",
     "Sampled",
     "Special",
+    "StopHit",
     "StreamParser",
     "ToolCall",
     "ToolCallAborted",

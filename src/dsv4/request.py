@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict
 
@@ -10,6 +10,9 @@ from dsv4.encoding.placing import check_options
 from dsv4.encoding.placing import encode as _encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
+from dsv4.format.endings import Ending
+from dsv4.parsing.ids import random_id
+from dsv4.parsing.options import Calls
 from dsv4.parsing.parser import StreamParser
 
 
@@ -90,16 +93,32 @@ class Request:
             self.prefix,
         )
 
-    def parser(self, *, strict: bool = False) -> StreamParser:
-        """A parser for what the model writes after the prompt."""
+    def parser(
+        self,
+        *,
+        ending: Ending | None = None,
+        strict: bool = False,
+        calls: Calls = "streamed",
+        new_id: Callable[[], str] = random_id,
+    ) -> StreamParser:
+        """A parser for what the model writes after the prompt.
+
+        `ending` is the prompt's, where you have encoded it: it is not encoded again then. With
+        `strict` it accepts well-formed completions alone; with `calls="whole"` nothing of a
+        call is seen before it is complete; `new_id` makes the ids of calls. Returns a
+        `StreamParser` that fits the prompt that `encode` gives: it begins in the reasoning or the
+        answer, as the prompt leaves the model, or inside the block that a forced `tool_choice`
+        opens. Raises what `encode` raises.
+        """
         return StreamParser(
-            thinking=self.thinking,
+            ending=self.encode().ending if ending is None else ending,
             tools=() if self.tools is None else self.tools,
             tool_choice=self.tool_choice,
             dialect=self.dialect,
             strict=strict,
             stop=self.stop,
-            prefix=self.prefix,
+            calls=calls,
+            new_id=new_id,
         )
 
 

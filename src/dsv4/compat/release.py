@@ -26,7 +26,8 @@ from dsv4.encoding.turns import call_places, lasts, place_of, sort_results
 from dsv4.errors import EncodeError, OptionError, ParseError, shown
 from dsv4.format import tokens
 from dsv4.format.dialects import RESPONSE_FORMAT, V4
-from dsv4.parsing.strict import arguments_text, read_calls, read_strictly
+from dsv4.parsing.json_values import object_text
+from dsv4.parsing.strict import read_calls, read_strictly
 
 bos_token = str(tokens.BOS)
 eos_token = str(tokens.EOS)
@@ -324,7 +325,7 @@ def decode_dsml_to_arguments(
         key: to_json(value) if string == "true" else value
         for key, (value, string) in tool_args.items()
     }
-    return {"name": tool_name, "arguments": arguments_text(members)}
+    return {"name": tool_name, "arguments": object_text(members)}
 
 
 _TAGGED = re.compile("<image>(.*?)</image>", re.DOTALL)

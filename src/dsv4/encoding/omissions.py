@@ -11,7 +11,6 @@ from dsv4.encoding.door import Message, maybe_dict, maybe_list
 from dsv4.encoding.turns import holds, lasts, turn_stop
 from dsv4.format.dialects import Dialect
 
-# Why something is not in the prompt.
 OmissionRule: TypeAlias = Literal[
     "old_reasoning",  # it comes before the last user turn, and nothing keeps it
     "chat_mode",  # there is no reasoning without thinking
@@ -23,6 +22,7 @@ OmissionRule: TypeAlias = Literal[
     "unseen_block",  # a block that is neither text nor an image, on another role than a user's
     "unread",  # the format has no use for this field on this role
 ]
+"""Why something is not in the prompt."""
 
 
 class Omission(NamedTuple):

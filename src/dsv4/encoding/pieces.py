@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from dsv4.format.endings import NOTHING, Ending
 from dsv4.format.tokens import Markup, Special, markup
 
-# Who wrote a text: the format's own words and tokens, the caller, or the model.
 Origin: TypeAlias = Literal["template", "caller", "model"]
-# Which part of a message, or of the prompt, a text is.
+"""Who wrote a text: the format's own words and tokens, the caller, or the model."""
 Field: TypeAlias = Literal[
     "bos",
     "effort",
@@ -32,6 +31,7 @@ Field: TypeAlias = Literal[
     "task",
     "extracted_url",
 ]
+"""Which part of a message, or of the prompt, a text is."""
 Label: TypeAlias = tuple[Origin, Field]
 # What a turn of the model's begins with.
 Begins: TypeAlias = Literal["reasoning", "answer"]

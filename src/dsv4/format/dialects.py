@@ -212,6 +212,7 @@ V4_1 = replace(
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1)
 DIALECTS: Mapping[str, Dialect] = MappingProxyType({release.name: release for release in _RELEASES})
+"""Every release of the format that is known, by its name."""
 
 # Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
 # a date or a quantisation after it.

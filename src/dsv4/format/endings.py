@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-# What the model does next: it thinks; it answers; it carries out a quick-instruction task; it goes
-# on with a turn that the prompt left open; or nothing, because the prompt asks for nothing.
 EndingKind: TypeAlias = Literal["think", "answer", "task", "continue", "nothing"]
+"""What the model does next: it thinks; it answers; it carries out a quick-instruction task; it
+continues a turn that the prompt left open; or nothing, because the prompt asks for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

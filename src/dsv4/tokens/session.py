@@ -15,10 +15,11 @@ from dsv4.errors import EncodeError, OptionError
 from dsv4.format import tokens
 from dsv4.format.dialects import dialect_named
 from dsv4.parsing.message import Message, assemble
+from dsv4.parsing.parser import StreamParser
 from dsv4.request import Options, Request
 from dsv4.tokens.masks import Owned
 from dsv4.tokens.prefix import Difference, difference_between
-from dsv4.tokens.stream import StreamParser
+from dsv4.tokens.stream import IdParser
 from dsv4.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Session:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
+        """The conversation so far, in a list of its own."""
         return list(self._messages)
 
     def append(self, message: Any) -> None:
@@ -104,7 +106,7 @@ class Session:
         if open_turn is not None:
             self._messages.pop()
         index = len(self._messages)
-        fields = message.to_dict(ids=f"sampled_{index}")
+        fields = message.to_dict()
         if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
             fields["wo_eos"] = True
         self._sampled[index] = sampled
@@ -160,12 +162,10 @@ class Session:
         return _Sampled(self._tokenizer.ids_of(model), thinking)
 
     def _read(self, sampled: _Sampled) -> Message:
-        parser = StreamParser(
-            self._tokenizer,
-            thinking=sampled.thinking,
-            tools=self._declared or None,
-            dialect=self._dialect,
+        reader = StreamParser(
+            thinking=sampled.thinking, tools=self._declared or None, dialect=self._dialect
         )
+        parser = IdParser(self._tokenizer, reader)
         return assemble([*parser.feed_ids(sampled.ids), *parser.finish()])
 
     def _kept(self, prompt: Prompt, start: int) -> dict[int, list[int]]:
