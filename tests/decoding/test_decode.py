@@ -191,6 +191,16 @@ class TestWhatIsRead:
         assert decoded.request.prefix == "Let me"
         assert "open-reasoning" in [note.kind for note in decoded.notes]
 
+    @pytest.mark.parametrize("choice", ["required", "get_weather"])
+    def test_a_call_that_the_prompt_opens(self, choice: str) -> None:
+        system = {"role": "system", "content": "", "tools": [TOOL]}
+        question = [system, {"role": "user", "content": "?"}]
+        prompt = dsv4.encode(question, tool_choice=choice, thinking=False)
+        decoded = dsv4.decode(prompt)
+        assert decoded.request.messages == question
+        assert decoded.request.tool_choice == choice
+        assert decoded.request.encode() == prompt
+
     def test_a_header_at_the_end_is_no_message(self) -> None:
         assert messages_of(f"{BOS}{USER}Hi{ANSWER}") == [{"role": "user", "content": "Hi"}]
 

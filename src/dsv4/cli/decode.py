@@ -25,7 +25,7 @@ dsv4 decode --ids ids.json
 """
 # The options that a Chat request has no name for are written under dsv4's own, if they differ from
 # the defaults.
-_OWN = {"drop_thinking": True, "bos": True, "prefix": ""}
+_OWN = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -116,7 +116,7 @@ class Plan:
         shown = self.opened and not reading.context
         if shown and not plain and (reading.effort is None or _starts_opened(turns)):
             turns.insert(0, Turn("system", self.start, self.start))
-        for turn in turns if reading.context else turns[1:]:
+        for turn in turns if reading.context or not self.opened else turns[1:]:
             if turn.role == "system" and not turn.opened:
                 turn.role, turn.closed = "assistant", False
 

@@ -12,7 +12,7 @@ from dsv4.decoding.reading import Choice, Found, Reading
 from dsv4.decoding.sections import BLANK_LINE, Section
 from dsv4.decoding.turns import Turn
 from dsv4.format import tokens
-from dsv4.format.dialects import Dialect
+from dsv4.format.dialects import NAME_END, Dialect
 
 # A task that keeps a user turn from being joined by the next, and is written nowhere.
 UNWRITTEN_TASK = "query"
@@ -171,6 +171,9 @@ class _Writer:
             self._note("ids-invented", block[0], end, "the ids of calls are not in a prompt")
             self._note("arguments-respelled", block[0], end, "as the format writes JSON")
         if not turn.closed:
+            if (choice := self._forced(n, turn)) is not None:
+                self._reading.tool_choice = choice
+                return
             self._note("open-turn", turn.start, end, "a turn without its end")
         content = self._content(at, end if block is None else block[0])
         message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -182,6 +185,19 @@ class _Writer:
             self._calls = len(block[1])
         if not turn.closed:
             message["wo_eos"] = True
+
+    def _forced(self, n: int, turn: Turn) -> str | None:
+        """The choice of a tool that opens a call at the end of the prompt."""
+        if n < len(self._plan.turns) - 1 or turn.header is not Kind.ANSWER:
+            return None
+        tags, text = self._plan.dialect.tags, self._text[turn.start : turn.end]
+        if not text.startswith(tags.block_open):
+            return None
+        names = [t["function"]["name"] for m in self._messages for t in m.get("tools", ())]
+        openings = {"required": str(tags.block_open)} if names else {}
+        for name in names:
+            openings.setdefault(name, f"{tags.block_open}{tags.invoke_open}{name}{NAME_END}")
+        return next((choice for choice, opening in openings.items() if opening == text), None)
 
     def _is_open_end(self, n: int, turn: Turn) -> bool:
         last = n == len(self._plan.turns) - 1
