@@ -6,15 +6,17 @@ A file holds a list of messages, or a request in OpenAI's form; or lines of thes
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import dsv4
 from dsv4.cli.failure import FINDINGS, Failure
-from dsv4.cli.reading import Document, read_documents
+from dsv4.cli.reading import Document, read_documents, read_text
 from dsv4.format.tokens import TASK_TOKENS
 from dsv4.reading.bodies import Overrides, request_of, role_of
 from dsv4.reading.failures import InputError
+from dsv4.reading.files import name_of
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,10 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the file has one conversation a line (found out where it is not said)",
     )
+
+
+def add_prompt_file_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompt", action="store_true", help="the file holds a prompt, as text")
 
 
 def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,9 +120,25 @@ def overrides_of(args: argparse.Namespace) -> Overrides:
 
 def requests(args: argparse.Namespace) -> Iterator[Placed]:
     """The conversations of the file, with the options applied."""
+    if getattr(args, "prompt", False):
+        yield decoded_prompt(args)
+        return
     overrides = overrides_of(args)
     for document in read_documents(args.file, args.jsonl):
         yield placed(document, overrides)
+
+
+def decoded_prompt(args: argparse.Namespace) -> Placed:
+    """The request that writes the prompt in the file. Options that change it have no place."""
+    for option in ("mode", "effort", "keep_thinking", "task", "no_bos"):
+        if getattr(args, option):
+            name = option.replace("_", "-")
+            raise Failure(f"--{name}: found it with --prompt, which says it all itself")
+    name, text = name_of(args.file), read_text(args.file)
+    decoded = dsv4.decode(text, dialect=dialect_of(args))
+    if not decoded.exact:
+        print(f"dsv4: {name}: {decoded.notes[-1].text}", file=sys.stderr)
+    return Placed(name, decoded.request)
 
 
 def placed(document: Document, overrides: Overrides) -> Placed:

@@ -59,6 +59,8 @@ _SAME = {
     "tools": "tools",
     "response_format": "response_format",
     "reasoning_effort": "effort",
+    # What a Chat request has no name for, as `dsv4 decode` writes it.
+    **{name: name for name in ("dialect", "drop_thinking", "bos", "context", "prefix")},
 }
 
 
