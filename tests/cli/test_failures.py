@@ -169,7 +169,7 @@ def _started(*arguments: object) -> subprocess.Popen[bytes]:
 
 
 def test_an_interrupt() -> None:
-    process = _started("parse", "--stream", "--chat")
+    process = _started("parse", "--stream", "--mode", "chat")
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"Hello")

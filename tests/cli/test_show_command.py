@@ -25,7 +25,7 @@ def test_plain_when_piped() -> None:
     assert shown[:7] == [
         "  –         bos       │ ⟦<｜begin▁of▁sentence｜>⟧",
         "  0 system  content   │ Be brief.",
-        f"            tools     │ ▸ {characters[0]} (--tools shows them)",
+        f"            tools     │ ▸ {characters[0]} (--full shows them)",
         "  1 user    header    │ ⟦<｜User｜>⟧",
         "            content   │ Hi··there⏎",
         "  –         header    │ ⟦<｜Assistant｜>⟧⟦<think>⟧",
@@ -36,7 +36,7 @@ def test_plain_when_piped() -> None:
 def test_tools_unfold() -> None:
     conversation = as_json(user(), tools=[{"name": "find_places"}])
     assert "find_places" not in printed("show", stdin=conversation, bare=True)
-    assert '{"name": "find_places"}⏎' in printed("show", "--tools", stdin=conversation, bare=True)
+    assert '{"name": "find_places"}⏎' in printed("show", "--full", stdin=conversation, bare=True)
 
 
 def test_counts_add_up() -> None:
@@ -139,7 +139,7 @@ def test_a_page_folds_tools(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     printed("show", "--html", out, CONVERSATION, bare=True)
     assert "<details><summary>2 tools, " in out.read_text("utf-8")
-    printed("show", "--tools", "--html", out, CONVERSATION, bare=True)
+    printed("show", "--full", "--html", out, CONVERSATION, bare=True)
     assert "<details open>" in out.read_text("utf-8")
 
 

@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
             thinking=overrides.thinking,
             effort=overrides.effort,
             dialect=overrides.dialect,
+            tools=overrides.tools,
             drop_thinking=overrides.drop_thinking,
             bos=overrides.bos,
             task=overrides.task,

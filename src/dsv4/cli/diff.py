@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from dsv4.cli.count import tokenizing
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import (
     Placed,
@@ -17,8 +15,8 @@ from dsv4.cli.requests import (
     only_request,
 )
 from dsv4.cli.terminal import Paint, add_color_argument
-from dsv4.cli.tokenizing import load_tokenizer
-from dsv4.cli.writing import output
+from dsv4.cli.tokenizing import load_tokenizer, tokenizing
+from dsv4.cli.writing import json_text, output
 from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Status 0 if B starts with all of A."""
     if args.a == args.b == "-":
         raise Failure("found stdin twice, expected two conversations")
-    tokenizer = load_tokenizer(args.tokenizer)
+    tokenizer = load_tokenizer(args.tokenizer, (args.a, args.b))
     parting = parting_of(_request(args, args.a), _request(args, args.b), tokenizer)
     text = _json(parting) if args.json else "\n".join(_shown(parting, Paint(args.color)))
     with output() as file:
@@ -59,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace, path: str) -> Placed:
-    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
+    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False, line=None))
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def _same_start(a: str, b: str) -> int:
 
 
 def _json(parting: Parting) -> str:
-    return json.dumps({"prefix": parting.is_prefix, **asdict(parting)}, ensure_ascii=False)
+    return json_text({"prefix": parting.is_prefix, **asdict(parting)})
 
 
 def _tokens(count: int) -> str:
@@ -142,7 +140,7 @@ def _tokens(count: int) -> str:
 def _shown(parting: Parting, paint: Paint) -> Iterator[str]:
     for name, side in (("A", parting.a), ("B", parting.b)):
         size = f"{_tokens(side.tokens)}, {side.characters:,} characters"
-        yield f"{paint(name, 'bold')}  {side.place}: {size}"
+        yield f"{paint(name, 'bold')}  {harmless(side.place)}: {size}"
     yield ""
     if parting.is_prefix:
         yield paint(_going_on(parting), "green")

@@ -11,6 +11,7 @@ from typing import NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
+from dsv4.cli.words import in_json
 from dsv4.reading.failures import InputError, reason
 
 # Only the module of the command that was asked for is loaded. What it needs of the toolkit it
@@ -134,6 +135,7 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
         description=ABOUT,
         epilog=STATUSES,
         formatter_class=StableFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="the same as the command version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
@@ -147,6 +149,7 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
             description=_sentence(module.HELP),
             epilog="example:\n" + _indented(module.EXAMPLE),
             formatter_class=StableFormatter,
+            allow_abbrev=False,
         )
         module.add_arguments(command)
         command.usage = _usage(command)
@@ -187,7 +190,7 @@ def _complain(problem: str, status: int) -> int:
     from dsv4.view.characters import harmless
 
     if sys.stderr is not None:
-        line = harmless(" ".join(problem.splitlines()))
+        line = harmless(in_json(" ".join(problem.splitlines())))
         print(f"dsv4: {line}", file=sys.stderr)
     return status
 

@@ -19,7 +19,7 @@ from dsv4.cli.writing import output, write_text
 HELP = "the prompt in colours: what each part of it is, and how many tokens it takes"
 EXAMPLE = """
 dsv4 show conversation.json
-dsv4 show --tools --color always conversation.json | less -R
+dsv4 show --full --color always conversation.json | less -R
 dsv4 show --html prompt.html conversation.json
 """
 PICTURE_WIDTH = 118
@@ -27,7 +27,9 @@ PICTURE_WIDTH = 118
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_argument(parser)
-    parser.add_argument("--tools", action="store_true", help="show tool schemas in full")
+    parser.add_argument(
+        "--full", action="store_true", help="show tool schemas and long texts in full"
+    )
     parser.add_argument("--html", metavar="OUT", help="write a page, which needs no other file")
     parser.add_argument("--svg", metavar="OUT", help="write a picture")
     parser.add_argument("--width", metavar="N", type=int, help="columns (those of the terminal)")
@@ -48,16 +50,16 @@ def run(args: argparse.Namespace) -> int:
     if args.html is not None:
         from dsv4.view.html import page
 
-        write_text(args.html, page(view, request.place, args.tools))
+        write_text(args.html, page(view, request.place, args.full))
     if args.svg is not None:
         from dsv4.view.svg import picture
 
         width = args.width or PICTURE_WIDTH
-        lines = lines_of(view, width, args.tools, signs=False)
+        lines = lines_of(view, width, args.full, signs=False)
         write_text(args.svg, picture(lines, width, f"dsv4 show {request.place}"))
     if args.html is None and args.svg is None:
         color = uses_color(args.color, sys.stdout)
         width = args.width or terminal_width()
         with output() as file:
-            file.writelines(painted(lines_of(view, width, args.tools, not color), color))
+            file.writelines(painted(lines_of(view, width, args.full, not color), color))
     return DONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
 
@@ -24,6 +24,7 @@ def encode_files(
     thinking: bool | None = None,
     effort: str | int | None = None,
     dialect: str | None = None,
+    tools: Sequence[Any] | None = None,
     drop_thinking: bool | None = None,
     bos: bool | None = None,
     task: str | None = None,
@@ -43,9 +44,9 @@ def encode_files(
 
     `policy` says what a model learns from: "assistant" (the default), "last_turn", "answers" or
     "calls". `expand` makes an example of each stretch of assistant turns, with the reasoning that
-    it was written with, and needs no policy. `thinking`, `effort`, `dialect`, `drop_thinking` and
-    `bos` are those of `dsv4.Request`, `task` goes on every last message; what is None is left to
-    each line.
+    it was written with, and needs no policy. `thinking`, `effort`, `dialect`, `tools`,
+    `drop_thinking` and `bos` are those of `dsv4.Request`, `task` goes on every last message; what
+    is None is left to each line.
 
     `tokenizer` is a `tokenizer.json` or the folder of a checkpoint, in place of the bundled
     vocabulary. `jobs` is the number of processes (one for each core where it is None); `engine`
@@ -65,7 +66,7 @@ def encode_files(
     return Run(
         inputs=[os.fspath(path) for path in inputs],
         output=os.fspath(output),
-        overrides=Overrides(thinking, effort, dialect, drop_thinking, bos, task),
+        overrides=Overrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
         policy=policy,
         expand=expand,
         tokenizer=None if tokenizer is None else os.fspath(tokenizer),

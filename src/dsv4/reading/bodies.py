@@ -7,7 +7,7 @@ and a model's name that says nothing is no error: files come from anywhere. A se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,29 +48,29 @@ def options_of(body: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {"dialect": _dialect(body.get("model"))}
     if (thinking := _thinking(body.get("thinking"))) is not None:
         options["thinking"] = thinking
-    for name, option in _SAME.items():
+    for name, option in SAME_OPTIONS.items():
         if body.get(name) is not None:
             options[option] = body[name]
     return options
 
 
 # What a Chat request calls an option -> what `dsv4.Request` does.
-_SAME = {
+SAME_OPTIONS = {
     "tools": "tools",
+    "tool_choice": "tool_choice",
     "response_format": "response_format",
     "reasoning_effort": "effort",
+    "stop": "stop",
 }
+# All that is read of a Chat request.
+READ_FIELDS = ("model", "messages", "thinking", *SAME_OPTIONS)
 
 
-def _thinking(value: Any) -> bool | None:
-    """OpenAI-like servers take a flag, or `{"type": "enabled"}`."""
+def _thinking(value: Any) -> Any:
+    """OpenAI-like servers take a flag, or `{"type": "enabled"}`. What is neither stays, and is
+    refused as an option."""
     kind = value.get("type") if isinstance(value, dict) else value
-    if kind is None or isinstance(kind, bool):
-        return kind
-    if isinstance(kind, str) and kind in _THINKING:
-        return _THINKING[kind]
-    expected = 'true, false or {"type": "enabled" | "disabled"}'
-    raise InputError(f"thinking: found {shown(value)}, expected {expected}")
+    return _THINKING.get(kind, value) if isinstance(kind, str) else value if kind else kind
 
 
 def _dialect(model: Any) -> str | Dialect:
@@ -91,6 +91,7 @@ class Overrides:
     thinking: bool | None = None
     effort: str | int | None = None
     dialect: str | None = None
+    tools: Sequence[Any] | None = None
     drop_thinking: bool | None = None
     bos: bool | None = None
     task: str | None = None

@@ -21,10 +21,19 @@ def harmless(text: str) -> str:
     return text if text.isprintable() else "".join(map(visible, text))
 
 
+def harmless_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return "\n".join(map(harmless, text.split("\n")))
+
+
+# They have no form of their own, and are part of that of their neighbours.
+_JOINERS = "\u200c\u200d"
+
+
 def visible(char: str) -> str:
     """A character as a terminal can show it: what has no form of its own gets one."""
     code = ord(char)
-    if char.isprintable():
+    if char.isprintable() or char in _JOINERS:
         return char
     if code < 0x20:
         return chr(0x2400 + code)

@@ -92,7 +92,7 @@ def _count(row: Row) -> str:
 def _shown_lines(row: Row, unfold: bool) -> Sequence[Line]:
     if row.summary is None or unfold:
         return row.lines
-    return [(Segment(f"▸ {row.summary} (--tools shows them)", "margin"),)]
+    return [(Segment(f"▸ {row.summary} (--full shows them)", "margin"),)]
 
 
 def _marked(line: Line, signs: bool) -> Iterator[Segment]:
