@@ -96,7 +96,5 @@ def test_not_installed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["tiktoken", "", None])
 def test_unknown(name: str) -> None:
-    with pytest.raises(
-        VocabularyError, match="expected one of auto, one-shot, fasto"
-    ):
+    with pytest.raises(VocabularyError, match="expected one of auto, one-shot, fasto"):
         Tokenizer.load(engine=name)
