@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test format bench fuzz clean
+.PHONY: demo test test-browser format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/encode.py
@@ -16,6 +16,11 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# Pages in a real browser. Without Chromium they are skipped, and say so.
+test-browser: $(VENV)/installed-for-tests
+	$(INSTALL) '.[browser]'
+	$(BIN)/pytest tests/browser
 
 format: $(VENV)/installed-for-tests
 	$(BIN)/ruff check --fix .

@@ -76,7 +76,7 @@ def test_the_package() -> None:
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
         *("ToolCallAborted", "Diagnostic", "End", "Event"),
         # looking and training
-        *("check", "Finding", "dataset"),
+        *("check", "Finding", "dataset", "profiles"),
         # both
         *("DIALECTS", "Dialect", "dialect_for", "__version__"),
         *("Error", "EncodeError", "ParseError", "UnknownModel"),

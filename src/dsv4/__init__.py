@@ -1,5 +1,9 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from dsv4 import dataset
 from dsv4.checking import Finding, check
 from dsv4.encoding.prompt import Piece, Prompt
@@ -24,6 +28,9 @@ from dsv4.parsing.tasks import parse_task
 from dsv4.parsing.whole import parse
 from dsv4.request import Request, encode
 from dsv4.version import __version__
+
+if TYPE_CHECKING:
+    from dsv4 import profiles
 
 __all__ = [
     "DIALECTS",
@@ -58,4 +65,12 @@ __all__ = [
     "encode",
     "parse",
     "parse_task",
+    "profiles",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Rooms that most programs never ask for are imported when they are."""
+    if name == "profiles":
+        return import_module("dsv4.profiles")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -32,6 +32,9 @@ class TestSpecial:
         assert {"name": "user", "spelling": "<｜User｜>", "id": 128803} in tokens
 
 
+DEVELOPERS = ("all", "test", "fuzz", "docs", "browser")
+
+
 class TestVersion:
     def test_with_nothing_installed(self) -> None:
         first, *parts = printed("version", bare=True).splitlines()
@@ -41,7 +44,7 @@ class TestVersion:
 
     def test_every_extra_is_listed(self) -> None:
         toml = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))
-        for_users = set(toml["project"]["optional-dependencies"]) - {"all", "test", "fuzz", "docs"}
+        for_users = set(toml["project"]["optional-dependencies"]) - {*DEVELOPERS}
         assert for_users <= set(PARTS)
 
     def test_as_an_option(self) -> None:

@@ -25,7 +25,7 @@ def test_plain_when_piped() -> None:
     assert shown[:7] == [
         "  –         bos       │ ⟦<｜begin▁of▁sentence｜>⟧",
         "  0 system  content   │ Be brief.",
-        f"            tools     │ ▸ {characters[0]} (--full shows them)",
+        f"            tools     │ ▸ {characters[0]} (--full shows it all)",
         "  1 user    header    │ ⟦<｜User｜>⟧",
         "            content   │ Hi··there⏎",
         "  –         header    │ ⟦<｜Assistant｜>⟧⟦<think>⟧",
@@ -138,9 +138,10 @@ def test_a_page(tmp_path: Path) -> None:
 def test_a_page_folds_tools(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     printed("show", "--html", out, CONVERSATION, bare=True)
-    assert "<details><summary>2 tools, " in out.read_text("utf-8")
+    assert "2 tools, " in out.read_text("utf-8")
+    assert " checked>" not in out.read_text("utf-8")
     printed("show", "--full", "--html", out, CONVERSATION, bare=True)
-    assert "<details open>" in out.read_text("utf-8")
+    assert " checked>" in out.read_text("utf-8")
 
 
 def test_a_picture(tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ def checked(
     """The same, for a body of which something else is said from outside."""
     found = _found(body, overrides)
     if profile is not None:
+        # Servers read it, or do not: the profile knows.
+        found = [each for each in found if each.location != ("chat_template_kwargs",)]
         found += _traps(body, overrides, profile)
     levelled = ((maybe_level(each.kind, purpose), each) for each in found)
     findings = [Finding(level, *each) for level, each in levelled if level is not None]

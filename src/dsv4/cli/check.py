@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import add_file_arguments, add_prompt_arguments, documents, overrides_of
 from dsv4.cli.terminal import Paint, add_color_argument
@@ -77,6 +78,7 @@ class Placed(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     ignored = _ignored(args.ignore)
+    _check_profile(args.profile)
     if args.output is not None and not args.fix:
         raise Failure("--output: only --fix writes files")
     if args.fix:
@@ -99,6 +101,16 @@ def _ignored(options: list[str]) -> set[str]:
         if not is_kind(name):
             raise Failure(f'--ignore: found "{name}", expected one of {", ".join(KINDS)}')
     return names
+
+
+def _check_profile(name: str | None) -> None:
+    from dsv4.profiles.profile import profile_named
+
+    try:
+        if name is not None:
+            profile_named(name)
+    except dsv4.Error as error:
+        raise Failure(f"--{error}") from None
 
 
 def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> Iterator[Placed]:
