@@ -16,7 +16,7 @@ COVERAGE := --cov --cov-fail-under=95
 .PHONY: demo test test-all test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
-	$(BIN)/python examples/encode.py
+	$(BIN)/python examples/demo.py
 
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .

@@ -30,12 +30,12 @@ def add_color_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def uses_color(choice: str, stream: TextIO) -> bool:
+def uses_color(choice: str, stream: TextIO | None) -> bool:
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return stream.isatty()
+    return stream is not None and stream.isatty()
 
 
 class Paint:

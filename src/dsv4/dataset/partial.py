@@ -198,10 +198,12 @@ def _not_resumable(problem: str) -> DatasetError:
 def _entry(journal: str) -> Any:
     try:
         with open(journal, encoding="utf-8") as file:
-            return json.load(file)
+            entry = json.load(file)
+        Position(*entry["progress"]["after"])
+        return {"job": dict(entry["job"]), "progress": dict(entry["progress"])}
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise _not_resumable(f"{journal} is damaged") from None
 
 

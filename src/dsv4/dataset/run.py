@@ -238,6 +238,8 @@ def _sink(run: Run) -> Iterator[Sink]:
     if _is_file(run.output):
         yield Partial(run.output, run.job.form, _identity(run), run.resume)
     elif run.output == "-":
+        if sys.stdout is None:
+            raise DatasetError("stdout is closed")
         yield Stream(sys.stdout.buffer, "stdout")
     else:
         try:
