@@ -86,11 +86,11 @@ def encoded(case: dict[str, Any], dialect: str) -> str:
 
 NEXT = """\
 source .venv/bin/activate                    puts dsv4 on your path
-dsv4 check examples/next-turn.json           finds mistakes and surprises
+dsv4 check examples/mistakes.json            finds mistakes and surprises
 dsv4 show --html prompt.html examples/conversation.json
 dsv4 --help                                  lists all commands
 pip install -e ".[tokens]"                   token ids: then try
-dsv4 diff examples/conversation.json examples/next-turn.json
+dsv4 diff examples/chat.json examples/chat-next.json
 dsv4 dataset examples/training.jsonl -o training.out.jsonl
 """
 

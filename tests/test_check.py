@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,3 +95,23 @@ def test_it_never_raises(body: Any) -> None:
         assert finding.kind in KINDS
         assert finding.level in ("error", "warning", "note")
         assert finding.message
+
+
+# The page that lists the kinds.
+
+PAGE = (Path(__file__).parent.parent / "docs" / "checking.md").read_text("utf-8")
+SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def test_every_kind_is_documented() -> None:
+    assert list(SECTIONS) == list(KINDS)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "not_json"])
+def test_the_example_of_a_kind_has_it(kind: str) -> None:
+    level, meaning = KINDS[kind]
+    text = " ".join(SECTIONS[kind].split())
+    assert text.startswith(f"**{level}** · {meaning}")
+    (example,) = re.findall(r"```json\n(.*?)```", SECTIONS[kind], re.DOTALL)
+    purpose: Any = "training" if kind == "nothing_to_learn" else None
+    assert kind in {finding.kind for finding in dsv4.check(json.loads(example), purpose=purpose)}

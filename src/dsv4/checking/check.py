@@ -63,11 +63,12 @@ def checked(
     return sorted(findings, key=_order)
 
 
-def _order(finding: Finding) -> tuple[int, int]:
-    index = index_of(finding.location)
-    if index is not None:
-        return 1, index
-    return (2, 0) if finding.location == ("messages",) else (0, 0)
+def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
+    """Options first, then messages and what is in them, then the conversation as a whole."""
+    if finding.location == ("messages",):
+        return 2, []
+    steps = [(isinstance(step, str), step) for step in finding.location]
+    return int(index_of(finding.location) is not None), steps
 
 
 def _found(body: Any, overrides: Overrides) -> list[Found]:

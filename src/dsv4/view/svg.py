@@ -26,6 +26,7 @@ _FILL = {
     "space": "#57606a",
     "margin": "#8b949e",
     "name": "#e6edf3",
+    "plain": "#c9d1d9",
     "ghost": "#848d97",
     "note": "#d29922",
     "learned": "#56d364",
