@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import interruptible
 
 import dsv4
 from small_vocabulary import write_small_vocabulary
@@ -39,6 +40,7 @@ def dataset(tmp_path: Path, vocabulary: str) -> Callable[..., subprocess.Popen[s
         path = os.pathsep.join([str(tmp_path / "path"), SRC])
         command = [sys.executable, "-m", "dsv4", "dataset", "--tokenizer", vocabulary, *arguments]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+        options.setdefault("preexec_fn", interruptible)
         environment = {**os.environ, "PYTHONPATH": path}
         return subprocess.Popen(
             command, cwd=tmp_path, env=environment, start_new_session=True, **options
@@ -302,7 +304,7 @@ def test_killed_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run:
         file.write(b"what was written after the journal")
     status, said = run(*arguments, "--policy", "calls")
     assert status == 2
-    assert said[0].startswith("dsv4: cannot resume: policy was 'assistant' and is 'calls' (")
+    assert said[0].startswith("dsv4: cannot resume: policy was \"assistant\" and is \"calls\" (")
     assert run(*arguments) == (0, [])
     resumed = (tmp_path / "out.jsonl.gz").read_bytes()
     assert left_in(tmp_path) == {"in.jsonl", "out.jsonl.gz"}

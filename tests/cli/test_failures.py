@@ -10,7 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import CONVERSATION, ENVIRONMENT, ROOT, as_json, command, dsv4, printed, refused
+from running import (
+    CONVERSATION,
+    ENVIRONMENT,
+    ROOT,
+    as_json,
+    command,
+    dsv4,
+    interruptible,
+    printed,
+    refused,
+)
 
 from builders import user
 from dsv4.cli.main import COMMANDS
@@ -164,7 +174,9 @@ def _little_room() -> None:
 def _started(*arguments: object) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command(*arguments), stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT, cwd=ROOT
+        command(*arguments),
+        **{"stdin": pipe, "stdout": pipe, "stderr": pipe, "env": ENVIRONMENT, "cwd": ROOT},
+        preexec_fn=interruptible,
     )
 
 

@@ -9,6 +9,7 @@ from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
 from dsv4.encoding.conventions import NATIVE
 from dsv4.reading.bodies import READ_FIELDS, role_of
+from dsv4.reading.sharegpt import is_sharegpt
 
 # What a message of each role has. Some of it is lost by the rules of the format, which is another
 # rule's to say.
@@ -98,7 +99,9 @@ def _of_message(field: str, role: Any) -> tuple[str, str] | None:
 
 def unread_options(conversation: Conversation) -> Iterator[Found]:
     body = conversation.body
-    for field, value in body.items() if isinstance(body, dict) else ():
+    if not isinstance(body, dict) or is_sharegpt(body):
+        return
+    for field, value in body.items():
         if not isinstance(field, str) or field in _OF_REQUEST or not _says_something(value):
             continue
         meant = _MEANT_OF_REQUEST.get(field) or _close(field, set(_OF_REQUEST))

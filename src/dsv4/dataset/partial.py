@@ -174,6 +174,10 @@ class Partial:
         # Without a buffer: what a full disk refused must not be tried again on closing.
         self._file = FileIO(os.open(self._partial, flags, 0o666), "r+")
         _lock(self._file, self._path)
+        if not _is_same_file(self._file, self._partial):
+            # Between opening and locking, the run that had the lock gave the file its final name.
+            self._file.close()
+            raise DatasetError(f"{self._path} was just written by another run")
         self._file.truncate(self.progress.size)
         self._file.seek(self.progress.size)
         if not self.progress.size:
@@ -227,6 +231,13 @@ def _replace(path: str, text: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(new)
         raise
+
+
+def _is_same_file(file: FileIO, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _lock(file: FileIO, path: str) -> None:

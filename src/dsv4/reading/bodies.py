@@ -1,4 +1,4 @@
-"""A JSON value as a request: a list of messages, or the body of a Chat request.
+"""A JSON value as a request: a list of messages, the body of a Chat request, or ShareGPT's form.
 
 A body is read for what its prompt depends on. Sampling, streaming and the like are not looked at,
 and a model's name that says nothing is no error: files come from anywhere. A server is stricter
@@ -14,6 +14,7 @@ from typing import Any
 from dsv4.errors import UnknownModel, shown
 from dsv4.format.dialects import Dialect, dialect_for
 from dsv4.reading.failures import InputError
+from dsv4.reading.sharegpt import is_sharegpt, messages_from, tools_from
 from dsv4.request import Request
 
 # The roles whose message can carry a task (format.md, section 7).
@@ -37,6 +38,8 @@ def messages_of(body: Any) -> Any:
     if not isinstance(body, dict):
         found = f"found {shown(body)}"
         raise InputError(f"{found}, expected a list of messages or a request")
+    if is_sharegpt(body):
+        return messages_from(body)
     if "messages" not in body:
         hint = ": put the messages in a list" if "role" in body else ""
         raise InputError(f'found an object without "messages"{hint}')
@@ -46,6 +49,8 @@ def messages_of(body: Any) -> Any:
 def options_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The options of `dsv4.Request` that a Chat request gives, by their name there."""
     options: dict[str, Any] = {"dialect": _dialect(body.get("model"))}
+    if is_sharegpt(body):
+        return options | {"tools": tools_from(body)}
     if (thinking := _thinking(body.get("thinking"))) is not None:
         options["thinking"] = thinking
     for name, option in SAME_OPTIONS.items():
