@@ -56,7 +56,7 @@ def test_the_demo_tells_its_story() -> None:
         check=True,
     )
     counted = re.findall(r"(\d+) of (\d+) prompts as released", done.stdout)
-    assert len(counted) == 3
+    assert len(counted) >= 3
     assert all(same == number for same, number in counted)
     assert "byte for byte" in done.stdout
     assert "4 repairs" in done.stdout

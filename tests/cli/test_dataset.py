@@ -165,7 +165,7 @@ BAD = {
     4: (b'{"role": "user"}', 'in.jsonl:4: found an object without "messages": put the messages in'),
     5: (b'[{"role": "u\xff"}]', "in.jsonl:5:13: not UTF-8: invalid start byte"),
     6: (b'[{"role": "nobody"}]', "in.jsonl:6: messages[0].role: found 'nobody'"),
-    8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: text: found "),
+    8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: messages[0].content: found "),
 }
 
 
@@ -304,7 +304,7 @@ def test_killed_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run:
         file.write(b"what was written after the journal")
     status, said = run(*arguments, "--policy", "calls")
     assert status == 2
-    assert said[0].startswith("dsv4: cannot resume: policy was \"assistant\" and is \"calls\" (")
+    assert said[0].startswith('dsv4: cannot resume: policy was "assistant" and is "calls" (')
     assert run(*arguments) == (0, [])
     resumed = (tmp_path / "out.jsonl.gz").read_bytes()
     assert left_in(tmp_path) == {"in.jsonl", "out.jsonl.gz"}

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsv4.checking.conversation import Call, Conversation
-from dsv4.checking.findings import Found, Location, path_of
+from dsv4.checking.findings import Found
 from dsv4.checking.schemas import problems
 from dsv4.checking.words import quoted
+from dsv4.errors import Location, path_of
 from dsv4.reading.bodies import role_of
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from dsv4.checking import calls, omissions, texts, tools, turns
 from dsv4.checking import fields as field_names
 from dsv4.checking.conversation import Conversation
-from dsv4.checking.findings import Finding, Found, Location, index_of
+from dsv4.checking.findings import Finding, Found, index_of
 from dsv4.checking.kinds import SERVER_PREFIX, Purpose, maybe_level
 from dsv4.encoding.prompt import Prompt
-from dsv4.errors import Error
+from dsv4.errors import Error, Location
 from dsv4.format.dialects import Dialect
 from dsv4.profiles import traps
 from dsv4.reading.bodies import SAME_OPTIONS, Overrides, messages_of, options_of, role_of

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from dsv4.checking.findings import Location
 from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.prompt import Piece, Prompt
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.errors import Location
 from dsv4.reading.bodies import role_of
 from dsv4.request import Request
 

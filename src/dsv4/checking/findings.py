@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from dsv4.checking.kinds import Level
-
-Location: TypeAlias = tuple[str | int, ...]
+from dsv4.errors import Location, path_of
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,6 @@ class Found(NamedTuple):
     kind: str
     location: Location
     message: str
-
-
-def path_of(location: Location) -> str:
-    spelled = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return spelled.removeprefix(".")
 
 
 def index_of(location: Location) -> int | None:

@@ -5,21 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dsv4.checking.conversation import Conversation
-from dsv4.checking.findings import Found, Location
+from dsv4.checking.findings import Found
+from dsv4.errors import Location
 from dsv4.format.dialects import UNSUPPORTED
 
+_REASONING = {
+    "old_reasoning": "reasoning before the last user turn is dropped",
+    "chat_mode": "chat mode writes no reasoning",
+    "task_answer": "the answer to a task has no reasoning",
+}
+_LOST = {
+    "joined": "the message joins the turn before it, and its {field} is lost",
+    "not_asked": "what follows is no answer, so the {field} is not written",
+    "unread": "messages of role {role} write no {field}",
+}
 
-def dropped_reasoning(conversation: Conversation) -> Iterator[Found]:
-    for index, field in _with_reasoning(conversation):
-        if (index, "reasoning") in conversation.written:
-            continue
-        if not conversation.request.thinking:
-            problem = "chat mode writes no reasoning"
-        elif index and conversation.messages[index - 1].get("task") is not None:
-            problem = "the answer to a task has no reasoning"
-        else:
-            problem = "reasoning before the last user turn is dropped"
-        yield Found("dropped_reasoning", ("messages", index, field), problem)
+
+def omitted(conversation: Conversation) -> Iterator[Found]:
+    """What the prompt says of itself that it left out."""
+    for index, field, rule in conversation.prompt.dropped:
+        location = ("messages", index, field)
+        if rule in _REASONING:
+            yield Found("dropped_reasoning", location, _REASONING[rule])
+        elif rule in _LOST and field in ("task", "tools", "response_format"):
+            role = conversation.role(index)
+            problem = _LOST[rule].format(field=field, role=role)
+            yield Found(f"lost_{field}", location, problem)
+        elif rule == "vanished" and not (index == 0 and conversation.opens_as_developer):
+            problem = "a developer message before the last user turn is dropped as a whole"
+            yield Found("dropped_message", ("messages", index), problem)
+        elif rule == "unseen_block":
+            problem = "a block that is neither text nor an image is left out"
+            yield Found("unsupported_content", location, problem)
 
 
 def kept_reasoning(conversation: Conversation) -> Iterator[Found]:
@@ -47,35 +64,6 @@ def _with_reasoning(conversation: Conversation) -> Iterator[tuple[int, str]]:
             yield index, field
 
 
-def lost_fields(conversation: Conversation) -> Iterator[Found]:
-    """Fields that are not written where they stand."""
-    for index, message in enumerate(conversation.messages):
-        for field in ("task", "tools", "response_format"):
-            given = message.get(field) if field != "task" else message.get(field) is not None
-            written = (index, field) in conversation.written
-            if given and not written and index in conversation.present:
-                problem = _why_lost(conversation, index, field)
-                yield Found(f"lost_{field}", ("messages", index, field), problem)
-
-
-def _why_lost(conversation: Conversation, index: int, field: str) -> str:
-    role, before = conversation.role(index), conversation.role(index - 1)
-    if role == "tool" or (role == "user" and before in ("user", "tool")):
-        return f"the message joins the turn before it, and its {field} is lost"
-    if field == "task":
-        return "what follows is no answer, so the task is not written"
-    return f"messages of role {role} write no {field}"
-
-
-def vanished(conversation: Conversation) -> Iterator[Found]:
-    for index, _ in conversation.of_role("developer"):
-        if index not in conversation.present and not (
-            index == 0 and conversation.opens_as_developer
-        ):
-            problem = "a developer message before the last user turn is dropped as a whole"
-            yield Found("dropped_message", ("messages", index), problem)
-
-
 def unsupported_content(conversation: Conversation) -> Iterator[Found]:
     for piece in conversation.prompt.pieces:
         if piece.origin == "template" and piece.field == "content" and piece.text == UNSUPPORTED[0]:
@@ -88,4 +76,4 @@ def _listed(indices: Sequence[int]) -> str:
     return f"{few} and {len(indices) - 3} more" if len(indices) > 3 else few
 
 
-RULES = (dropped_reasoning, kept_reasoning, lost_fields, vanished, unsupported_content)
+RULES = (omitted, kept_reasoning, unsupported_content)

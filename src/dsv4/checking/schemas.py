@@ -9,8 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from dsv4.checking.findings import Location
 from dsv4.checking.words import quoted
+from dsv4.errors import Location
 
 # Enough to see what is wrong with one call.
 MOST_PROBLEMS = 5

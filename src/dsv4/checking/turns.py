@@ -8,7 +8,6 @@ from typing import Any
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
 from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.prompt import Piece
 from dsv4.format import tokens
 
 _ASKING = ("user", "tool", "developer")
@@ -101,24 +100,11 @@ def _block_has_text(block: Any) -> bool:
 
 
 def nothing_to_generate(conversation: Conversation) -> Iterator[Found]:
-    pieces = conversation.prompt.pieces
-    last = pieces[-1] if pieces else None
-    if last is None or not _asks(last):
-        finished = last is not None and last.field == "eos"
+    if conversation.prompt.ending.kind == "nothing":
+        finished = conversation.role(conversation.last) == "assistant"
         how = "is finished" if finished else "asks for no answer"
         problem = f"nothing to generate: the last turn {how}"
         yield Found("nothing_to_generate", ("messages", conversation.last), problem)
-
-
-def _asks(last: Piece) -> bool:
-    """Whether the model writes something after the last piece of a prompt."""
-    if last.origin == "model":
-        return last.field != "eos"
-    return last.special and last.field in ("header", "task") and last.text not in _TURNS
-
-
-# Turns that are opened with one of these, and then hold nothing, ask for no answer.
-_TURNS = (tokens.USER, tokens.SYSTEM, tokens.LATEST_REMINDER)
 
 
 def nothing_to_learn(conversation: Conversation) -> Iterator[Found]:

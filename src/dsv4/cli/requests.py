@@ -146,7 +146,7 @@ def dialect_of(args: argparse.Namespace) -> str | None:
     try:
         return str(dsv4.dialect_for(args.model))
     except dsv4.UnknownModel as error:
-        raise Failure(f"--model: {error}") from None
+        raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
 
 
 def overrides_of(args: argparse.Namespace) -> Overrides:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from dsv4.errors import Error
+from dsv4.errors import Error, Location
 
 
 class InputError(Error):
@@ -12,15 +10,10 @@ class InputError(Error):
     no conversation. Its text names the place, as far as one is known."""
 
 
-def location_of(error: Error) -> tuple[str | int, ...]:
+def location_of(error: Error) -> Location:
     """The place in the caller's data that an error names: empty if it names none."""
-    location: tuple[str | int, ...] | None = getattr(error, "location", None)
-    return _parsed(getattr(error, "path", "")) if location is None else location
-
-
-def _parsed(path: str) -> tuple[str | int, ...]:
-    parts = re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)
-    return tuple(int(index) if index else name for index, name in parts)
+    location: Location = getattr(error, "location", ())
+    return location
 
 
 def reason(error: OSError) -> str:

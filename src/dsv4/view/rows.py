@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.encoding.turns import ROLES
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
+from dsv4.format.dialects import ROLES
 from dsv4.view.characters import is_shown, visible
 from dsv4.view.endings import Ending, ending
 
@@ -271,7 +272,7 @@ def _comes_before(ghost: Row, row: Row) -> bool:
 
 
 def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
-    for index, field, rule in getattr(prompt, "dropped", ()):
+    for index, field, rule in prompt.dropped:
         if rule not in _REASONS or not 0 <= index < len(messages):
             continue
         message = messages[index]
