@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     import dsv4
     from dsv4.tokens import Tokenizer
 
-HELP = "tokens of a conversation: in all, by message and by tool"
+HELP = "count the tokens of conversations, by message and by tool"
 EXAMPLE = """
 dsv4 count conversation.json
-dsv4 count --window 65536 request.json
+dsv4 count --window 65536 --must-fit requests.jsonl
 dsv4 count --json requests.jsonl
 """
 WINDOW = 131_072

@@ -23,7 +23,7 @@ from dsv4.view.characters import harmless
 if TYPE_CHECKING:
     from dsv4.tokens import Difference, Tokenizer
 
-HELP = "where two prompts part, and why: what a prefix cache can not use"
+HELP = "find where two prompts differ, and why: what a prefix cache cannot reuse"
 EXAMPLE = """
 dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="given twice, with A alone: what two servers make of one request, and why they differ",
     )
-    parser.add_argument("--json", action="store_true", help="print a line of JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
     add_color_argument(parser)

@@ -32,8 +32,8 @@ COMMANDS = {
 ABOUT = "The toolkit for the prompt format of DeepSeek-V4 models."
 STATUSES = """\
 exit status:
-  0    done
-  1    done, with findings; or what was read cannot be encoded or parsed
+  0    success
+  1    something was found, or the input cannot be encoded or parsed
   2    wrong options, files that cannot be read or written, parts that are not installed
   130  interrupted
 """
@@ -137,7 +137,7 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
         formatter_class=StableFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="the same as the command version")
+    parser.add_argument("--version", action="store_true", help="same as the command version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     commands.required = True
     for name in names:
@@ -153,6 +153,7 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
         )
         module.add_arguments(command)
         command.usage = _usage(command)
+        command._positionals.title = "arguments"
     return parser
 
 

@@ -26,7 +26,7 @@ def add_color_argument(parser: argparse.ArgumentParser) -> None:
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colours: on a terminal (auto, unless NO_COLOR is set), always or never",
+        help="when to use colour: auto (the default) means on terminals, unless NO_COLOR is set",
     )
 
 

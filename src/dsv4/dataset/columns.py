@@ -7,6 +7,7 @@ the fields that any row has, so a schema or an object of arguments in it is not 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dsv4.dataset.extras import pyarrow
@@ -14,25 +15,43 @@ from dsv4.dataset.failures import DatasetError
 
 
 class Column(NamedTuple):
-    """The column of conversations. `tools` is a column of JSON text beside a list of messages."""
+    """The column of conversations.
+
+    `tools` is a column of JSON text beside a list of messages, `carried` are columns that go along.
+    """
 
     name: str
     is_text: bool
     tools: str | None = None
+    carried: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
-        return [self.name] if self.tools is None else [self.name, self.tools]
+        others = [] if self.tools is None else [self.tools]
+        return list(dict.fromkeys([self.name, *others, *self.carried]))
 
     def line_of(self, row: dict[str, Any]) -> bytes:
         """A row as the line that a file of JSON lines would have."""
         value = row[self.name]
-        if self.is_text:
+        if not self.is_text:
+            body = {"messages": _without_nulls(value)}
+            if self.tools and row[self.tools]:
+                body["tools"] = json.loads(row[self.tools])
+        elif not self.carried:
             return _as_bytes(value or "null")
-        messages = _without_nulls(value)
-        tools = json.loads(row[self.tools]) if self.tools and row[self.tools] else None
-        body = messages if tools is None else {"messages": messages, "tools": tools}
-        return json.dumps(body).encode()
+        else:
+            body = _object_in(value or "null")
+        extra = {name: row[name] for name in self.carried if name not in body}
+        return json.dumps({**body, **extra}, default=str).encode()
+
+
+def _object_in(text: str | bytes) -> dict[str, Any]:
+    """The request in a text. What is none becomes one that is refused with its reason."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = _as_bytes(text).decode("utf-8", "replace")
+    return value if isinstance(value, dict) else {"messages": value}
 
 
 def _as_bytes(value: str | bytes) -> bytes:
@@ -46,18 +65,19 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def column_of(schema: Any, wanted: str | None, name: str) -> Column:
+def column_of(schema: Any, wanted: str | None, carry: Sequence[str], name: str) -> Column:
     """The column that was asked for, or the only one there can be."""
     texts = [field.name for field in schema if _is_text(field.type)]
     lists = {field.name: _why_not_exact(field.type) for field in schema if _is_list(field.type)}
     exact = [column for column, problem in lists.items() if problem is None]
     tools = "tools" if "tools" in texts else None
+    carried = tuple(column for column in carry if column in schema.names)
     if wanted is None:
         wanted = _only(texts, exact)
     if wanted in exact:
-        return Column(str(wanted), False, tools)
+        return Column(str(wanted), False, tools, carried)
     if wanted in texts:
-        return Column(str(wanted), True)
+        return Column(str(wanted), True, None, carried)
     listed = ", ".join([*texts, *exact]) or "none"
     if wanted is None:
         inexact = [f"{column}: {problem}" for column, problem in lists.items() if problem]

@@ -7,6 +7,7 @@ would give every schema the fields of all others.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ def encoded_on_ray(
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
         _read,
-        fn_kwargs={"paths": list(paths), "start": start, "column": column},
+        fn_kwargs={"paths": list(paths), "start": start, "column": column, "carry": job.carry},
         num_cpus=READING_SHARE,
         **arrow,
     )
@@ -55,6 +56,8 @@ def encoded_on_ray(
 def _start(ray: Any) -> None:
     """Joins the cluster that `RAY_ADDRESS` names, or starts Ray here."""
     if not ray.is_initialized():
+        # What Ray's own processes have to say is not for the terminal of whoever runs a job.
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
@@ -81,9 +84,15 @@ def _failure(error: Exception) -> DatasetError:
 # In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
 
 
-def _read(_: Any, paths: Sequence[str], start: Position, column: str | None) -> Iterator[Any]:
+def _read(
+    _: Any,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    carry: Sequence[str] | None,
+) -> Iterator[Any]:
     try:
-        for chunk in read_chunks(paths, start, column):
+        for chunk in read_chunks(paths, start, column, carry):
             yield _table([chunk._asdict()], _CHUNK)
     except Error as failure:
         yield _table([{"failure": str(failure)}], _CHUNK)
@@ -124,7 +133,11 @@ _DONE = {
     "conversations": "int64",
     "examples": "int64",
     "tokens": "int64",
+    "learned": "int64",
+    "unlearnable": "int64",
+    "left_out": "int64",
     "bad": "*string",
+    "rejects": "large_binary",
     "after": "*int64",
     "worker": "*int64",
 }

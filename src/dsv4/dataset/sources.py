@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
@@ -33,9 +33,9 @@ class Source(Protocol):
         """What follows the first `line` lines, which take `offset` bytes."""
 
 
-def source_of(path: str, column: str | None) -> Source:
+def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> Source:
     if path.endswith(".parquet"):
-        return Rows(path, column)
+        return Rows(path, column, carry or ())
     if path.endswith(".json") and column is None:
         return Elements(path)
     if column is not None:
@@ -173,9 +173,10 @@ def _has_role(value: Any) -> bool:
 class Rows:
     """A column of a Parquet file: conversations as JSON text, or as lists of messages."""
 
-    def __init__(self, path: str, column: str | None) -> None:
+    def __init__(self, path: str, column: str | None, carry: Sequence[str]) -> None:
         self.path = path
         self.column = column
+        self.carry = carry
 
     def check(self) -> None:
         with self._opened():
@@ -191,7 +192,7 @@ class Rows:
         name = name_of(self.path)
         try:
             with parquet.ParquetFile(self.path) as file:
-                yield file, column_of(file.schema_arrow, self.column, name)
+                yield file, column_of(file.schema_arrow, self.column, self.carry, name)
         except OSError as error:
             raise DatasetError(f"{name}: {reason(error)}") from None
         except arrow.ArrowException as error:
