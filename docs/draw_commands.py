@@ -42,7 +42,7 @@ CODED = re.compile(r"\x1b\[([\d;]*)m")
 def drawn(arguments: list[str]) -> str:
     """The picture of what a command prints."""
     command = [sys.executable, "-m", "dsv4", *arguments, "--color", "always"]
-    environment = {**os.environ, "COLUMNS": str(WIDTH)}
+    environment = {**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     lines = [part for line in done.stdout.decode().splitlines() for part in wrapped(line)]
     return picture(lines, WIDTH, f"dsv4 {' '.join(arguments)}")

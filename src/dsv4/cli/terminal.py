@@ -6,6 +6,8 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 _STYLES = {
@@ -19,6 +21,28 @@ _STYLES = {
     "cyan": "36",
 }
 PIPED_WIDTH = 100
+
+
+@contextmanager
+def own_stderr() -> Iterator[None]:
+    """Keeps stderr to ourselves: what libraries in C++ and the processes they start write there is
+    thrown away. Ray writes pages."""
+    if sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    before, kept = sys.stderr, os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = open(kept, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        sys.stderr.close()
+        sys.stderr = before
 
 
 def add_color_argument(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,6 @@ would give every schema the fields of all others.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
@@ -56,8 +55,6 @@ def encoded_on_ray(
 def _start(ray: Any) -> None:
     """Joins the cluster that `RAY_ADDRESS` names, or starts Ray here."""
     if not ray.is_initialized():
-        # What Ray's own processes have to say is not for the terminal of whoever runs a job.
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
