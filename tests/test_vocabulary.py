@@ -15,7 +15,7 @@ from dsv4.format.tokens import V4_TOKENS
 from dsv4.tokens import IdParser, Tokenizer, VocabularyError, vocabulary
 from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
 
-INSTALL = r'pip install "dsv4\[tokens\]"'
+INSTALL = r"pip install .*\[tokens\]"
 MINIMAL = small_vocabulary(V4_TOKENS)
 
 
@@ -71,12 +71,20 @@ class TestChecking:
         ["", "[", "[]", "4", "{}", {**MINIMAL, "model": {"vocab": [1]}}, {"model": {"vocab": {}}}],
     )
     def test_no_vocabulary_at_all(self, content: Any, tmp_path: Path) -> None:
-        with pytest.raises(VocabularyError, match=r"is no tokenizer\.json with a vocabulary"):
+        with pytest.raises(VocabularyError, match=r"is not a tokenizer\.json with a vocabulary"):
             Tokenizer.load(written(tmp_path, content))
+
+    def test_what_is_wrong_is_said_in_short(self, tmp_path: Path) -> None:
+        (tmp_path / "deep.json").write_text("[" * 200_000)
+        (tmp_path / "binary.json").write_bytes(b"\xff" * 1_000_000)
+        for name in ("deep", "binary"):
+            with pytest.raises(VocabularyError) as caught:
+                Tokenizer.load(tmp_path / f"{name}.json")
+            assert len(str(caught.value)) < 300
 
     def test_no_text(self, tmp_path: Path) -> None:
         (tmp_path / "tokenizer.json").write_bytes(b"\xff\xfe")
-        with pytest.raises(VocabularyError, match="is no tokenizer"):
+        with pytest.raises(VocabularyError, match="is not a tokenizer"):
             Tokenizer.load(tmp_path)
 
     def test_the_bundled_one_has_no_tokens_of_v4_1(self, tokenizer: Tokenizer) -> None:
@@ -121,6 +129,7 @@ class TestReading:
         known = tokenizer.vocabulary
         ids = {*known.content["model"]["vocab"].values(), *known.added.values()}
         assert known.length_of.keys() == known.bytes_of.keys() == ids
+        assert known.length_of == {id: len(text) for id, text in known.bytes_of.items()}
 
     def test_pickles_as_text_alone(self) -> None:
         known = Vocabulary(json.dumps(MINIMAL), "mine")

@@ -91,8 +91,11 @@ class EventWriter:
         return events
 
     def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
-        """The same as bytes of server-sent events, by a shorter way for the commonest of them:
-        more of the text that is open, in `before` and `after` that are ready."""
+        """What `events` bring, as bytes of server-sent events.
+
+        `choice` and `logprobs` are as for `write`. The commonest event, more of the text that is
+        open, takes a shorter way: what stands before and after its text is ready.
+        """
         if len(events) == 1 and logprobs is None:
             event = events[0]
             kind = event.__class__

@@ -117,7 +117,7 @@ class Writer(EventWriter):
 
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
-    """Events as bytes of server-sent events."""
+    """The bytes of `events`, as server-sent events."""
     if isinstance(events, Comment):
         return sse.KEEP_ALIVE
     return b"".join(
@@ -140,7 +140,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole completion that chunks make."""
+    """The whole completion that chunks, `events`, make."""
     head: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     for event in events:
@@ -212,7 +212,7 @@ def whole(
     reason: Any = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The response of a request that does not stream: the writer's chunks, folded.
+    """The response of `call`, a request that does not stream: the writer's chunks, folded.
 
     `events` are the parser's; where the request wants several choices, a list of them for each.
     `usage` and `reason` are what `Writer.finish` takes, `options` what `Writer` takes.

@@ -129,7 +129,7 @@ class Writer(EventWriter):
 
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
-    """Events as bytes of server-sent events."""
+    """The bytes of `events`, as server-sent events."""
     return b"".join(map(sse.named, events))
 
 
@@ -145,7 +145,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole message that stream events make."""
+    """The whole message that `events` of a stream make."""
     message: dict[str, Any] = {}
     blocks: list[dict[str, Any]] = []
     parts: list[list[str]] = []
@@ -202,7 +202,7 @@ def whole(
     reason: Any = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The response of a request that does not stream: the writer's events, folded.
+    """The response of `call`, a request that does not stream: the writer's events, folded.
 
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
@@ -211,7 +211,7 @@ def whole(
 
 
 def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and the body of an answer that is an error."""
+    """The HTTP status and the body of an answer that is an error, for `exception`."""
     return as_api_error(exception).status, error_body(exception)
 
 

@@ -293,7 +293,7 @@ def _failure(error: ApiError) -> dict[str, Any]:
 
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
-    """Events as bytes of server-sent events."""
+    """The bytes of `events`, as server-sent events."""
     return b"".join(map(sse.named, events))
 
 
@@ -309,7 +309,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole response: the last event has it."""
+    """The whole response: the last of `events` has it."""
     response: dict[str, Any] = {}
     for event in events:
         response = event.get("response", response)
@@ -324,7 +324,7 @@ def whole(
     reason: Any = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The response of a request that does not stream: the writer's events, folded.
+    """The response of `call`, a request that does not stream: the writer's events, folded.
 
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
