@@ -25,7 +25,7 @@ FLOORS = (
     {"dsv4.compat", "dsv4.profiles"},
     {"dsv4.checking", "dsv4.view", "dsv4.dataset"},
     {"dsv4.api"},
-    {"dsv4", "encoding_dsv4"},  # the public names
+    {"dsv4", "encoding_dsv4", "encoding_dsv32"},  # the public names
     {"dsv4.serve"},
     {"dsv4.cli"},
     {"dsv4.__main__"},

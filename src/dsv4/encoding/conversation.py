@@ -9,6 +9,7 @@ from dsv4.encoding.conventions import Conventions
 from dsv4.encoding.door import Message, as_messages, check_roles
 from dsv4.encoding.image_text import refuse_image_text
 from dsv4.encoding.render import NOWHERE, Renderer
+from dsv4.encoding.render_v32 import RendererV32
 from dsv4.encoding.turns import (
     any_tools,
     first_staying,
@@ -31,7 +32,7 @@ def render_conversation(
     bos: bool,
     effort: str,
     preamble: Message | None = None,
-) -> Renderer:
+) -> Renderer | RendererV32:
     """Everything that follows `context`, in a renderer that holds the pieces and the images.
 
     `effort` is the text for it. `preamble` holds the request's own tools and response format, where
@@ -60,7 +61,12 @@ def _render(
     bos: bool,
     effort: str,
     preamble: Message | None,
-) -> Renderer:
+) -> Renderer | RendererV32:
+    if dialect.layout == "v3.2":
+        other = RendererV32(messages, context, dialect, rules, thinking, thinking and drop_thinking)
+        other.start(bos and not context, preamble)
+        other.render()
+        return other
     image = dialect.image_token
     if image is not None and dialect.image_text_refused:
         refuse_image_text(image, messages, "messages", rules.reasoning_fields)

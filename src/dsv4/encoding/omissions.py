@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.encoding.content import IMAGE_TYPES
@@ -80,6 +80,38 @@ def omissions(
         if task is not None and stop < len(messages) and messages[stop]["role"] not in _ANSWERING:
             found.append(Omission(start, "task", "not_asked"))
         start = stop
+    return tuple(found)
+
+
+# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
+_READ_V32: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
+    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
+    "tool": ("tool_call_id",),
+}
+
+
+def omissions_v32(
+    messages: Sequence[Message],
+    rules: Conventions,
+    shown_from: float,
+    vanished: Set[int],
+) -> tuple[Omission, ...]:
+    """The same for V3.2's layout."""
+    found: list[Omission] = []
+    for index, message in enumerate(messages):
+        if index in vanished:
+            found.append(Omission(index, "message", "vanished"))
+            continue
+        read = {"role", "content", *_READ_V32.get(message["role"], ())}
+        hidden = _reasoning_rule(None, index, shown_from)
+        for field in filter(lambda field: holds(message[field]), message):
+            if field in rules.reasoning_fields and message["role"] == "assistant" and hidden:
+                found.append(Omission(index, field, hidden))
+            elif field == "tools" and not rules.shows_tools and field in read:
+                found.append(Omission(index, field, "tool_choice"))
+            elif field not in read:
+                found.append(Omission(index, field, "unread"))
     return tuple(found)
 
 
