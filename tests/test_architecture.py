@@ -144,7 +144,7 @@ messages = [
 ]
 sys.addaudithook(refuse)
 for dialect in dsv4.DIALECTS:
-    prompt = encode(messages, effort="max", dialect=dialect)
+    prompt = encode(messages, effort=None if dialect == "v3.2" else "max", dialect=dialect)
     prompt.pieces, prompt.special_text
     parse(str(prompt), thinking=False).to_dict()
 encoding_dsv4.encode_messages(messages, thinking_mode="thinking", reasoning_effort="max")

@@ -58,7 +58,7 @@ def encode(
     done = render_conversation(
         new, before, release, rules, thinking, drop_thinking, bos, effort, preamble
     )
-    if prefix or choice != "auto":
+    if prefix.__class__ is not str or prefix or choice != "auto":
         _open_answer(done.flat, prefix, choice, release)
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
 
@@ -85,8 +85,9 @@ def check_options(
     if tools is not None:
         any_list(tools, ("tools",), "a list of tools")
     _schema(response_format)
+    forced = read_choice(tool_choice) not in _UNFORCED
     _check_stop(stop)
-    _check_prefix(prefix, forced=not thinking and read_choice(tool_choice) not in _UNFORCED)
+    _check_prefix(prefix, forced and not thinking)
 
 
 def _no_flag(**flags: Any) -> OptionError:

@@ -227,7 +227,7 @@ V3_2_SERVED = replace(
     V3_2, name="v3.2-served", tools_section=re.sub(r"\n\n+", "\n", _TOOLS_SECTION_V3_2)
 )
 
-_RELEASES = (V3_2, V4, V4_0731, V4_VISION, V4_1)
+_RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
 DIALECTS: Mapping[str, Dialect] = MappingProxyType({release.name: release for release in _RELEASES})
 
 # Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
