@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dsv4.encoding.conventions import NATIVE, NATIVE_WITHOUT_TOOLS
@@ -25,24 +25,33 @@ _UNFORCED = ("auto", "none")
 
 def encode(
     messages: Iterable[Any],
-    tools: Iterable[Any] | None,
-    tool_choice: Any,
-    response_format: Any,
-    thinking: bool,
-    effort: Any,
-    drop_thinking: bool,
-    bos: bool,
-    context: Iterable[Any],
-    dialect: str | Dialect,
-    prefix: str,
+    *,
+    tools: Iterable[Any] | None = None,
+    tool_choice: str | Mapping[str, Any] = "auto",
+    response_format: Mapping[str, Any] | None = None,
+    thinking: bool = True,
+    effort: str | int | None = None,
+    drop_thinking: bool = True,
+    bos: bool = True,
+    context: Iterable[Any] = (),
+    dialect: str | Dialect = "v4",
+    prefix: str = "",
 ) -> Prompt:
-    """The prompt of a request. Every option is checked, whoever calls."""
+    """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
+
+    Takes the options of `Request`, which describes them, but for `stop`: that concerns the parser
+    alone. Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be,
+    and an `EncodeError` for a message that has no place in the format.
+    """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
     release = dialect_named(dialect)
-    effort = effort_text(effort, release, NATIVE)
-    new = any_list(messages, ("messages",), "a list of messages")
-    before = any_list(context, ("context",), "a list of messages") if context is not None else ()
+    effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
+    new, before = messages, context
+    if new.__class__ is not list:
+        new = any_list(messages, ("messages",), "a list of messages")
+    if before.__class__ is not tuple:
+        before = any_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
     choice = "auto" if tool_choice == "auto" else read_choice(tool_choice)
@@ -56,7 +65,7 @@ def encode(
     if choice not in _UNFORCED:
         choice = _declared(choice, () if tools is None else tools, [*before, *new], release)
     done = render_conversation(
-        new, before, release, rules, thinking, drop_thinking, bos, effort, preamble
+        new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
     if prefix.__class__ is not str or prefix or choice != "auto":
         _open_answer(done.flat, prefix, choice, release)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.encoding.content import IMAGE_TYPES, image_record, read_block, text_of
+from dsv4.encoding.content import IMAGE_TYPES, read_block, text_of
 from dsv4.encoding.conventions import Conventions
 from dsv4.encoding.door import Message, maybe_dict, maybe_list, unknown_role
 from dsv4.encoding.fragments import (
@@ -84,7 +84,11 @@ class Renderer(TurnWriter):
         calls_before: Any = None,
         task_before: Any = None,
     ) -> None:
-        super().__init__(messages, dialect, rules)
+        # What TurnWriter.__init__ does: to call it would take as long again.
+        self.messages = messages
+        self.dialect = dialect
+        self.rules = rules
+        self.flat = []
         self.shown_from = shown_from
         self.vanishing_before = vanishing_before
         self.first = first
@@ -183,7 +187,11 @@ class Renderer(TurnWriter):
                 if "task" in message:
                     task, tasked = message["task"], index
             elif role == "system":
-                asks, task = self._system_opening(index), None
+                if self.dialect.systems_ask == "never" and self.dialect.system_token is None:
+                    flat.append(SYSTEM[index])
+                    asks, task = None, None
+                else:
+                    asks, task = self._system_opening(index), None
                 if content.__class__ is str:
                     flat.append(content)
                 else:
@@ -207,7 +215,7 @@ class Renderer(TurnWriter):
             if task is not None:
                 self._task(task, tasked, None)
             elif asks is not None:
-                flat.append(_header(asks, None))
+                flat.append(ASK_THINKING[None] if asks else ASK_ANSWER[None])
 
     def omissions(self) -> tuple[Omission, ...]:
         """What was left out of the prompt."""
@@ -342,7 +350,7 @@ class Renderer(TurnWriter):
 
     def _other_block(self, kind: str, block: Any, location: Location) -> None:
         if kind in IMAGE_TYPES and self.dialect.image_token is not None:
-            self.images.append(image_record(block, location))
+            self._add_image(block, location)
             self.flat.append(IMAGE)
         else:
             self.flat += UNSUPPORTED_START, kind, UNSUPPORTED_END
@@ -360,8 +368,7 @@ class Renderer(TurnWriter):
         field, other = self.rules.reasoning_fields
         reasoned = holds(message.get(field)) or holds(message.get(other))
         turn = RawTurn(message.sampled, reasoned, thinks, self._closes(message))
-        if message.sampled.ids is not None:
-            self.sampled[index] = turn
+        self._add_sampled(index, turn)
         if turn.text is None:
             self._read_turn(message, index, thinks)
         else:

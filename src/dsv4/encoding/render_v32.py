@@ -166,8 +166,7 @@ class RendererV32(TurnWriter):
             raise EncodeError(location, problem)
         if message.__class__ is not dict:
             turn = RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
-            if message.sampled.ids is not None:
-                self.sampled[index] = turn
+            self._add_sampled(index, turn)
             if turn.text is not None:
                 self.flat += turn.entries(index, self.dialect)
                 return

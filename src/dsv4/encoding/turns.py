@@ -119,17 +119,14 @@ def last_asking(messages: Sequence[Message], dialect: Dialect, first: bool) -> i
     `first` says whether the messages begin the conversation: a system turn that is the first asks
     in no dialect.
     """
-    later = 1 if first else 0
-    systems = dialect.systems_ask == "later"
-    developers = "developer" in dialect.roles
     index = len(messages) - 1
     while index >= 0:
         role = messages[index]["role"]
         if role == "user" or role == "tool":
             break
-        if (role == "developer" and developers) or (
-            role == "system" and systems and index >= later
-        ):
+        if role == "developer" and role in dialect.roles:
+            break
+        if role == "system" and dialect.systems_ask == "later" and (index or not first):
             break
         index -= 1
     return index

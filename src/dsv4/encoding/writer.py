@@ -22,6 +22,7 @@ from dsv4.encoding.fragments import (
 )
 from dsv4.encoding.json_text import json_at
 from dsv4.encoding.namespaces import qualified_call_name
+from dsv4.encoding.omissions import Omission
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.encoding.tools import Written, schemas_text
 from dsv4.encoding.turns import holds
@@ -35,6 +36,12 @@ class TurnWriter:
     Indices are those of the caller's messages.
     """
 
+    # Few conversations have these, so they are only set where there are some.
+    images: list[Message] | None = None
+    # What a tokenizer places as it was sampled, by message.
+    sampled: dict[int, RawTurn] | None = None
+    # The calls that results may answer.
+    _last_calls: Sequence[Any] | None = None
     # What calls are written with, looked up for the first of them.
     _for_calls: tuple[DialectFragments, ParametersWriter] | None = None
 
@@ -43,11 +50,20 @@ class TurnWriter:
         self.dialect = dialect
         self.rules = rules
         self.flat: list[str] = []
-        self.images: list[Any] = []
-        # What a tokenizer places as it was sampled, by message.
-        self.sampled: dict[int, RawTurn] = {}
-        # The calls that results may answer.
-        self._last_calls: Sequence[Any] | None = None
+
+    def omissions(self) -> tuple[Omission, ...]:
+        """What was left out of the prompt."""
+        raise NotImplementedError
+
+    def _add_image(self, block: Message, location: Location) -> None:
+        if self.images is None:
+            self.images = []
+        self.images.append(image_record(block, location))
+
+    def _add_sampled(self, index: int, turn: RawTurn) -> None:
+        if turn.sampled.ids is not None:
+            self.sampled = self.sampled or {}
+            self.sampled[index] = turn
 
     def _extras(self, message: Message, location: Location) -> None:
         """Tools and response format of a message, or of the request."""
@@ -77,12 +93,12 @@ class TurnWriter:
             block = maybe_dict(item) or {}
             kind = block.get("type")
             if kind in IMAGE_TYPES:
-                self.images.append(image_record(block, (*location, n)))
+                self._add_image(block, (*location, n))
                 written: str = image
             elif kind == "text":
                 written = read_block(block, (*location, n)).content
             elif item.__class__ is UnseenImage:
-                self.images.append(image_record(item.image, (*location, n)))
+                self._add_image(item.image, (*location, n))
                 continue
             elif item.__class__ is Text:
                 written = str.__str__(item)

@@ -228,7 +228,8 @@ V3_2_SERVED = replace(
 )
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
-DIALECTS: Mapping[str, Dialect] = MappingProxyType({release.name: release for release in _RELEASES})
+_BY_NAME = {release.name: release for release in _RELEASES}
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 
 # Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
 # a date or a quantisation after it.
@@ -262,10 +263,10 @@ def dialect_for(model: str) -> Dialect:
 
 def dialect_named(name: str | Dialect) -> Dialect:
     """The dialect itself, where a caller may give its name."""
-    if isinstance(name, Dialect):
-        return name
-    found = DIALECTS.get(name) if isinstance(name, str) else None
+    found = _BY_NAME.get(name) if isinstance(name, str) else None
     if found is None:
+        if isinstance(name, Dialect):
+            return name
         expected = f"one of {', '.join(DIALECTS)}, or a Dialect"
         raise OptionError("dialect", f"found {shown(name)}, expected {expected}")
     return found
