@@ -51,7 +51,7 @@ def encode_messages(
     add_default_bos_token: bool = True,
 ) -> str:
     """The prompt of a conversation, as text."""
-    for name, given in (("messages", messages), ("context", context or [])):
+    for name, given in (("messages", messages), ("context", () if context is None else context)):
         if not isinstance(given, (list, tuple)):
             raise EncodeError((name,), f"found {shown(given)}, expected a list of messages")
     if messages and thinking_mode not in _MODES:

@@ -19,7 +19,7 @@ from dsv4.encoding.turns import (
     passed_over,
 )
 from dsv4.encoding.writer import TurnWriter
-from dsv4.errors import OptionError, shown
+from dsv4.errors import Error, OptionError, shown
 from dsv4.format.dialects import Dialect
 
 
@@ -65,7 +65,9 @@ def render_conversation(
         renderer.start(bos, effort if thinking else "", preamble)
         renderer.render()
         return renderer
-    except KeyError:  # the one field that is taken for granted
+    except Error:
+        raise
+    except Exception:  # the role is the one field that is taken for granted
         check_roles(messages, "messages", rules.known_roles_only)
         raise
 

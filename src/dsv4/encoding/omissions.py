@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.encoding.content import IMAGE_TYPES
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list
+from dsv4.encoding.door import Message, maybe_list, type_of
 from dsv4.encoding.turns import holds, lasts, turn_stop
 from dsv4.format.dialects import Dialect
 
@@ -130,7 +130,8 @@ def _of_message(
     read = {"role", "content", *_READ.get(role, ())}
     if role == "assistant":
         read.update(rules.reasoning_fields, rules.open_turn_fields)
-    if role == "user" and message.get("task") == "read_url" and rules.url_field:
+    task = message.get("task")
+    if role == "user" and isinstance(task, str) and task == "read_url" and rules.url_field:
         read.add(rules.url_field)
     blocks = dialect.lists_are_blocks and message.get("content_blocks") is not None
     if blocks:
@@ -149,5 +150,5 @@ def _of_message(
     if dialect.lists_are_blocks and role != "user":
         field = "content_blocks" if blocks else "content"
         for item in maybe_list(message.get(field)) or ():
-            if (maybe_dict(item) or {}).get("type") not in ("text", *IMAGE_TYPES):
+            if type_of(item) not in ("text", *IMAGE_TYPES):
                 yield Omission(index, field, "unseen_block")

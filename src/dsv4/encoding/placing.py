@@ -7,7 +7,14 @@ from typing import Any
 
 from dsv4.encoding.conventions import NATIVE, NATIVE_WITHOUT_TOOLS
 from dsv4.encoding.conversation import effort_text, render_conversation
-from dsv4.encoding.door import Message, any_list, as_message, maybe_dict, maybe_list
+from dsv4.encoding.door import (
+    Message,
+    any_list,
+    as_message,
+    maybe_dict,
+    maybe_list,
+    type_of,
+)
 from dsv4.encoding.fragments import ANSWER, forced_call
 from dsv4.encoding.json_text import json_at
 from dsv4.encoding.namespaces import qualified_function
@@ -15,6 +22,7 @@ from dsv4.encoding.pieces import ending_of
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import prefix_entries
 from dsv4.encoding.tools import Written, function_of, schemas_text
+from dsv4.encoding.turns import holds
 from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
 
@@ -54,7 +62,8 @@ def encode(
         before = any_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
-    choice = "auto" if tool_choice == "auto" else read_choice(tool_choice)
+    is_auto = tool_choice.__class__ is str and tool_choice == "auto"
+    choice = "auto" if is_auto else read_choice(tool_choice)
     rules = NATIVE_WITHOUT_TOOLS if choice == "none" else NATIVE
     preamble = None
     if tools is not None or response_format is not None:
@@ -128,7 +137,7 @@ def read_choice(tool_choice: Any) -> str:
     if isinstance(tool_choice, str) and tool_choice:
         return str.__str__(tool_choice)
     fields = maybe_dict(tool_choice)
-    if fields is not None and fields.get("type") == "function":
+    if fields is not None and type_of(fields) == "function":
         name = (maybe_dict(fields.get("function")) or {}).get("name")
         if isinstance(name, str) and name:
             return str.__str__(name)
@@ -161,7 +170,7 @@ def _schema(response_format: Any) -> Any:
     if fields is None:
         found = shown(response_format)
         raise OptionError("response_format", f"found {found}, expected a JSON schema")
-    kind = fields.get("type")
+    kind = type_of(fields)
     if kind == "text":
         return None
     if kind == "json_object":
@@ -182,10 +191,10 @@ def _placed(
     for name, listed in (("context", context), ("messages", messages)):
         for index, message in enumerate(listed):
             fields = message if message.__class__ is dict else as_message(message, (name, index))
-            if fields.get("role") != "system":
+            if not isinstance(fields.get("role"), str) or fields["role"] != "system":
                 continue
             for field in extras:
-                if fields.get(field):
+                if holds(fields.get(field)):
                     problem = f"found {field} here and on the request, expected one of them"
                     raise EncodeError((name, index, field), problem)
             changed = [*listed[:index], {**fields, **extras}, *listed[index + 1 :]]
@@ -202,8 +211,8 @@ def _placed(
 def _declared(choice: str, tools: Iterable[Any], messages: Sequence[Any], dialect: Dialect) -> str:
     """The choice, with the name as the model sees it. Raises where there is no such tool."""
     carriers = [as_message(m, ("messages",)) if m.__class__ is not dict else m for m in messages]
-    lists = [tools, *(maybe_list(m.get("tools")) for m in carriers if m.get("role") in _CARRIERS)]
-    tools_there = [tool for listed in lists for tool in listed or ()]
+    lists = [tools, *(message.get("tools") for message in carriers if _carries(message))]
+    tools_there = [tool for listed in lists for tool in maybe_list(listed) or ()]
     names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
     if choice == "required" and tools_there:
         return choice
@@ -215,7 +224,10 @@ def _declared(choice: str, tools: Iterable[Any], messages: Sequence[Any], dialec
     return names[choice]
 
 
-_CARRIERS = ("system", "developer")
+def _carries(message: Message) -> bool:
+    """Whether the tools of a message are shown."""
+    role = message.get("role")
+    return isinstance(role, str) and role in ("system", "developer")
 
 
 def _names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:

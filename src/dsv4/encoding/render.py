@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from dsv4.encoding.content import IMAGE_TYPES, read_block, text_of
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list, unknown_role
+from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of, unknown_role
 from dsv4.encoding.fragments import (
     ANSWER,
     ANSWER_END,
@@ -359,7 +359,7 @@ class Renderer(TurnWriter):
 
     def _closes(self, message: Message) -> bool:
         """Whether an assistant turn ends with EOS."""
-        return not any(message.get(field) for field in self.rules.open_turn_fields)
+        return not any(holds(message.get(field)) for field in self.rules.open_turn_fields)
 
     # Turns as they were sampled.
 
@@ -404,8 +404,8 @@ def _blocks_given(message: Message, content: Any) -> Any:
         return content if message["content_blocks"] is None else message["content_blocks"]
     if not isinstance(content, str):
         return blocks
-    fields = (maybe_dict(block) or {} for block in blocks)
-    return [Text(content), *(UnseenImage(f) for f in fields if f.get("type") in IMAGE_TYPES)]
+    images = (maybe_dict(block) or {} for block in blocks if type_of(block) in IMAGE_TYPES)
+    return [Text(content), *map(UnseenImage, images)]
 
 
 def _listed_blocks(message: Message, index: int, places: dict[Any, int]) -> Iterator[_Block]:

@@ -65,9 +65,9 @@ def call_places(calls: Sequence[Any]) -> dict[Any, int]:
     for place, call in enumerate(calls):
         fields = call if call.__class__ is dict else maybe_dict(call) or {}
         id = fields.get("id")
-        if not id:
+        if not isinstance(id, (str, int)) or not id:
             id = (maybe_dict(fields.get("function")) or {}).get("id")
-        if id.__class__ is str or (isinstance(id, (str, int)) and id):
+        if isinstance(id, (str, int)) and id:
             places[id] = place
     return places
 
@@ -106,7 +106,7 @@ def holds(value: Any) -> bool:
     """Whether there is something in a value: an array does not say so by itself."""
     try:
         return bool(value)
-    except ValueError:
+    except Exception:
         return True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from dsv4.encoding.calls import ParametersWriter, parameters_writer
 from dsv4.encoding.content import IMAGE_TYPES, image_record, read_block, text_of
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list
+from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of
 from dsv4.encoding.fragments import (
     CALL_BETWEEN,
     CALL_NAME_END,
@@ -91,7 +91,7 @@ class TurnWriter:
         is_first = True
         for n, item in enumerate(listed):
             block = maybe_dict(item) or {}
-            kind = block.get("type")
+            kind = type_of(block)
             if kind in IMAGE_TYPES:
                 self._add_image(block, (*location, n))
                 written: str = image
