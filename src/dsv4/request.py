@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict
 
-from dsv4.encoding.placing import check_options, encode
+from dsv4.encoding.placing import check_options
+from dsv4.encoding.placing import encode as encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
 from dsv4.parsing.parser import StreamParser

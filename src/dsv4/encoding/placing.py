@@ -47,9 +47,20 @@ def encode(
 ) -> Prompt:
     """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
 
-    Takes the options of `Request`, which describes them, but for `stop`: that concerns the parser
-    alone. Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be,
-    and an `EncodeError` for a message that has no place in the format.
+    - `messages`: OpenAI-style dicts, objects that can turn themselves into one, or `Sampled` turns.
+    - `tools`: OpenAI tools or bare function objects, for the first system message.
+    - `tool_choice`: "auto", "none", "required", or a tool by name or as OpenAI's object.
+    - `response_format`: a JSON schema, or OpenAI's object around one.
+    - `thinking`: whether the model thinks before it answers.
+    - `effort`: how hard it thinks, by the names or numbers of the dialect.
+    - `drop_thinking`: whether reasoning before the last user turn is left out.
+    - `bos`: whether the prompt begins with BOS.
+    - `context`: messages that are in the prompt already; only what follows them is written.
+    - `dialect`: the release of the format, by name or as a `Dialect`.
+    - `prefix`: the start of the answer, written after the header as the model's own text.
+
+    Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be, and an
+    `EncodeError` for a message that has no place in the format.
     """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)

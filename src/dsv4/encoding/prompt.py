@@ -22,7 +22,8 @@ class Prompt:
     `text`, or `str(prompt)`, is the exact text. `dialect` is the release that it is written in,
     `images` are the records of the images in it, in order, and `sampled` the turns in it whose ids
     are known, by message. Two prompts are equal if they have the same pieces, dialect, images and
-    sampled turns.
+    sampled turns. `flat` is what the text is the join of: texts, special tokens, and fragments that
+    know what they are; `dropped` what was left out, or a function that finds it out.
     """
 
     __slots__ = ("_dropped", "_flat", "_pieces", "_text", "dialect", "images", "sampled")
