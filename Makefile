@@ -30,7 +30,7 @@ test: $(VENV)/installed-for-tests
 test-all: test test-large test-pythons test-wheel docs
 
 test-large: $(VENV)/installed-for-tests
-	$(BIN)/pytest -m large
+	$(BIN)/pytest $(PARALLEL) -m large
 
 test-pythons: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/other_pythons.py --all

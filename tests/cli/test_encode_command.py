@@ -152,6 +152,7 @@ def test_ids_without_the_optional_part() -> None:
 
 
 def test_a_tokenizer_that_is_not_there() -> None:
+    pytest.importorskip("fastokens")
     assert "found no file" in refused("encode", "--ids", "--tokenizer", "missing.json", stdin="[]")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from dsv4.api.asked import AUTO, Asked
+from dsv4.api.asked import AUTO, Asked, Format
 from dsv4.api.errors import ApiError
 from dsv4.api.request import ApiRequest
 from dsv4.api.settings import Settings
@@ -13,6 +13,8 @@ from dsv4.api.tools import Shown, shown, shown_for
 from dsv4.api.turns import Turns, continued
 from dsv4.format.dialects import Dialect
 from dsv4.request import Request
+
+_T = TypeVar("_T")
 
 NO_MARKS: dict[int, tuple[str, ...]] = {}
 
@@ -27,20 +29,23 @@ def resolve(
     choice = asked.choice
     if choice is AUTO:
         tools = shown(asked.declared, dialect)
+        thinking = settings.thinking if asked.thinking is None else asked.thinking
+        thinking = thinking and asked.effort != OFF
     else:
         tools = shown_for(asked.declared, choice, dialect)
-    thinking = _thinking(asked, settings)
+        thinking = _thinking(asked, settings)
     effort = _effort(asked, dialect, settings) if thinking else None
     messages, prefix, marks = asked.messages, "", NO_MARKS
     if not asked.settled:
         turns = Turns(asked, dialect, settings)
         marks = turns.marks
         messages, prefix = continued(turns.messages, asked, thinking)
-    request = Request(
-        messages,
+    request = made(
+        Request,
+        messages=messages,
         tools=tools.functions,
-        tool_choice=_choice(asked, tools),
-        response_format=_response_format(asked),
+        tool_choice="auto" if choice is AUTO else _choice(asked, tools),
+        response_format=None if asked.format is None else _response_format(asked.format),
         thinking=thinking,
         effort=effort,
         drop_thinking=settings.drop_thinking,
@@ -48,9 +53,10 @@ def resolve(
         stop=asked.stop,
         prefix=prefix,
     )
-    return ApiRequest(
-        request,
-        protocol,
+    return made(
+        ApiRequest,
+        request=request,
+        protocol=protocol,
         model=asked.model or settings.model,
         max_tokens=asked.max_tokens or _most_tokens(thinking, effort, settings),
         sampling=asked.sampling,
@@ -70,7 +76,19 @@ def resolve(
     )
 
 
+def made(kind: type[_T], **fields: Any) -> _T:
+    """A frozen value of these fields; what is not among them is the class's own.
+
+    Its constructor would take longer than a short conversation takes to encode: it sets fields one
+    by one, and a `Request` checks what has been checked here.
+    """
+    value = object.__new__(kind)
+    value.__dict__.update(fields)
+    return value
+
+
 def _thinking(asked: Asked, settings: Settings) -> bool:
+    """Whether the model thinks, where the request says something about calls."""
     thinking = False if asked.effort == OFF else asked.thinking
     if asked.choice.mode not in ("required", "tool"):
         return settings.thinking if thinking is None else thinking
@@ -98,12 +116,10 @@ def _choice(asked: Asked, tools: Shown) -> Any:
     return asked.choice.mode if name is None else name
 
 
-def _response_format(asked: Asked) -> dict[str, Any] | None:
-    if asked.format is None:
-        return None
-    if asked.format.schema is None:
+def _response_format(form: Format) -> dict[str, Any]:
+    if form.schema is None:
         return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": {"schema": asked.format.schema}}
+    return {"type": "json_schema", "json_schema": {"schema": form.schema}}
 
 
 def _most_tokens(thinking: bool, effort: Any, settings: Settings) -> int:

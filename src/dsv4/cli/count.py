@@ -16,6 +16,7 @@ from dsv4.cli.requests import (
     Placed,
     add_file_arguments,
     add_prompt_arguments,
+    add_prompt_file_argument,
     add_tokenizer_argument,
     positive,
     requests,
@@ -42,6 +43,7 @@ PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_arguments(parser)
+    add_prompt_file_argument(parser)
     parser.add_argument(
         "--window",
         type=positive,

@@ -6,16 +6,18 @@ A file holds a list of messages or a Chat request, or one of these on each line.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dsv4
 from dsv4.cli.failure import FINDINGS, MISUSE, Failure
-from dsv4.cli.reading import Document, read_documents, read_json
+from dsv4.cli.reading import Document, read_documents, read_json, read_text
 from dsv4.format.tokens import TASK_TOKENS
 from dsv4.reading.bodies import Overrides, request_of, role_of
 from dsv4.reading.failures import InputError, location_of
+from dsv4.reading.files import name_of
 
 CONVERSATION = "a JSON list of messages or a Chat request"
 
@@ -85,6 +87,10 @@ def _add_jsonl_argument(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read one conversation per line (default: detected automatically; always for .jsonl)",
     )
+
+
+def add_prompt_file_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompt", action="store_true", help="the file holds a prompt, as text")
 
 
 def positive(text: str) -> int:
@@ -185,9 +191,25 @@ def documents(args: argparse.Namespace) -> Iterator[Document]:
 
 def requests(args: argparse.Namespace) -> Iterator[Placed]:
     """The conversations of all files, with the options applied."""
+    if getattr(args, "prompt", False):
+        yield from (decoded_prompt(args, path) for path in args.files or ["-"])
+        return
     overrides = overrides_of(args)
     for document in documents(args):
         yield placed(document, overrides)
+
+
+def decoded_prompt(args: argparse.Namespace, path: str | None) -> Placed:
+    """The request that writes the prompt in a file. Options that change it have no place."""
+    for option in ("mode", "effort", "keep_thinking", "task", "no_bos"):
+        if getattr(args, option):
+            name = option.replace("_", "-")
+            raise Failure(f"--{name}: found it with --prompt, which says it all itself")
+    name, text = name_of(path), read_text(path)
+    decoded = dsv4.decode(text, dialect=dialect_of(args))
+    if not decoded.exact:
+        print(f"dsv4: {name}: {decoded.notes[-1].text}", file=sys.stderr)
+    return Placed(name, decoded.request, overrides_of(args))
 
 
 def placed(document: Document, overrides: Overrides) -> Placed:
@@ -205,6 +227,8 @@ def placed(document: Document, overrides: Overrides) -> Placed:
 
 def only_request(args: argparse.Namespace) -> Placed:
     """The one conversation of a file, or that of the line which was asked for."""
+    if getattr(args, "prompt", False):
+        return decoded_prompt(args, args.file)
     lines = args.jsonl or args.line is not None
     found = list(_few(read_documents(args.file, lines), args.line))
     if not found and args.line is not None:

@@ -9,6 +9,7 @@ from dsv4.cli.failure import DONE, Failure
 from dsv4.cli.requests import (
     add_file_argument,
     add_prompt_arguments,
+    add_prompt_file_argument,
     add_tokenizer_argument,
     only_request,
     positive,
@@ -30,6 +31,7 @@ PICTURE_WIDTH = 118
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_argument(parser)
+    add_prompt_file_argument(parser)
     parser.add_argument(
         "--full", action="store_true", help="show tool schemas and long texts in full"
     )

@@ -66,6 +66,8 @@ SAME_OPTIONS = {
     "response_format": "response_format",
     "reasoning_effort": "effort",
     "stop": "stop",
+    # What a Chat request has no name for, as `dsv4 decode` writes it.
+    **{name: name for name in ("dialect", "drop_thinking", "bos", "context", "prefix")},
 }
 # All that is read of a Chat request.
 READ_FIELDS = ("model", "messages", "thinking", *SAME_OPTIONS)

@@ -65,7 +65,7 @@ def asked_in(body: dict[str, Any]) -> Asked:
     output = known.get("output_config", {})
     choice, parallel = known.get("tool_choice", (AUTO, None))
     return Asked(
-        messages,
+        messages=messages,
         model=known.get("model"),
         declared=known.get("tools", NO_TOOLS),
         choice=choice,
@@ -80,7 +80,7 @@ def asked_in(body: dict[str, Any]) -> Asked:
         stream=known.get("stream", False),
         parallel=parallel,
         user=known.get("metadata"),
-        last_path=f"messages[{len(given) - 1}]",
+        given=len(given),
     )
 
 

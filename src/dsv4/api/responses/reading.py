@@ -77,7 +77,7 @@ def asked_in(body: dict[str, Any]) -> Asked:
     reasoning, text = known.get("reasoning", {}), known.get("text", {})
     effort = reasoning.get("effort")
     return Asked(
-        messages,
+        messages=messages,
         model=known.get("model"),
         declared=known.get("tools", NO_TOOLS),
         choice=known.get("tool_choice", AUTO),
@@ -95,7 +95,7 @@ def asked_in(body: dict[str, Any]) -> Asked:
         user=known.get("user"),
         cache_key=known.get("prompt_cache_key"),
         path="input",
-        last_path=f"input[{len(given) - 1}]",
+        given=len(given),
         echo=echo_of(body, known),
     )
 
