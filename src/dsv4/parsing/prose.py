@@ -75,13 +75,20 @@ class Prose:
         return self
 
     def skip(self) -> None:
-        """All text so far was dealt with by somebody else."""
-        self._at = self._source.pos
+        """All text so far was looked at by somebody else."""
+        self._at = self._source.end
 
     @property
     def is_idle(self) -> bool:
         """Whether text in which no tag begins may be shown as it comes."""
-        return self._stops is None and not self.joining
+        if self._stops is not None or self.joining or self._talks:
+            return False
+        return not self.reasoning or self.said_reasoning
+
+    def follow(self, text: str) -> bool:
+        """Follows text that was shown as it came. Says whether the next may need no following."""
+        self.lines.follow(text)
+        return self.lines.settled
 
     # Going through the text.
 

@@ -88,7 +88,7 @@ class Source:
 
     def skip(self, count: int, last: str) -> None:
         """Text that somebody else has dealt with, up to the character `last`; nothing waits."""
-        self.before = last
+        self.before = last or self.before
         self.end += count
         self.base = self.pos = self.end
 

@@ -8,14 +8,15 @@ from itertools import groupby
 from typing import Any
 
 from dsv4.format.spellings import FIXED
-from dsv4.format.tokens import DSML
+from dsv4.format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4.parsing.events import Event
 from dsv4.parsing.options import Reason
 from dsv4.parsing.parser import StreamParser
 from dsv4.tokens.tokenizer import Tokenizer
 
-# The tokens that mean something in a completion.
-_ACTING = (str(DSML), *(spelling for spelling, _, _ in FIXED))
+# The tokens that mean something in a completion: those that every vocabulary has, and others.
+_NEEDED = tuple(map(str, (BOS, EOS, THINK_START, THINK_END, DSML)))
+_FURTHER = tuple(spelling for spelling, _, _ in FIXED)
 
 
 class IdParser(StreamParser):
@@ -28,9 +29,11 @@ class IdParser(StreamParser):
 
     def __init__(self, tokenizer: Tokenizer, **options: Any) -> None:
         self._tokenizer = tokenizer
+        self._acting = {tokenizer.special_id(token): token for token in _NEEDED}
         added = tokenizer.vocabulary.added
-        self._acting = {added[token]: token for token in _ACTING if token in added}
+        self._acting |= {added[token]: token for token in _FURTHER if token in added}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_inert = False
         super().__init__(**options)
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
@@ -46,7 +49,7 @@ class IdParser(StreamParser):
                 continue
             events += self._feed_bytes(b"", final=True)
             for _ in run:
-                events += self._feed(token)
+                events += self._read(token)
         return events
 
     def feed(self, text: str) -> list[Event]:
@@ -62,5 +65,12 @@ class IdParser(StreamParser):
         text = self._decoder.decode(data, final)
         if not text:
             return []
-        events = self._shortcut.pass_on(text)
-        return self._feed(text, inert=True) if events is None else events
+        # A shortcut is right for it where it has no mark, and then spells nothing.
+        self._is_inert = True
+        try:
+            return super().feed(text)
+        finally:
+            self._is_inert = False
+
+    def _read(self, text: str, inert: bool = False) -> list[Event]:
+        return super()._read(text, inert or self._is_inert)
