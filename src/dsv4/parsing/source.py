@@ -23,6 +23,8 @@ from dsv4.parsing.tags import Partial, Tag
 Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
 
 _NOWHERE = -(2**62)
+# How much of the text before the buffer may still matter.
+_REMEMBERED = LONGEST_SPACE + 1
 
 # What a tag may begin with: a bracket, or the DSML token that lost its bracket.
 MARKS = (*OPENING_BRACKETS, BAR)
@@ -64,7 +66,7 @@ class Source:
         self.text = ""
         self.base = self.pos = self.end = start
         self.final = self.stopped = self.cut_off = False
-        self.before = ""  # the last character before `base`
+        self.before = ""  # the last characters before `base`
         # From where each mark was looked for, and where it was found, if it was.
         self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
         self._readings: dict[int, Reading | Tag | None] = {}
@@ -97,7 +99,7 @@ class Source:
         done = self.pos - self.base
         if not done:
             return
-        self.before = self.text[done - 1]
+        self.before = (self.before + self.text[:done])[-_REMEMBERED:]
         self.text = self.text[done:]
         self.base = self.pos
         if self._readings:
@@ -121,7 +123,16 @@ class Source:
         return self.text[place - self.base : place - self.base + 1]
 
     def char_before(self, place: int) -> str:
-        return self.text[place - self.base - 1] if place > self.base else self.before
+        return self.text[place - self.base - 1] if place > self.base else self.before[-1:]
+
+    def opens_line(self, place: int) -> bool:
+        """Whether nothing but white space, and not too much, stands before a place on its line."""
+        start = max(self.base, place - _REMEMBERED)
+        text = self.slice(start, place)
+        if len(text) < _REMEMBERED:
+            text = (self.before + text)[-_REMEMBERED:]
+        newline = text.rfind("\n")
+        return newline >= 0 and not text[newline:].strip()
 
     def match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
         return pattern.match(self.text, at - self.base)

@@ -8,7 +8,7 @@ from enum import Enum
 
 from dsv4.format.spellings import BAR, OPENING_BRACKETS
 from dsv4.parsing.invokes import Invoke
-from dsv4.parsing.limits import LONGEST_REMARK, LONGEST_SPACE
+from dsv4.parsing.limits import LONGEST_REMARK
 from dsv4.parsing.machine import Ahead, Machine
 from dsv4.parsing.tags import Partial, Tag
 
@@ -190,12 +190,7 @@ class Judge:
     # What implies a close (rule 12).
 
     def opens_line(self, tag: Tag) -> bool:
-        """Whether nothing but white space stands before a tag on its line."""
-        source = self._machine.source
-        start = max(source.base, tag.start - LONGEST_SPACE - 1)
-        before = source.slice(start, tag.start)
-        newline = before.rfind("\n")
-        return newline >= 0 and not before[newline:].strip()
+        return self._machine.source.opens_line(tag.start)
 
     def _lets_act(self, tag: Tag) -> bool:
         """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
