@@ -42,7 +42,7 @@ FRAGMENTS = (
     *('{"a": 1}', '{"a": "', "[", "]", '"', "'", "\\", "“", "name=", "x" * 30, "x" * 300),
     *("```\n", "`", "~~~\n", "\n```", " ```js\n", "NaN", "\r\n", "{", "}", ",", "\n{"),
     *('{"name": "bash", "arguments": {"command": "ls"}}', '[{"name": "ping"}]', "STOP"),
-    *('<param name="q" value="a b" allowfullscreen>', '<Foo a={b} {...c}>', "<![CDATA[x]]>"),
+    *('<param name="q" value="a b" allowfullscreen>', "<Foo a={b} {...c}>", "<![CDATA[x]]>"),
     *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>bash<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
     "<｜tool▁calls▁end｜>",
 )
@@ -64,8 +64,11 @@ TOOLS = [
 ]
 # Words of the markup itself, which does its work unseen.
 MARKUP = frozenset(
-    "DSML tool_calls function_calls calls invoke parameter name string true false think begin end of "
-    "sentence CDATA tool_call tool call calls begin sep function json value arguments js User".split()
+    {
+        *("DSML", "tool_calls", "function_calls", "calls", "invoke", "parameter", "name", "string"),
+        *("true", "false", "think", "begin", "end", "of", "sentence", "CDATA", "tool_call", "js"),
+        *("tool", "call", "sep", "function", "json", "value", "arguments", "User"),
+    }
 )
 WORD = re.compile(r"\w+")
 
@@ -91,7 +94,7 @@ def mutated(random: random.Random, texts: list[str]) -> str:
         elif change == 3:
             text = text[:end] + text[start:]
         elif change == 4:
-            text = text[:start] if random.random() < 0.3 else text[:start] + text[end:][::-1][::-1]
+            text = text[:start] if random.random() < 0.3 else text[:start] + text[end:]
         else:
             other = random.choice(texts)
             text = text[:start] + other[random.randint(0, len(other)) :]

@@ -39,6 +39,9 @@ _KNOWN = frozenset({"string", "value", "arguments", *NAMING["invoke"], *NAMING["
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
 
+_FIXED = re.compile("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
+_FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
+_FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
 _SPACED_BARS = rf"[{_BARRED}\s]{{0,8}}"
@@ -79,8 +82,15 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def reading(source: Source, start: int) -> Reading:
-    """Reads what begins at `start`."""
+def reading(source: Source, start: int) -> Reading | None:
+    """Reads what begins at `start`. None where the next character says that it is no tag."""
+    second = source.at(start + 1)
+    if second:
+        if source.at(start) == BAR:
+            if second != _DSML[1]:
+                return None
+        elif not second.isalpha() and second not in _SECOND:
+            return None
     return _Tag(source, start).read()
 
 
@@ -118,9 +128,10 @@ class _Tag:
             return None
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
-            for spelling, kind, closing in FIXED:
-                if rest.startswith(spelling) and not source.is_inert(start, start + len(spelling)):
-                    return Tag(kind, start, spelling, closing)
+            fixed = _FIXED.match(rest)
+            if fixed is not None and not source.is_inert(start, start + fixed.end()):
+                kind, closing = _FIXED_KINDS[fixed[0]]
+                return Tag(kind, start, fixed[0], closing)
             head = _HEAD.match(rest)
             if head is not None and head.end() < len(rest):
                 if self._is_spelled(head):
@@ -137,11 +148,7 @@ class _Tag:
         if headed:
             self.partial = Partial.SURELY if _TIGHT.match(rest) else Partial.MAYBE
             return True
-        return bool(
-            _HEAD_START.match(rest)
-            or _THINK_START.match(rest)
-            or any(spelling.startswith(rest) for spelling, _, _ in FIXED)
-        )
+        return rest in _FIXED_STARTS or bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
 
     def _is_spelled(self, head: re.Match[str]) -> bool:
         """Whether the token in a head is ordinary text that spells it."""
@@ -164,7 +171,7 @@ class _Tag:
             head = _PLAIN_HEAD.match(rest)
             if head is not None:
                 self.closing = bool(head[1])
-                self.partial = Partial.PLAIN
+                self.partial = Partial.NAME
                 return (yield from self._labelled(self.start + head.end(), spaced=False))
             if not _PLAIN_HEAD_START.match(rest):
                 return None
@@ -194,7 +201,9 @@ class _Tag:
         label = self.source.slice(start, at)
         if not label:
             return None
-        if self.partial is Partial.MAYBE and self.marked and not spaced:
+        if not self.marked:
+            self.partial = Partial.PLAIN
+        elif self.partial is Partial.MAYBE and not spaced:
             self.partial = Partial.SURELY
         if at - self.start > LONGEST_TAG:
             return None
@@ -329,12 +338,10 @@ class _Tag:
             rest = source.slice(at, at + _LONGEST_HEAD)
             if rest.startswith(_DSML) or _HEAD.match(rest):
                 raise _NoTag
-            if any(rest.startswith(spelling) for spelling, _, _ in FIXED):
+            if _FIXED.match(rest):
                 raise _NoTag
             if len(rest) == _LONGEST_HEAD or not (
-                _DSML.startswith(rest)
-                or _HEAD_START.match(rest)
-                or any(spelling.startswith(rest) for spelling, _, _ in FIXED)
+                _DSML.startswith(rest) or rest in _FIXED_STARTS or _HEAD_START.match(rest)
             ):
                 return
             yield self.partial
@@ -392,7 +399,7 @@ class _Tag:
             yield self.partial
         text = source.slice(start, at)
         ends = source.at(at) == quote or (quote in SMART_QUOTES and source.at(at) in SMART_QUOTES)
-        if not ends or _HEAD.search(text) or any(spelling in text for spelling, _, _ in FIXED):
+        if not ends or _HEAD.search(text) or _FIXED.search(text):
             return None
         return text, at
 
@@ -466,8 +473,11 @@ class _Tag:
 
 
 def kind_of(label: str) -> str:
-    """What a tag is, by the first letters of its name; "named" for any other."""
-    label = label.lower()
+    """What a tag is, by the first letters of its name; "named" for any other.
+
+    A namespace before the name, as XML has it, does not count.
+    """
+    label = label.rpartition(":")[2].lower()
     for prefix, kind in TAG_PREFIXES:
         if label.startswith(prefix):
             return kind

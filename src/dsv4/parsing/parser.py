@@ -131,12 +131,13 @@ class StreamParser(Shortcut):
         if self._strict is not None:
             self._strict.feed(text, inert)
             return []
-        machine = self._machine
+        machine, source = self._machine, self._machine.source
         self._catch_up()
-        machine.source.append(text, inert)
+        source.append(text, inert)
         events = self._begin()
         machine.run()
-        machine.source.trim()
+        if source.pos > source.base:
+            source.trim()
         self._choose()
         return events
 

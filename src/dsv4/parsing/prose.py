@@ -105,6 +105,7 @@ class Prose:
                 continue
             if isinstance(tag, Partial):
                 if not self._may_act(tag, at):
+                    source.pending = None
                     self._look(at + 1)
                     continue
                 return self._say(at)
@@ -129,14 +130,14 @@ class Prose:
 
     def _may_act(self, partial: Partial, at: int) -> bool:
         """Whether what may become a tag would mean anything here."""
-        if partial is not Partial.PLAIN:
+        if partial is not Partial.NAME and partial is not Partial.PLAIN:
             return True
         if not self._machine.tools.parameters or self.lines.fenced:
             return False
+        if partial is Partial.NAME:
+            return True
         label = self._source.match(_PLAIN_LABEL, at)
-        if label is None or self._source.place(label.end()) == self._source.end:
-            return True  # the name may go on
-        return _is_plain_label(label[1])
+        return label is not None and _is_plain_label(label[1])
 
     def _is_text(self, tag: Tag) -> bool:
         """Whether a tag is text wherever it stands in prose, and no departure."""
@@ -470,7 +471,8 @@ class Prose:
         return (State.PLAIN, wrapper or tag, tag)
 
     def _read_native(self, tag: Tag) -> Move | None:
-        quoted = self._source.char_before(tag.start) in _QUOTING
+        # After another such token that was left as text, this one is text too.
+        quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
         if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
             return self._pass(tag)
         return (State.NATIVE, tag)

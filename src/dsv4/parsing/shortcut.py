@@ -84,9 +84,7 @@ class Shortcut:
             pass  # it is no text, which is refused below
         return self._read(text)
 
-    def _in_lines(
-        self, text: str, words: type[ReasoningDelta] | type[ContentDelta]
-    ) -> list[Event]:
+    def _in_lines(self, text: str, words: type[ReasoningDelta] | type[ContentDelta]) -> list[Event]:
         """Words with line breaks among them. Those at the end wait."""
         self._settled = self._prose.follow(text)
         text = self._newlines + text
@@ -118,7 +116,7 @@ class Shortcut:
                 self._words = ReasoningDelta if prose.reasoning else ContentDelta
                 self._settled = prose.lines.settled
         elif reader.__class__ is Text:
-            value = reader.value  # type: ignore[attr-defined]
+            value = reader.value
             if isinstance(value, Parameter) and value.is_idle:
                 self._index = value.invoke.call.index
 

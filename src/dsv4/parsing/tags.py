@@ -13,6 +13,7 @@ class Partial(Enum):
 
     MAYBE = "nothing says yet that it is one"
     SURELY = "the DSML token is there, without a space"
+    NAME = "the name of a tag without the DSML token, which may go on"
     PLAIN = "a tag without the DSML token, if it becomes one"
 
 
