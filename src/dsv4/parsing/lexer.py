@@ -44,10 +44,19 @@ _FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
 _FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
-_SPACED_BARS = rf"[{_BARRED}\s]{{0,8}}"
-_HEAD = re.compile(rf"{_OPEN}\s{{0,4}}(/?){_SPACED_BARS}{WORD}{_SPACED_BARS}(/?)", re.IGNORECASE)
+_SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
+# The word with bars on a side, and spaces around them; or alone, right behind the bracket.
+_HEAD = re.compile(
+    rf"{_OPEN}[ \t]{{0,4}}(/?)"
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
+    rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
+    rf"|(?<=[{OPENING_BRACKETS}/]){WORD}\s?)(/?)",
+    re.IGNORECASE,
+)
 _HEAD_START = re.compile(
-    rf"{_OPEN}\s{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z", re.IGNORECASE
+    rf"{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
+    rf"|{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
+    re.IGNORECASE,
 )
 _TIGHT = re.compile(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
 _THINK = re.compile(SPACED_THINK_END)
@@ -101,13 +110,13 @@ class _NoTag(Exception):
 class _Tag:
     """A tag while it is read."""
 
-    __slots__ = ("attributes", "closing", "marked", "partial", "source", "start")
+    __slots__ = ("attributes", "closing", "marked", "partial", "source", "spaced", "start")
 
     def __init__(self, source: Source, start: int) -> None:
         self.source = source
         self.start = start
         self.partial = Partial.MAYBE
-        self.closing = self.marked = False
+        self.closing = self.marked = self.spaced = False
         self.attributes: dict[str, str] = {}
 
     def read(self) -> Reading:
@@ -158,11 +167,12 @@ class _Tag:
     def _after_head(self, head: re.Match[str]) -> Reading:
         self.marked = True
         self.closing = bool(head[1] or head[2])
+        self.spaced = head[0][-1].isspace()
         self.partial = Partial.SURELY if _TIGHT.match(head[0]) else Partial.MAYBE
         at = self.start + head.end()
         if self.closing and self.source.at(at) in _CLOSING:
             return self._made("", at, at + 1)  # a closing tag without a name
-        return (yield from self._labelled(at, spaced=head[0][-1].isspace()))
+        return (yield from self._labelled(at))
 
     def _plain(self) -> Reading:
         source = self.source
@@ -172,7 +182,7 @@ class _Tag:
             if head is not None:
                 self.closing = bool(head[1])
                 self.partial = Partial.NAME
-                return (yield from self._labelled(self.start + head.end(), spaced=False))
+                return (yield from self._labelled(self.start + head.end()))
             if not _PLAIN_HEAD_START.match(rest):
                 return None
             yield self.partial
@@ -187,7 +197,7 @@ class _Tag:
         if not rest.startswith(_DSML) or source.is_inert(start, start + len(_DSML)):
             return None
         self.marked = self.closing = True
-        tag = yield from self._labelled(start + len(_DSML) + rest[-2:-1].count(" "), spaced=False)
+        tag = yield from self._labelled(start + len(_DSML) + rest[-2:-1].count(" "))
         if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
             return None
         tag.bare = True
@@ -195,7 +205,7 @@ class _Tag:
 
     # The name, the attributes and the end.
 
-    def _labelled(self, at: int, spaced: bool) -> Reading:
+    def _labelled(self, at: int) -> Reading:
         start = at
         at = yield from self._run(_LABEL, at)
         label = self.source.slice(start, at)
@@ -203,7 +213,7 @@ class _Tag:
             return None
         if not self.marked:
             self.partial = Partial.PLAIN
-        elif self.partial is Partial.MAYBE and not spaced:
+        elif self.partial is Partial.MAYBE and not self.spaced:
             self.partial = Partial.SURELY
         if at - self.start > LONGEST_TAG:
             return None
@@ -211,7 +221,7 @@ class _Tag:
             return (yield from self._attributed(label, at))
         except _NoTag:
             strict = yield from self._strict()
-        if strict is not None or not self.marked or (spaced and kind_of(label) == "named"):
+        if strict is not None or not self.marked:
             return strict
         broken = self._made(label, at, at)
         broken.broken = True
@@ -271,6 +281,7 @@ class _Tag:
         tag = Tag(kind_of(label), self.start, source.slice(self.start, end), self.closing)
         tag.label = label
         tag.marked = self.marked
+        tag.spaced = self.spaced
         tag.attributes = self.attributes
         tag.self_closed = not self.closing and "/" in source.slice(at, end)
         return tag

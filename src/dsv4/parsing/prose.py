@@ -143,7 +143,9 @@ class Prose:
         """Whether a tag is text wherever it stands in prose, and no departure."""
         if tag.kind == "role":
             return tag.raw != ECHO or tag.start != 0
-        if tag.marked or tag.kind in ("eos", "bos", "think", "native"):
+        if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
+            return tag.spaced and self._machine.kind(tag) is None
+        if tag.kind in ("eos", "bos", "think", "native"):
             return False
         return tag.closing or self.lines.fenced or not _is_plain_label(tag.label)
 

@@ -35,6 +35,7 @@ class Tag:
         "marked",
         "raw",
         "self_closed",
+        "spaced",
         "start",
     )
 
@@ -48,6 +49,7 @@ class Tag:
         self.attributes: dict[str, str] = {}
         self.self_closed = False
         self.marked = False  # it has the DSML token
+        self.spaced = False  # with white space between it and the name
         self.bare = False  # but no bracket before it
         self.broken = False  # it began as a tag and is none
 
