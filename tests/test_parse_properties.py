@@ -147,7 +147,7 @@ class TestEveryText:
         told = "".join(
             getattr(event, field)
             for event in events
-            for field in ("text", "name", "raw")
+            for field in ("text", "name", "closing", "raw")
             if hasattr(event, field)
         )
         assert all(word in told for word in words)
