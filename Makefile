@@ -60,7 +60,7 @@ format: $(VENV)/installed-for-tests
 
 # The benchmarks measure a peer too, which is among the tests' requirements.
 bench: $(VENV)/installed-for-tests
-	set -e; for benchmark in bench/encode.py bench/parse.py bench/tokens.py; do \
+	set -e; for benchmark in bench/encode.py bench/parse.py bench/tokens.py bench/api.py; do \
 		$(BIN)/python $$benchmark; \
 	done
 

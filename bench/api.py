@@ -180,7 +180,7 @@ def growth() -> None:
         print(f"  {protocol:12} {times[0] * 1e6:6.2f} µs   {ratios}")
 
 
-if __name__ == "__main__" and len(sys.argv) < 2:
+if __name__ == "__main__":
     compare_requests()
     compare_streams()
     growth()

@@ -11,7 +11,7 @@ import pytest
 
 import dsv4
 from builders import image, small_vocabulary, system, user
-from dsv4.format.tokens import V4_TOKENS
+from dsv4.format.tokens import V3_2_TOKENS, V4_TOKENS
 from dsv4.tokens import IdParser, Tokenizer, VocabularyError, vocabulary
 from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
 
@@ -64,7 +64,7 @@ class TestChecking:
         with pytest.raises(VocabularyError) as caught:
             Tokenizer.load(path)
         problems = "<｜begin▁of▁sentence｜> is 7, expected 0; <｜end▁of▁sentence｜> is missing"
-        assert str(caught.value) == f"{path} does not fit DeepSeek-V4: {problems}"
+        assert str(caught.value) == f"{path} does not fit any dialect: {problems}"
 
     @pytest.mark.parametrize(
         "content",
@@ -101,6 +101,21 @@ class TestChecking:
         assert ids[:2] == [0, 200_015]
         assert ids.count(200_016) == 1
         assert Tokenizer.load(v4_1_file).decode(ids) == str(prompt)
+
+    def test_v3_2_with_a_vocabulary_of_its_own(self, tmp_path: Path) -> None:
+        other = {"<think>": 128798, "</think>": 128799}
+        content = small_vocabulary(V3_2_TOKENS)
+        for token in content["added_tokens"]:
+            token["id"] = other.get(token["content"], token["id"])
+        tokenizer = Tokenizer.load(written(tmp_path, content))
+        assert tokenizer.encode(dsv4.encode([user()], dialect="v3.2"))[-1] == 128798
+        with pytest.raises(VocabularyError, match=r"does not fit v4: <think> is 128798, expected"):
+            tokenizer.encode(dsv4.encode([user()]))
+
+    def test_a_vocabulary_that_lacks_a_token_of_v3_2(self, tmp_path: Path) -> None:
+        content = small_vocabulary(token for token in V3_2_TOKENS if "DSML" not in token)
+        with pytest.raises(VocabularyError, match="does not fit any dialect: ｜DSML｜ is missing"):
+            Tokenizer.load(written(tmp_path, content))
 
     def test_a_stream_needs_the_tokens_too(self) -> None:
         bare = Tokenizer(Vocabulary(json.dumps({**MINIMAL, "added_tokens": []}), "mine"))

@@ -129,7 +129,7 @@ class Asked:
         """Where the last message stands."""
         return f"{self.path}[{self.given - 1}]"
 
-    def __init__(self, **said: Any) -> None:
+    def __init__(self, said: dict[str, Any]) -> None:
         # What a request does not say is the class's own. Most say little, and a constructor that
         # sets every field takes longer than reading a short conversation.
         self.__dict__ = said

@@ -40,50 +40,54 @@ def resolve(
         turns = Turns(asked, dialect, settings)
         marks = turns.marks
         messages, prefix = continued(turns.messages, asked, thinking)
-    request = made(
-        Request,
-        messages=messages,
-        tools=tools.functions,
-        tool_choice="auto" if choice is AUTO else _choice(asked, tools),
-        response_format=None if asked.format is None else _response_format(asked.format),
-        thinking=thinking,
-        effort=effort,
-        drop_thinking=settings.drop_thinking,
-        dialect=dialect,
-        stop=asked.stop,
-        prefix=prefix,
-    )
-    return made(
-        ApiRequest,
-        request=request,
-        protocol=protocol,
-        model=asked.model or settings.model,
-        max_tokens=asked.max_tokens or _most_tokens(thinking, effort, settings),
-        sampling=asked.sampling,
-        stream=asked.stream,
-        include_usage=asked.include_usage,
-        n=asked.n,
-        logprobs=asked.logprobs,
-        top_logprobs=asked.top_logprobs,
-        parallel=asked.parallel is not False,
-        user=asked.user,
-        cache_key=asked.cache_key,
-        names=tools.names,
-        ignored=asked.declared.ignored,
-        echo=asked.echo,
-        marks=marks,
-        settings=settings,
-    )
+    prompted: dict[str, Any] = {"messages": messages, "effort": effort, "dialect": dialect}
+    if not thinking:
+        prompted["thinking"] = False
+    if prefix:
+        prompted["prefix"] = prefix
+    if tools.functions is not None:
+        prompted["tools"] = tools.functions
+    if choice is not AUTO:
+        prompted["tool_choice"] = _choice(asked, tools)
+    if asked.format is not None:
+        prompted["response_format"] = _response_format(asked.format)
+    if asked.stop:
+        prompted["stop"] = asked.stop
+    if not settings.drop_thinking:
+        prompted["drop_thinking"] = False
+    served = {
+        "request": made(Request, prompted),
+        "protocol": protocol,
+        "model": asked.model or settings.model,
+        "max_tokens": asked.max_tokens or _most_tokens(thinking, effort, settings),
+        "names": tools.names,
+        "ignored": asked.declared.ignored,
+        "echo": asked.echo,
+        "marks": marks,
+        "settings": settings,
+    }
+    said = vars(asked)
+    if not SERVED.isdisjoint(said):
+        served.update({name: said[name] for name in SERVED & said.keys()})
+    if asked.parallel is False:
+        served["parallel"] = False
+    return made(ApiRequest, served)
 
 
-def made(kind: type[_T], **fields: Any) -> _T:
-    """A frozen value of these fields; what is not among them is the class's own.
+# What is said for the server alone.
+SERVED = {
+    *("sampling", "stream", "include_usage", "n", "logprobs", "top_logprobs", "user", "cache_key"),
+}
+
+
+def made(kind: type[_T], fields: dict[str, Any]) -> _T:
+    """A frozen value of these fields; what is not among them is the class's own default.
 
     Its constructor would take longer than a short conversation takes to encode: it sets fields one
     by one, and a `Request` checks what has been checked here.
     """
     value = object.__new__(kind)
-    value.__dict__.update(fields)
+    object.__setattr__(value, "__dict__", fields)
     return value
 
 

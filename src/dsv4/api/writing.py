@@ -96,12 +96,16 @@ class EventWriter:
         `choice` and `logprobs` are as for `write`. The commonest event, more of the text that is
         open, takes a shorter way: what stands before and after its text is ready.
         """
-        if len(events) == 1:
+        if len(events) == 1 and logprobs is None:
             event = events[0]
-            if event.__class__ is self.hot and choice == self.hot_choice and logprobs is None:
+            kind = event.__class__
+            if kind is self.hot and choice == self.hot_choice:
                 text: str = event.text  # type: ignore[union-attr]
                 if text and text.isascii():
                     return f"{self.before}{quoted_ascii(text)}{self.after}".encode()
+            elif kind is ArgumentsDelta and not self._streamed:
+                self._arguments(event, choice, self.outcomes[choice], None)  # type: ignore[arg-type]
+                return b""
         written = [e for event in events for e in self.write(event, choice, logprobs)]
         return b"".join(map(self.frame, written)) if written else b""
 

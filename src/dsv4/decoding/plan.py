@@ -115,10 +115,21 @@ class Plan:
         plain = bool(turns) and turns[0].role == "system" and not turns[0].opened
         shown = self.opened and not reading.context
         if shown and not plain and (reading.effort is None or _starts_opened(turns)):
-            turns.insert(0, Turn("system", self.start, self.start))
+            turns.insert(0, self._first_system())
         for turn in turns if reading.context or not self.opened else turns[1:]:
             if turn.role == "system" and not turn.opened:
                 turn.role, turn.closed = "assistant", False
+
+    def _first_system(self) -> Turn:
+        """The system turn that the prompt opens with, if nothing parts it from what follows.
+
+        It is empty, or it ends with the tools before an answer that has no header.
+        """
+        end, first = self.start, self.turns[0] if self.turns else None
+        if first is not None and first.role == "assistant" and self.choice.sections:
+            taken = self.found.sections_in(first.start, first.end)
+            end = first.start = taken[-1].end if taken else first.start
+        return Turn("system", self.start, end)
 
     def _settle_dropping(self) -> None:
         reading, turns = self.reading, self.turns

@@ -18,7 +18,7 @@ from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.errors import EncodeError, Location, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
-from dsv4.format.tokens import EOS, THINK_END, V4_TOKENS
+from dsv4.format.tokens import EOS, THINK_END, V3_2_TOKENS
 from dsv4.request import Options, Request
 from dsv4.tokens.engines import Encode, engine_named
 from dsv4.tokens.masks import Owned, Policy, Span, Weigh, borders, weigher
@@ -337,7 +337,7 @@ _loading = Lock()
 def _loaded(path: str, changed: int, engine: str) -> Tokenizer:
     vocabulary = Vocabulary.read(path)
     if not is_bundled(path):
-        vocabulary.check(V4_TOKENS, "DeepSeek-V4")
+        vocabulary.check(V3_2_TOKENS, "any dialect")
     return Tokenizer(vocabulary, engine)
 
 

@@ -56,15 +56,16 @@ def read(
 def asked_in(body: dict[str, Any]) -> Asked:
     """What a body asks for."""
     said = fields.said_in(body, FIELDS)
-    given = said.get("messages")
-    if given is None:
+    if "messages" not in said:
         raise wrong(body.get("messages"), "a list of messages", "messages")
+    given = said["messages"]
     said["messages"], said["settled"] = read_messages(given)
-    said["given"] = len(given)
-    said["continues"] = False
+    if not said["settled"]:
+        said["given"] = len(given)
+        said["continues"] = False
     if not MORE.isdisjoint(said):
         _say_more(said)
-    return Asked(**said)
+    return Asked(said)
 
 
 # Messages. Most need no change: they are passed on as they are. Whatever else they may hold is
@@ -89,21 +90,23 @@ def read_messages(messages: list[Any]) -> tuple[list[Message], bool]:
             if content.__class__ is str and (content.isascii() or is_clean(content)):
                 if role == "user":
                     plain = len(message) == 2
+                elif role == "assistant":
+                    plain = before != role and _is_plain_assistant(message)
                 elif role == "tool":
                     plain = _is_plain_result(message)
-                elif role == "assistant":
-                    plain = _is_plain_assistant(message)
-                    settled = settled and before != role
                 elif role == "system":
-                    plain = len(message) == 2 and content != "" and content[0] != BILLING[0]
-                    settled = settled and not index
+                    plain = not index and _is_plain_system(message, content)
             before = role
         if plain:
             read.append(message)
         else:
             settled = False
             read += _read_message(message, f"messages[{index}]")
-    return read, settled and before in ("user", "tool")
+    return read, settled and (before == "user" or before == "tool")
+
+
+def _is_plain_system(message: Message, content: str) -> bool:
+    return len(message) == 2 and content[:1] not in ("", BILLING[0])
 
 
 def _is_plain_result(message: Message) -> bool:
