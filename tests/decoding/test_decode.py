@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from conversations import Conversation
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dsv4
 from builders import VECTORS, vectors
+from conversations import Conversation
 from dsv4.decoding.calls import ATTEMPTS
 from dsv4.decoding.sections import BLANK_LINE
 from dsv4.format.dialects import RESPONSE_FORMAT
