@@ -17,6 +17,8 @@ ANSWERING = "<｜Assistant｜></think>"
 READ = assistant("Hello", reasoning_content="hm")
 # Not as the format would write it: spaces, and a repeated end of thought.
 RAW = " hm </think> Hello </think>!"
+# Nothing that spells a token: in what was sampled it would be one.
+plain_texts = st.text(st.characters(exclude_characters="<｜"), max_size=8)
 
 
 def encode(*messages: Any, **options: Any) -> str:
@@ -97,7 +99,7 @@ class TestText:
             prompt = encode(user(), Sampled(READ, RAW), dialect=dialect)
             assert prompt.endswith(f"<｜User｜>Hi{ASKING}{RAW}{EOS}")
 
-    @given(st.text(max_size=8), st.text(max_size=8))
+    @given(plain_texts, plain_texts)
     def test_a_turn_as_the_format_writes_it_is_that_turn(
         self, reasoning: str, content: str
     ) -> None:
