@@ -15,6 +15,7 @@ from dsv4.grammar.rules import (
     Expression,
     Rules,
     Text,
+    Token,
     choice,
     lexeme,
     literal,
@@ -45,7 +46,7 @@ class Completion:
         content = TEXT if self.answer is None else self.answer
         calls = self._calls(markup, rules)
         ended = self._content_then(content, calls, markup)
-        thought = self._until(REASONING_END) if self.reasoning else EMPTY
+        thought = sequence(lexeme(TEXT), Token(REASONING_END)) if self.reasoning else EMPTY
         return sequence(thought, ended)
 
     def _content_then(

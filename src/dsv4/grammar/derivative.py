@@ -23,6 +23,7 @@ from dsv4.grammar.rules import (
     Rules,
     Sequence,
     Text,
+    Token,
     choice,
     lexeme,
     literal,
@@ -63,7 +64,7 @@ def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
 
 
 def _derived_one(part: Expression, character: str, rules: Rules) -> Expression:
-    if isinstance(part, Literal):
+    if isinstance(part, (Literal, Token)):
         return literal(part.text[1:]) if part.text[0] == character else NEVER
     if isinstance(part, Chars):
         return EMPTY if part.has(character) else NEVER

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from dsv4.grammar.automaton import Search
-from dsv4.grammar.rules import Chars, Lexeme, Reference, Text
+from dsv4.grammar.rules import Chars, Expression, Lexeme, Text, Token
 from dsv4.grammar.writing import Writer, shorter
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
 _ANYTHING = "(?s:.*)"
+_SOMETHING = "(?s:.+)"
 
 
 class LarkWriter(Writer):
     """Writes Lark: a lexeme is a terminal, named in capitals, and all else is rules.
 
-    A text without some words is the complement of those that hold one.
+    A text without some words is the complement of those that hold one. The think tokens are never
+    text to llguidance, and are named by their spelling.
     """
 
     root = "start"
     define = "{name}: {body}"
+
+    def __init__(self, bodies: dict[str, Expression]) -> None:
+        super().__init__(bodies)
+        self.terminals: dict[Lexeme, str] = {}
+
+    def token(self, part: Token) -> str:
+        return part.text
 
     def string(self, text: str) -> str:
         return '"' + "".join(_NAMED.get(c) or _in_string(c) for c in text) + '"'
@@ -31,30 +40,17 @@ class LarkWriter(Writer):
         return f"/[{'^' if negated else ''}{spelled}]/"
 
     def lexeme(self, part: Lexeme) -> str:
-        return self.terminal(part)
-
-    def terminal(self, part: Lexeme) -> str:
-        known = self.lexemes.get(part)
-        if known is None:
-            known = self.lexemes[part] = self.rules.reserved("piece").name.upper()
-            body = self.expression(part.part)
-            self.written[known] = self.line(known, body)
-        return known
-
-    def __init__(self, bodies):  # type: ignore[no-untyped-def]
-        super().__init__(bodies)
-        self.lexemes: dict[Lexeme, str] = {}
+        if part not in self.terminals:
+            name = self.terminals[part] = self.rules.reserved("piece").name.upper()
+            self.written[name] = self.line(name, self.expression(part.part))
+        return self.terminals[part]
 
     def text(self, part: Text) -> str:
         if part not in self.texts:
             name = self.texts[part] = self.rules.reserved("text").name.upper()
-            some = _ANYTHING[:-2] + "+)" if part.filled else _ANYTHING
-            held = "|".join(_held(part))
-            self.written[name] = self.line(name, f"/{some}/ & ~/{held}/")
+            some = _SOMETHING if part.filled else _ANYTHING
+            self.written[name] = self.line(name, f"/{some}/ & ~/{'|'.join(_held(part))}/")
         return self.texts[part]
-
-    def reference(self, part: Reference) -> str:
-        return part.name
 
 
 def _held(part: Text) -> list[str]:

@@ -24,6 +24,13 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """A token of the vocabulary that some engines never take for text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chars:
     """One character out of these ranges, which are in order and do not touch."""
 
@@ -86,7 +93,7 @@ class Lexeme:
     part: Expression
 
 
-Expression: TypeAlias = Literal | Chars | Text | Sequence | Choice | Repeat | Reference | Lexeme
+Expression: TypeAlias = Literal | Token | Chars | Text | Sequence | Choice | Repeat | Reference | Lexeme
 
 EMPTY = Sequence(())
 NEVER = Choice(())

@@ -15,6 +15,7 @@ from dsv4.grammar.rules import (
     Rules,
     Sequence,
     Text,
+    Token,
     choice,
     complement,
 )
@@ -53,6 +54,8 @@ class Writer:
         """An expression that binds at least as tightly as a repetition."""
         if isinstance(part, Literal):
             return self.string(part.text)
+        if isinstance(part, Token):
+            return self.token(part)
         if isinstance(part, Chars):
             return self.characters(part)
         if isinstance(part, Reference):
@@ -76,6 +79,9 @@ class Writer:
         return part.name
 
     # What differs.
+
+    def token(self, part: Token) -> str:
+        return self.string(part.text)
 
     def string(self, text: str) -> str:
         raise NotImplementedError
