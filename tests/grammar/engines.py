@@ -122,6 +122,8 @@ class LLGuidance:
         assert ids[-1] == END_ID
         matcher = self.matcher()
         body = list(ids[:-1])
+        if END_ID in body:  # which it would take for the end
+            return False
         return matcher.try_consume_tokens(body) == len(body) and bool(matcher.is_accepting())
 
     def matcher(self) -> Any:

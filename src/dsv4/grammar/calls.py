@@ -122,19 +122,38 @@ class _Parameters(Values):
         return self.rules.named("parameter", sequence(opening, value))
 
     def _other(self, shape: Shape, names: tuple[str, ...], additional: Together) -> Expression:
-        value = self._typed_value(additional)
+        key = _other_name(self.apart(shape, names), self.rules)
+        value = self._typed_value(additional, key)
         if value == NEVER:
             return NEVER
         place = self._additional_location(shape)
         self.relaxations.note(place, "an undeclared parameter may be given twice")
-        key = _other_name(self.apart(shape, names))
-        opening = literal(self.markup.parameter_open)
-        return self.rules.named("parameter", sequence(opening, key, value))
+        return self.rules.named("parameter", sequence(literal(self.markup.parameter_open), value))
 
-    def _typed_value(self, together: Together) -> Expression:
-        """A value, from the attribute that gives its type to the end of the line."""
+    def _typed_value(self, together: Together, name: Expression = EMPTY) -> Expression:
+        """A value, from the attribute that gives its type to the end of the line.
+
+        `name` is what stands before that: an undeclared name is one piece with the attribute that
+        ends it.
+        """
         markup = self.markup
-        raw, other = [], []
+        raw, other = self._values(together)
+        closing = literal(markup.parameter_close)
+        ways = []
+        if raw != NEVER:
+            opening = _joined(name, literal(markup.string_true))
+            closed = self.rules.named("closed", lexeme(sequence(raw, closing)))
+            ways.append(sequence(opening, closed, literal("\n")))
+        if other != NEVER:
+            opening = _joined(name, literal(markup.string_false))
+            value = self.rules.named("value", other)
+            ways.append(sequence(opening, value, closing, literal("\n")))
+        return choice(*ways)
+
+    def _values(self, together: Together) -> tuple[Expression, Expression]:
+        """The strings that fit, raw, and the other values, as JSON."""
+        raw: list[Expression] = []
+        other: list[Expression] = []
         for shape in self.document.shapes(together):
             constants = self.constants(shape)
             if constants is not None:
@@ -146,18 +165,7 @@ class _Parameters(Values):
                     raw.append(self._raw(shape))
                 else:
                     other.append(self._typed(shape, kind))
-        closing = literal(markup.parameter_close)
-        ways = []
-        texts = choice(*raw)
-        if texts != NEVER:
-            closed = lexeme(sequence(texts, closing))
-            closed = self.rules.named("closed", closed)
-            ways.append(sequence(literal(markup.string_true), closed, literal("\n")))
-        values = self.rules.named("value", choice(*other))
-        if values != NEVER:
-            opening, end = literal(markup.string_false), sequence(closing, literal("\n"))
-            ways.append(sequence(opening, values, end))
-        return choice(*ways)
+        return choice(*raw), choice(*other)
 
     def _raw(self, shape: Shape) -> Expression:
         """A string as it is."""
@@ -174,6 +182,10 @@ class _Parameters(Values):
             schema = ({"const": member}, self.document.location)
             parts.append(self.parameter(name, (Subschema(*schema),)))
         return sequence(*parts) if parts else choice(EMPTY, literal("\n"))
+
+
+def _joined(name: Expression, attribute: Expression) -> Expression:
+    return attribute if name == EMPTY else lexeme(sequence(name, attribute))
 
 
 def _object_schema(schema: Any, location: Location) -> Any:
@@ -195,10 +207,9 @@ def _check_name(name: str, location: Location, markup: Markup) -> None:
         raise refusal(location, f"found {shown(name)}, expected whole characters")
 
 
-def _other_name(names: tuple[str, ...]) -> Expression:
+def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:
     """A name that is none of these."""
-    usual = complement(NOT_IN_OTHER_NAMES)
-    rest = repeat(usual, 0, None)
+    rest = rules.named("name", repeat(complement(NOT_IN_OTHER_NAMES), 0, None))
 
     def unlike(names: list[str], first: bool) -> Expression:
         nexts: dict[str, list[str]] = {}

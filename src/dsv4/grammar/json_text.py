@@ -124,7 +124,7 @@ class JsonText:
         for name in names:
             if name:
                 nexts.setdefault(name[0], []).append(name[1:])
-        rest = sequence(Text((*_SPECIAL, *self.words)), repeat(sequence(_ESCAPE, Text((*_SPECIAL, *self.words))), 0, None))
+        rest = self.rules.named("inside", self._inside(filled=False))
         risky = {character for word in self.words for character in word[:1]}
         away = complement(_SPECIAL, "".join(risky), "".join(u for u in nexts if len(u) == 1))
         escapes = [f"\\{c}" for c in _SHORT if f"\\{c}" not in nexts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsv4.grammar.automaton import Search
-from dsv4.grammar.rules import Chars, Expression, Lexeme, Text, Token
+from dsv4.grammar.rules import Chars, Expression, Lexeme, Reference, Text, Token
 from dsv4.grammar.writing import Writer, shorter
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
@@ -24,6 +24,7 @@ class LarkWriter(Writer):
     def __init__(self, bodies: dict[str, Expression]) -> None:
         super().__init__(bodies)
         self.terminals: dict[Lexeme, str] = {}
+        self.inside = False
 
     def token(self, part: Token) -> str:
         return part.text
@@ -42,8 +43,14 @@ class LarkWriter(Writer):
     def lexeme(self, part: Lexeme) -> str:
         if part not in self.terminals:
             name = self.terminals[part] = self.rules.reserved("piece").name.upper()
+            outside, self.inside = self.inside, True
             self.written[name] = self.line(name, self.expression(part.part))
+            self.inside = outside
         return self.terminals[part]
+
+    def reference(self, part: Reference) -> str:
+        """A rule; inside a terminal, which knows no rules, another terminal of the same body."""
+        return self.lexeme(Lexeme(self.given[part.name])) if self.inside else part.name
 
     def text(self, part: Text) -> str:
         if part not in self.texts:

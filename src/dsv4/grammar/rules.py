@@ -84,7 +84,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A part without references, read as one piece by engines that cut a text before they parse it.
+    """A regular part, read as one piece by engines that cut a text before they parse it.
 
     Such an engine takes a piece as long as it goes. So a text that ends at a tag is one piece
     together with that tag.
