@@ -82,7 +82,7 @@ class XGrammar:
     """A grammar as xgrammar compiles it."""
 
     def __init__(self, grammar: str) -> None:
-        self.compiled = _compiler().compile_grammar(grammar)
+        self.compiled = compiler().compile_grammar(grammar)
 
     def accepts(self, ids: Sequence[int]) -> bool:
         """Whether the ids, the last of which ends the completion, are allowed."""
@@ -103,7 +103,7 @@ class XGrammar:
 
 
 @cache
-def _compiler() -> Any:
+def compiler() -> Any:
     engine = xgrammar()
     # As V4's tokenizer.json is: only END_ID ends, and the others are text.
     info = engine.TokenizerInfo(vocabulary(), engine.VocabType.BYTE_LEVEL, stop_token_ids=[END_ID])

@@ -10,6 +10,7 @@ from dsv4.errors import shown
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.markup import NOT_IN_OTHER_NAMES, Markup
 from dsv4.grammar.members import Member, Members
+from dsv4.grammar.names import unlike
 from dsv4.grammar.relaxed import Location, Relaxations, refusal
 from dsv4.grammar.rules import (
     EMPTY,
@@ -209,16 +210,6 @@ def _check_name(name: str, location: Location, markup: Markup) -> None:
 
 def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:
     """A name that is none of these."""
-    rest = rules.named("name", repeat(complement(NOT_IN_OTHER_NAMES), 0, None))
-
-    def unlike(names: list[str], first: bool) -> Expression:
-        nexts: dict[str, list[str]] = {}
-        for name in names:
-            if name:
-                nexts.setdefault(name[0], []).append(name[1:])
-        away = complement(NOT_IN_OTHER_NAMES, "".join(nexts))
-        ways = [sequence(literal(c), unlike(more, False)) for c, more in nexts.items()]
-        end = NEVER if first or "" in names else EMPTY
-        return choice(end, sequence(away, rest), *ways)
-
-    return unlike(list(names), True)
+    usual = complement(NOT_IN_OTHER_NAMES)
+    rest = rules.named("name", repeat(usual, 0, None))
+    return unlike(map(tuple, names), usual, rest, empty=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dsv4.encoding.json_text import to_json
 from dsv4.grammar.automaton import may_hold
+from dsv4.grammar.names import unlike
 from dsv4.grammar.numbers import number
 from dsv4.grammar.rules import (
     EMPTY,
@@ -114,27 +115,11 @@ class JsonText:
         """The name of a member that is none of these."""
         if not names:
             return sequence(self.string(), self.colon)
-        units = [_units(name) for name in names]
-        unlike = self.quoted(self._unlike(units))
-        return sequence(self.rules.named("key", lexeme(unlike)), self.colon)
-
-    def _unlike(self, names: list[tuple[str, ...]]) -> Expression:
-        """Characters, or their escapes, that lead away from every name; and whatever follows."""
-        nexts: dict[str, list[tuple[str, ...]]] = {}
-        for name in names:
-            if name:
-                nexts.setdefault(name[0], []).append(name[1:])
+        # One that begins with what a word begins with would need a search of its own.
+        usual = complement(_SPECIAL, "".join(word[0] for word in self.words))
         rest = self.rules.named("inside", self._inside(filled=False))
-        risky = {character for word in self.words for character in word[:1]}
-        away = complement(_SPECIAL, "".join(risky), "".join(u for u in nexts if len(u) == 1))
-        escapes = [f"\\{c}" for c in _SHORT if f"\\{c}" not in nexts]
-        ways = [sequence(literal(unit), self._unlike(more)) for unit, more in nexts.items()]
-        return choice(
-            NEVER if () in names else EMPTY,
-            sequence(away, rest),
-            sequence(choice(*map(literal, escapes)), rest),
-            *ways,
-        )
+        inside = unlike(map(_units, names), usual, rest, empty=True)
+        return sequence(self.rules.named("key", lexeme(self.quoted(inside))), self.colon)
 
     # Any value.
 

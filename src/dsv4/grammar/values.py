@@ -39,7 +39,7 @@ MOST_ITEMS = 1000
 # Bounds of more digits than these are not looked at.
 MOST_DIGITS = 40
 # Characters of declared names up to which an undeclared one is kept apart from them.
-MOST_NAMES = 48
+MOST_NAMES = 96
 
 
 class Values:
