@@ -107,10 +107,18 @@ def may_hold(part: Expression, words: tuple[str, ...]) -> bool:
     return Search(words).after(part, frozenset({""})) is None
 
 
-def unrolled(text: Text, rules: Rules, root: Expression | None = None) -> Expression:
+def unrolled(
+    text: Text,
+    rules: Rules,
+    *,
+    root: Expression | None = None,
+    end: Expression = EMPTY,
+    escape: Expression = NEVER,
+) -> Expression:
     """A text without words as one rule for each state of the search.
 
-    `root` is what stands for the empty state, where an engine has something of its own for it.
+    `root` is what stands for the empty state, where an engine has something of its own for it;
+    `end` is what ends the text, and `escape` what may stand for a character of it.
     """
     search = Search(text.without)
     names: dict[str, Expression] = {} if root is None else {"": root}
@@ -118,12 +126,13 @@ def unrolled(text: Text, rules: Rules, root: Expression | None = None) -> Expres
     def at(state: str) -> Expression:
         if state not in names:
             reference = names[state] = rules.reserved("text")
-            rules.bodies[reference.name] = ways(state, EMPTY)
+            rules.bodies[reference.name] = ways(state, end)
         return names[state]
 
     def ways(state: str, end: Expression) -> Expression:
         moves, back = search.moves(state)
         onward = [sequence(literal(c), at(after)) for c, after in moves.items()]
-        return choice(end, sequence(one_of(back), at("")), *onward)
+        back_again = sequence(choice(one_of(back), escape), at(""))
+        return choice(end, back_again, *onward)
 
     return ways(text.begun, NEVER) if text.filled else at(text.begun)

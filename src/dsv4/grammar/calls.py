@@ -212,4 +212,4 @@ def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:
     """A name that is none of these."""
     usual = complement(NOT_IN_OTHER_NAMES)
     rest = rules.named("name", repeat(usual, 0, None))
-    return unlike(map(tuple, names), usual, rest, empty=False)
+    return unlike(map(tuple, names), usual, rest, end=EMPTY, empty=False)

@@ -22,6 +22,7 @@ from dsv4.grammar.rules import (
     Repeat,
     Rules,
     Sequence,
+    StringEnd,
     Text,
     Token,
     choice,
@@ -30,6 +31,7 @@ from dsv4.grammar.rules import (
     repeat,
     sequence,
 )
+from dsv4.grammar.strings import expanded
 
 
 def after(part: Expression, text: str, rules: Rules) -> tuple[Expression, int]:
@@ -71,6 +73,8 @@ def _derived_one(part: Expression, character: str, rules: Rules) -> Expression:
     if isinstance(part, Text):
         state = Search(part.without).step(part.begun, character)
         return NEVER if state is None else Text(part.without, state)
+    if isinstance(part, StringEnd):
+        return _derived(expanded(part), character, rules)
     if isinstance(part, Lexeme):
         return lexeme(_derived(part.part, character, rules))
     if isinstance(part, Repeat):

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dsv4.grammar.automaton import unrolled
-from dsv4.grammar.rules import Chars, Reference, Text
+from dsv4.grammar.rules import (
+    Chars,
+    Expression,
+    Reference,
+    Repeat,
+    StringEnd,
+    Text,
+    chars,
+    literal,
+)
+from dsv4.grammar.strings import ESCAPE, SPECIAL
 from dsv4.grammar.writing import Writer, shorter
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+# What may follow the end of a JSON string: white space, a sign, or the tag that ends a value.
+_AFTER_STRINGS = chars(" \n,:]}<")
 
 
 class EbnfWriter(Writer):
@@ -15,6 +27,11 @@ class EbnfWriter(Writer):
     The macro costs the engine next to nothing, rules that say the same a sixth of a second. Never a
     `\\x` escape: the engine reads as many hexadecimal digits as follow.
     """
+
+    def __init__(self, bodies: dict[str, Expression]) -> None:
+        super().__init__(bodies)
+        self.string_ends: dict[StringEnd, str] = {}
+        self.loops: dict[Repeat, str] = {}
 
     def string(self, text: str) -> str:
         return '"' + "".join(_escaped(c, {'"': '\\"', **_NAMED}) for c in text) + '"'
@@ -36,24 +53,54 @@ class EbnfWriter(Writer):
 
     def _new_text(self, part: Text) -> str:
         if not part.begun and not part.filled:
-            name = self.rules.reserved("text").name
             words = ", ".join(map(self.string, part.without))
-            self.written[name] = self.line(name, f"TagDispatch(excludes=({words},))")
-            return name
-        return self._begun_text(part)
-
-    def _begun_text(self, part: Text) -> str:
-        """The states of the search up to where it is back at its start, and the macro from there."""
+            return self.new_rule("text", f"TagDispatch(excludes=({words},))")
         root = Reference(self.text(Text(part.without)))
         # A text that must not be empty does not begin with a bar: each state would cost the engine
         # as much as a whole text.
         words = part.without if part.begun else tuple(map(_cut_at_bar, part.without))
-        known = set(self.rules.bodies)
-        made = unrolled(Text(words, part.begun, part.filled), self.rules, root)
-        for name in [name for name in self.rules.bodies if name not in known]:
-            self.written[name] = self.line(name, self.expression(self.rules.bodies[name]))
-        name = self.rules.reserved("text").name
-        self.written[name] = self.line(name, self.expression(made))
+        made = unrolled(Text(words, part.begun, part.filled), self.rules, root=root)
+        return self.new_rule("text", self.with_new_rules(made))
+
+    def string_end(self, part: StringEnd) -> str:
+        """Not with the macro: a mask would have to be looked up at every quote of the vocabulary.
+
+        What may follow tells the engine which of these tokens are right.
+        """
+        if part not in self.string_ends:
+            words = (*SPECIAL, *part.without)
+            text = Text(words, filled=part.filled)
+            made = unrolled(text, self.rules, end=literal('"'), escape=ESCAPE)
+            follows = f" (={self.characters(_AFTER_STRINGS)})"
+            self.string_ends[part] = self.new_rule("string", self.with_new_rules(made, follows))
+        return self.string_ends[part]
+
+    def repeated(self, part: Repeat) -> str:
+        """A group that may come any number of times as a rule that calls itself.
+
+        For a group that holds a wide set, the engine's own repetition takes a third of a second for
+        a mask.
+        """
+        if part.most is not None or isinstance(part.part, Chars):
+            return super().repeated(part)
+        if part not in self.loops:
+            name = self.loops[part] = self.rules.reserved("loop").name
+            once = self.closed(part.part)
+            self.written[name] = self.line(name, f"({once} {name})?")
+        first = [self.closed(part.part)] * part.least
+        return f"({' '.join([*first, self.loops[part]])})"
+
+    def with_new_rules(self, made: Expression, follows: str = "") -> str:
+        """An expression, with the rules that were made for it."""
+        for name, body in list(self.rules.bodies.items()):
+            if name not in self.given and name not in self.written:
+                self.written[name] = ""
+                self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
+        return f"({self.expression(made)}){follows}"
+
+    def new_rule(self, hint: str, body: str) -> str:
+        name = self.rules.reserved(hint).name
+        self.written[name] = self.line(name, body)
         return name
 
 

@@ -59,6 +59,17 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class StringEnd:
+    """The inside of a JSON string, up to and with its closing quote, that holds none of the words.
+
+    One that is `filled` is not empty.
+    """
+
+    without: tuple[str, ...]
+    filled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence:
     parts: tuple[Expression, ...]
 
@@ -93,7 +104,9 @@ class Lexeme:
     part: Expression
 
 
-Expression: TypeAlias = Literal | Token | Chars | Text | Sequence | Choice | Repeat | Reference | Lexeme
+Expression: TypeAlias = (
+    Literal | Token | Chars | Text | StringEnd | Sequence | Choice | Repeat | Reference | Lexeme
+)
 
 EMPTY = Sequence(())
 NEVER = Choice(())
@@ -119,9 +132,11 @@ class Rules:
 
     def reserved(self, hint: str) -> Reference:
         """A reference to a rule whose body comes later: it may refer to itself."""
-        number = self._numbers.get(hint, 0) + 1
-        self._numbers[hint] = number
-        return Reference(hint if number == 1 else f"{hint}{number}")
+        while True:
+            number = self._numbers[hint] = self._numbers.get(hint, 0) + 1
+            name = hint if number == 1 else f"{hint}{number}"
+            if name not in self.bodies:
+                return Reference(name)
 
 
 def literal(text: str) -> Expression:

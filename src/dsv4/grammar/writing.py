@@ -14,11 +14,13 @@ from dsv4.grammar.rules import (
     Repeat,
     Rules,
     Sequence,
+    StringEnd,
     Text,
     Token,
     choice,
     complement,
 )
+from dsv4.grammar.strings import expanded
 
 
 class Writer:
@@ -62,10 +64,12 @@ class Writer:
             return self.reference(part)
         if isinstance(part, Text):
             return self.text(part)
+        if isinstance(part, StringEnd):
+            return self.string_end(part)
         if isinstance(part, Lexeme):
             return self.lexeme(part)
         if isinstance(part, Repeat):
-            return self.closed(part.part) + _count(part)
+            return self.repeated(part)
         return f"({self.expression(part)})" if part != EMPTY else self.string("")
 
     def alternatives(self, part: Choice) -> str:
@@ -74,6 +78,9 @@ class Writer:
             return " | ".join(map(self.expression, part.options))
         rest = choice(*(option for option in part.options if option != EMPTY))
         return f"({self.expression(rest)})?"
+
+    def repeated(self, part: Repeat) -> str:
+        return self.closed(part.part) + _count(part)
 
     def reference(self, part: Reference) -> str:
         return part.name
@@ -91,6 +98,9 @@ class Writer:
 
     def text(self, part: Text) -> str:
         raise NotImplementedError
+
+    def string_end(self, part: StringEnd) -> str:
+        return self.closed(expanded(part))
 
     def lexeme(self, part: Lexeme) -> str:
         return self.closed(part.part)
