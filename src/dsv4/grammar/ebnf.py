@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from dsv4.grammar.automaton import unrolled
 from dsv4.grammar.rules import (
     Chars,
     Expression,
+    Lexeme,
+    Literal,
     Reference,
     Repeat,
+    Sequence,
     StringEnd,
     Text,
+    Token,
     chars,
     literal,
 )
@@ -32,6 +38,8 @@ class EbnfWriter(Writer):
         super().__init__(bodies)
         self.string_ends: dict[StringEnd, str] = {}
         self.loops: dict[Repeat, str] = {}
+        # Texts that something follows: the rule's name, and what that may begin with.
+        self.ended: dict[Text, tuple[str, set[str]]] = {}
 
     def string(self, text: str) -> str:
         return '"' + "".join(_escaped(c, {'"': '\\"', **_NAMED}) for c in text) + '"'
@@ -46,15 +54,42 @@ class EbnfWriter(Writer):
         )
         return f"[{'^' if negated else ''}{spelled}]"
 
+    def grammar(self, root: Expression) -> str:
+        written = super().grammar(root)
+        ends = [
+            self.line(name, f"{self._macro(part)} (={self.characters(chars(''.join(follows)))})")
+            for part, (name, follows) in self.ended.items()
+        ]
+        return "\n".join([written.rstrip("\n"), *ends, ""])
+
+    def sequence(self, part: Sequence) -> str:
+        pieces = [
+            self.ended_text(_text_in(piece), _first(following)) or self.closed(piece)
+            for piece, following in zip_longest(part.parts, part.parts[1:])
+        ]
+        return " ".join(pieces)
+
+    def ended_text(self, part: Text | None, follows: str | None) -> str | None:
+        """A text that something follows. To know what makes masks five times as quick."""
+        if part is None or follows is None or part.begun or part.filled:
+            return None
+        if part not in self.ended:
+            self.ended[part] = (self.rules.reserved("text").name, set())
+        name, first = self.ended[part]
+        first.add(follows)
+        return name
+
     def text(self, part: Text) -> str:
         if part not in self.texts:
             self.texts[part] = self._new_text(part)
         return self.texts[part]
 
+    def _macro(self, part: Text) -> str:
+        return f"TagDispatch(excludes=({', '.join(map(self.string, part.without))},))"
+
     def _new_text(self, part: Text) -> str:
         if not part.begun and not part.filled:
-            words = ", ".join(map(self.string, part.without))
-            return self.new_rule("text", f"TagDispatch(excludes=({words},))")
+            return self.new_rule("text", self._macro(part))
         root = Reference(self.text(Text(part.without)))
         # A text that must not be empty does not begin with a bar: each state would cost the engine
         # as much as a whole text.
@@ -72,7 +107,9 @@ class EbnfWriter(Writer):
             text = Text(words, filled=part.filled)
             made = unrolled(text, self.rules, end=literal('"'), escape=ESCAPE)
             follows = f" (={self.characters(_AFTER_STRINGS)})"
-            self.string_ends[part] = self.new_rule("string", self.with_new_rules(made, follows))
+            body = self.with_new_rules(made, follows)
+            known = isinstance(made, Reference)
+            self.string_ends[part] = made.name if known else self.new_rule("string", body)
         return self.string_ends[part]
 
     def repeated(self, part: Repeat) -> str:
@@ -102,6 +139,16 @@ class EbnfWriter(Writer):
         name = self.rules.reserved(hint).name
         self.written[name] = self.line(name, body)
         return name
+
+
+def _text_in(part: Expression) -> Text | None:
+    inside = part.part if isinstance(part, Lexeme) else part
+    return inside if isinstance(inside, Text) else None
+
+
+def _first(part: Expression | None) -> str | None:
+    """The character that an expression begins with, if it is one."""
+    return part.text[0] if isinstance(part, (Literal, Token)) else None
 
 
 def _cut_at_bar(word: str) -> str:

@@ -30,8 +30,10 @@ from dsv4.grammar.rules import (
 )
 from dsv4.grammar.strings import SPECIAL
 
-# What may stand between two signs: nothing, a space, or a new line and its indentation.
-_GAP = optional(lexeme(choice(literal(" "), sequence(literal("\n"), repeat(chars(" \t"), 0, None)))))
+# JSON is written on one line, as the encoder does, with or without a space after a sign. White space
+# without end is what models fall into when JSON is all they may write.
+_COMMA = lexeme(sequence(literal(","), optional(literal(" "))))
+_COLON = lexeme(sequence(literal(":"), optional(literal(" "))))
 
 
 class JsonText:
@@ -47,20 +49,11 @@ class JsonText:
 
     # Signs.
 
-    @property
-    def gap(self) -> Expression:
-        return self.rules.named("gap", _GAP)
-
-    @property
-    def comma(self) -> Expression:
-        return sequence(literal(","), self.gap)
-
-    @property
-    def colon(self) -> Expression:
-        return sequence(literal(":"), self.gap)
+    comma = _COMMA
+    colon = _COLON
 
     def bracketed(self, opening: str, inside: Expression, closing: str) -> Expression:
-        return sequence(literal(opening), self.gap, inside, self.gap, literal(closing))
+        return sequence(literal(opening), inside, literal(closing))
 
     # Strings.
 

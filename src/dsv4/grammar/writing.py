@@ -49,7 +49,7 @@ class Writer:
         if isinstance(part, Choice):
             return self.alternatives(part)
         if isinstance(part, Sequence):
-            return " ".join(map(self.closed, part.parts)) or self.string("")
+            return self.sequence(part) or self.string("")
         return self.closed(part)
 
     def closed(self, part: Expression) -> str:
@@ -78,6 +78,9 @@ class Writer:
             return " | ".join(map(self.expression, part.options))
         rest = choice(*(option for option in part.options if option != EMPTY))
         return f"({self.expression(rest)})?"
+
+    def sequence(self, part: Sequence) -> str:
+        return " ".join(map(self.closed, part.parts))
 
     def repeated(self, part: Repeat) -> str:
         return self.closed(part.part) + _count(part)
