@@ -78,6 +78,28 @@ def _tokenizer() -> Any:
     return tokenizers.Tokenizer.from_file(vocabulary_path())
 
 
+@cache
+def _bytes_of_characters() -> dict[str, int]:
+    """The characters by which a byte-level vocabulary spells bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    pairs = [(chr(byte), byte) for byte in shown]
+    return dict(pairs + [(chr(256 + n), byte) for n, byte in enumerate(hidden)])
+
+
+def token_bytes(id: int) -> bytes:
+    """The text of a token, of which there may be half a character."""
+    spelled = vocabulary()[id]
+    if id in _added_ids():
+        return spelled.encode()
+    return bytes(_bytes_of_characters()[character] for character in spelled)
+
+
+@cache
+def _added_ids() -> frozenset[int]:
+    return frozenset(_tokenizer().get_added_tokens_decoder())
+
+
 class XGrammar:
     """A grammar as xgrammar compiles it."""
 
@@ -92,14 +114,17 @@ class XGrammar:
     def matcher(self) -> Any:
         return xgrammar().GrammarMatcher(self.compiled)
 
+    def take(self, matcher: Any, id: int) -> bool:
+        return bool(matcher.accept_token(id))
+
     def allowed(self, matcher: Any) -> Any:
-        """The ids that may come next, as an array."""
+        """For each id, whether it may come next."""
         import numpy
 
         mask = numpy.full((1, (len(vocabulary()) + 31) // 32), -1, dtype=numpy.int32)
         matcher.fill_next_token_bitmask(mask)
         bits = numpy.unpackbits(mask.view(numpy.uint8)[0], bitorder="little")
-        return numpy.flatnonzero(bits[: len(vocabulary())])
+        return bits[: len(vocabulary())].astype(bool)
 
 
 @cache
@@ -129,12 +154,15 @@ class LLGuidance:
     def matcher(self) -> Any:
         return pytest.importorskip("llguidance").LLMatcher(_ll_tokenizer(), self.grammar)
 
+    def take(self, matcher: Any, id: int) -> bool:
+        return bool(matcher.consume_token(id))
+
     def allowed(self, matcher: Any) -> Any:
         import numpy
 
         mask = numpy.frombuffer(matcher.compute_bitmask(), dtype=numpy.uint8)
         bits = numpy.unpackbits(mask, bitorder="little")
-        return numpy.flatnonzero(bits[: len(vocabulary())])
+        return bits[: len(vocabulary())].astype(bool)
 
 
 @cache
