@@ -97,7 +97,9 @@ def peer(tools: list[Any], choice: str) -> Any:
 def mask_times(tools: list[Any]) -> tuple[float, float]:
     """Microseconds for a mask, averaged over a completion."""
     called = tools[-1]["function"]
-    arguments = {name: sample(schema) for name, schema in called["parameters"]["properties"].items()}
+    arguments = {
+        name: sample(schema) for name, schema in called["parameters"]["properties"].items()
+    }
     message = {
         "role": "assistant",
         "reasoning_content": "The user wants a change. Let me look at the files first. " * 5,

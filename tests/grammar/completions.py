@@ -10,10 +10,10 @@ from random import Random
 from typing import Any
 
 import jsonschema
+from random_tools import Maker
 
 import dsv4
 from dsv4.grammar import Relaxation
-from random_tools import Maker
 
 USER = {"role": "user", "content": "Go on."}
 EOS = "<｜end▁of▁sentence｜>"
@@ -126,9 +126,9 @@ def _closed(schema: Any, inside_all_of: bool = False) -> Any:
         return schema
     made = {key: _closed(value, key == "allOf") for key, value in schema.items() if key != "enum"}
     made |= {key: schema[key] for key in ("enum", "const") if key in schema}
-    if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema:
-        if not inside_all_of:
-            made["additionalProperties"] = False
+    declares = isinstance(schema.get("properties"), dict)
+    if declares and "additionalProperties" not in schema and not inside_all_of:
+        made["additionalProperties"] = False
     return made
 
 
@@ -175,7 +175,9 @@ def _without_one(text: str, part: str, random: Random) -> str:
 
 def _parameters(text: str) -> list[tuple[int, int]]:
     """Where the parameters' lines begin and end."""
-    starts = sorted(_places(text, "<｜DSML｜parameter name=") + _places(text, "<｜DSML｜ parameter name="))
+    starts = sorted(
+        _places(text, "<｜DSML｜parameter name=") + _places(text, "<｜DSML｜ parameter name=")
+    )
     spans = []
     for start in starts:
         end = min((e for e in (text.find("parameter>\n", start + 12),) if e >= 0), default=-1)

@@ -6,10 +6,45 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-NAMES = ("path", "q", "count", "mode", "x", "y_2", "limit", "with space", "日本", "a-b", "items", "to")
-WORDS = ("", "a", "fast", "hello world", "naïve ☃", "日本語のテキスト", "line\nbreak\n", 'quo"te', "\\", "\t")
+NAMES = (
+    "path",
+    "q",
+    "count",
+    "mode",
+    "x",
+    "y_2",
+    "limit",
+    "with space",
+    "日本",
+    "a-b",
+    "items",
+    "to",
+)
+WORDS = (
+    "",
+    "a",
+    "fast",
+    "hello world",
+    "naïve ☃",
+    "日本語のテキスト",
+    "line\nbreak\n",
+    'quo"te',
+    "\\",
+    "\t",
+)
 # What is close to markup, and is none.
-MARKUP_LIKE = ("<", "</", "<think", "｜", "DSML", "｜DSML", "/｜", "</parameter>", "<b>x</b>", "a < b && c > d")
+MARKUP_LIKE = (
+    "<",
+    "</",
+    "<think",
+    "｜",
+    "DSML",
+    "｜DSML",
+    "/｜",
+    "</parameter>",
+    "<b>x</b>",
+    "a < b && c > d",
+)
 # A pattern, and texts in which it is found.
 PATTERNS = (
     (r"^[a-z]+$", ("a", "hello")),
@@ -43,7 +78,13 @@ class Maker:
     # Schemas.
 
     def any(self, depth: int) -> Made:
-        leaves = [self.string] * 3 + [self.integer, self.number, self.boolean, self.enum, self.const]
+        leaves = [self.string] * 3 + [
+            self.integer,
+            self.number,
+            self.boolean,
+            self.enum,
+            self.const,
+        ]
         inner = [self.array, self.object, self.any_of, self.all_of, self.ref, self.types, self.map]
         kinds = leaves if depth <= 0 else leaves + inner
         made = self.random.choice(kinds)(depth - 1)
@@ -69,7 +110,9 @@ class Maker:
         return Made({"type": "string"}, self.text())
 
     def integer(self, depth: int) -> Made:
-        value = self.random.choice([0, 1, -1, 7, 10, 99, 100, 12345, -10**12, self.random.randint(-300, 300)])
+        value = self.random.choice(
+            [0, 1, -1, 7, 10, 99, 100, 12345, -(10**12), self.random.randint(-300, 300)]
+        )
         schema: dict[str, Any] = {"type": "integer"}
         if self.random.random() < 0.6:
             schema["minimum"] = value - self.random.choice([0, 1, 5, 99, 1000])
@@ -92,7 +135,9 @@ class Maker:
     def enum(self, depth: int) -> Made:
         texts = ["a", "ab", "b c", "日", "", "true", "1", "x\ny"]
         others = [1, True, None, 2.5, {"k": [1]}, [], "<think"]
-        values = self.random.sample(texts, 3) + self.random.sample(others, self.random.randint(0, 2))
+        values = self.random.sample(texts, 3) + self.random.sample(
+            others, self.random.randint(0, 2)
+        )
         schema: dict[str, Any] = {"enum": values}
         return Made(schema, self.random.choice(values))
 
@@ -123,7 +168,7 @@ class Maker:
     def map(self, depth: int) -> Made:
         item = self.any(depth)
         schema = {"type": "object", "additionalProperties": item.schema}
-        return Made(schema, {name: item.value for name in self.random.sample(NAMES, 2)})
+        return Made(schema, dict.fromkeys(self.random.sample(NAMES, 2), item.value))
 
     def object(self, depth: int, most: int = 4) -> Made:
         names = self.random.sample(NAMES, self.random.randint(0, most))
@@ -167,10 +212,15 @@ class Maker:
         if self.random.random() < 0.3:
             self.defs["tree"] = {
                 "type": "object",
-                "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+                "properties": {
+                    "v": {"type": "integer"},
+                    "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+                },
                 "required": ["v"],
             }
-            return Made({"$ref": "#/$defs/tree"}, {"v": 1, "kids": [{"v": 2}, {"kids": [], "v": 3}]})
+            return Made(
+                {"$ref": "#/$defs/tree"}, {"v": 1, "kids": [{"v": 2}, {"kids": [], "v": 3}]}
+            )
         made = self.any(depth)
         name = f"d{len(self.defs)}"
         self.defs[name] = made.schema
@@ -185,5 +235,7 @@ class Maker:
         if self.defs:
             made.schema["$defs"] = self.defs
         function = {"name": name, "parameters": made.schema}
-        tool = {"type": "function", "function": function} if self.random.random() < 0.8 else function
+        tool = (
+            {"type": "function", "function": function} if self.random.random() < 0.8 else function
+        )
         return tool, made.value

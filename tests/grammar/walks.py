@@ -1,4 +1,4 @@
-"""Random walks: completions that an engine writes when anything it allows is as good as the rest."""
+"""Random walks: completions that an engine writes where all that it allows is equally good."""
 
 from __future__ import annotations
 

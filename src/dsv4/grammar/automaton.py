@@ -78,7 +78,7 @@ class Search:
             return states
         if isinstance(part, Choice):
             reached = [self.after(option, states) for option in part.options]
-            return _all(state for found in reached for state in ({None} if found is None else found))
+            return None if None in reached else frozenset().union(*filter(None, reached))
         assert isinstance(part, Repeat), part
         return self._after_repeat(part, states)
 

@@ -22,11 +22,11 @@ from dsv4.grammar.rules import (
     complement,
     lexeme,
     literal,
-    optional,
     repeat,
     sequence,
 )
 from dsv4.grammar.shapes import Document, Keyword, Shape, Subschema, Together
+from dsv4.grammar.strings import is_whole
 from dsv4.grammar.values import Values
 
 # What a tag cannot hold in a name.
@@ -50,7 +50,6 @@ class Calls:
         markup: Markup,
         rules: Rules,
         relaxations: Relaxations,
-        *,
         any_order: bool,
         markup_in_values: bool,
     ) -> None:
@@ -60,7 +59,6 @@ class Calls:
         self.any_order = any_order
         self.words = markup.words_in_values(markup_in_values)
         self.json = JsonText(rules, self.words)
-        self.newline_or_none = optional(literal("\n"))
 
     def invoke(self, tool: Tool) -> Expression:
         """One call from its name on: the tag before the name is common to all."""
@@ -174,8 +172,9 @@ class _Parameters(Values):
         return Text(self.calls.words, filled=self.filled(shape)) if found is None else found
 
     def _raw_constant(self, value: str) -> Expression:
+        """A listed string, if a model can write it."""
         ends_early = any(word in value for word in self.calls.words)
-        return NEVER if ends_early else literal(value)
+        return NEVER if ends_early or not is_whole(value) else literal(value)
 
     def _constant_arguments(self, value: Any) -> Expression:
         parts = []
@@ -204,7 +203,7 @@ def _check_name(name: str, location: Location, markup: Markup) -> None:
         raise refusal(location, f"{problem}: a tag cannot hold them")
     if markup.value_end in name:
         raise refusal(location, f"found {shown(name)}, expected a name without markup")
-    if any("\ud800" <= character <= "\udfff" for character in name):
+    if not is_whole(name):
         raise refusal(location, f"found {shown(name)}, expected whole characters")
 
 

@@ -22,16 +22,14 @@ from dsv4.grammar.rules import (
 def possible(bodies: dict[str, Expression]) -> frozenset[str]:
     """The rules that some text satisfies: a value that must hold itself has none."""
     found: set[str] = set()
-    while True:
-        # The last made first: those refer to none that is still to come.
-        more = {
-            name
-            for name in reversed(bodies)
-            if name not in found and _is_possible(bodies[name], found)
-        }
-        if not more:
-            return frozenset(found)
-        found |= more
+    before = -1
+    while before < len(found):
+        before = len(found)
+        # In the order in which they were made: most refer to earlier ones, so one round finds them.
+        for name, body in bodies.items():
+            if name not in found and _is_possible(body, found):
+                found.add(name)
+    return frozenset(found)
 
 
 def _is_possible(part: Expression, found: set[str]) -> bool:

@@ -49,9 +49,7 @@ class Completion:
         thought = sequence(lexeme(TEXT), Token(REASONING_END)) if self.reasoning else EMPTY
         return sequence(thought, ended)
 
-    def _content_then(
-        self, content: Expression, calls: Expression, markup: Markup
-    ) -> Expression:
+    def _content_then(self, content: Expression, calls: Expression, markup: Markup) -> Expression:
         """Content alone, or content and calls."""
         alone = NEVER if self.calls_required else _free(content)
         if calls == NEVER:

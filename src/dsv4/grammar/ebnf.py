@@ -108,8 +108,8 @@ class EbnfWriter(Writer):
             made = unrolled(text, self.rules, end=literal('"'), escape=ESCAPE)
             follows = f" (={self.characters(_AFTER_STRINGS)})"
             body = self.with_new_rules(made, follows)
-            known = isinstance(made, Reference)
-            self.string_ends[part] = made.name if known else self.new_rule("string", body)
+            name = made.name if isinstance(made, Reference) else self.new_rule("string", body)
+            self.string_ends[part] = name
         return self.string_ends[part]
 
     def repeated(self, part: Repeat) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.grammar.shapes import Document, Shape, Together
+from dsv4.grammar.shapes import Document, Shape, Together, same
 
 _TYPES: dict[str, Any] = {
     "null": type(None),
@@ -54,15 +54,15 @@ def _number_fits(value: float, shape: Shape) -> bool:
 
 def _string_fits(value: str, shape: Shape) -> bool:
     long_enough = shape.get("minLength", 0) <= len(value) <= shape.get("maxLength", len(value))
+    if not long_enough:
+        return False
     try:
-        return long_enough and re.search(shape.get("pattern", ""), value) is not None
+        return re.search(shape.get("pattern", ""), value) is not None
     except re.error:
-        return long_enough
+        return True
 
 
 def _any_fits(value: Any, together: Together, document: Document) -> bool:
-    from dsv4.grammar.shapes import same
-
     for shape in document.shapes(together):
         listed = shape.get("enum")
         known = listed is None or any(same(value, given) for given in listed)

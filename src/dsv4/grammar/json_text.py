@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from dsv4.encoding.json_text import to_json
 from dsv4.grammar.automaton import may_hold
 from dsv4.grammar.names import unlike
 from dsv4.grammar.numbers import number
 from dsv4.grammar.rules import (
-    EMPTY,
-    NEVER,
     Chars,
     Choice,
     Expression,
@@ -17,7 +17,6 @@ from dsv4.grammar.rules import (
     Rules,
     Sequence,
     StringEnd,
-    chars,
     choice,
     complement,
     lexeme,
@@ -28,10 +27,10 @@ from dsv4.grammar.rules import (
     repeat,
     sequence,
 )
-from dsv4.grammar.strings import SPECIAL
+from dsv4.grammar.strings import SPECIAL, is_whole
 
-# JSON is written on one line, as the encoder does, with or without a space after a sign. White space
-# without end is what models fall into when JSON is all they may write.
+# JSON is written on one line, as the encoder writes it, with or without a space after a sign. White
+# space without end is what models fall into when JSON is all they may write.
 _COMMA = lexeme(sequence(literal(","), optional(literal(" "))))
 _COLON = lexeme(sequence(literal(":"), optional(literal(" "))))
 
@@ -65,11 +64,11 @@ class JsonText:
         return sequence(literal('"'), inside, literal('"'))
 
     def constant(self, value: object) -> Expression:
-        """A value as the encoder writes it; with an escape where it would spell one of the words."""
+        """A value as the encoder writes it, with an escape where it would spell a word."""
         text = to_json(value)
         for word in self.words:
             text = text.replace(word, f"\\u{ord(word[0]):04x}{word[1:]}")
-        return literal(text)
+        return literal(text if is_whole(text) else json.dumps(value))
 
     def escaped(self, part: Expression) -> Expression:
         """A regular expression over characters as one over their JSON."""

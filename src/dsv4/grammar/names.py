@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsv4.grammar.rules import NEVER, Chars, Expression, chars, choice, literal, minus, one_of, sequence
+from dsv4.grammar.rules import (
+    NEVER,
+    Chars,
+    Expression,
+    chars,
+    choice,
+    literal,
+    minus,
+    one_of,
+    sequence,
+)
 
 # What a name that begins like a declared one may go on with. All characters would take an engine
 # ten times as long, for each letter of each declared name.
@@ -31,5 +41,7 @@ def unlike(
         else:
             empty = False
     away = one_of(minus(usual, "".join(c for c in nexts if len(c) == 1)))
-    ways = [sequence(literal(c), unlike(more, _USUAL, rest, end, True)) for c, more in nexts.items()]
+    ways = [
+        sequence(literal(c), unlike(more, _USUAL, rest, end, True)) for c, more in nexts.items()
+    ]
     return choice(end if empty else NEVER, sequence(away, rest), *ways)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dsv4.grammar.rules import (
-    EMPTY,
     NEVER,
     Expression,
-    choice,
     chars,
+    choice,
     lexeme,
     literal,
     one_of,
@@ -85,5 +84,3 @@ def _between(low: str, high: str) -> Expression:
         digits = one_of(chars((ord("0") + first, ord("0") + last)))
         ways.append(sequence(digits, repeat(_DIGIT, rest, rest)))
     return choice(*ways, upper) if upper != NEVER else choice(*ways)
-
-

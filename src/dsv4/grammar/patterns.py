@@ -22,12 +22,18 @@ from dsv4.grammar.rules import (
 
 # Counted repetitions are dear for engines: a pattern may count so far in all.
 MOST_COUNTED = 64
+# Longer ones, of which each parenthesis may nest deeper, are not worth their cost.
+MOST_CHARACTERS = 256
 
 _DIGIT = chars((48, 57))
 _WORD = chars((48, 57), (65, 90), (97, 122), "_")
 _SPACE = chars(" \t\n\r\f\v")
 # What either of the two calls white space.
-_ANY_SPACE = ("\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680", (0x2000, 0x200A), "\u2028\u2029\u202f\u205f\u3000\ufeff")
+_ANY_SPACE = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680",
+    (0x2000, 0x200A),
+    "\u2028\u2029\u202f\u205f\u3000\ufeff",
+)
 _CLASSES: dict[str, Chars] = {
     "d": _DIGIT,
     "w": _WORD,
@@ -48,6 +54,8 @@ class NotRegular(ValueError):
 
 def pattern(source: str) -> Expression:
     """The texts in which the pattern is found somewhere, as JSON Schema has it."""
+    if len(source) > MOST_CHARACTERS:
+        raise NotRegular(f"it is longer than {MOST_CHARACTERS} characters")
     return _Reader(source).whole()
 
 

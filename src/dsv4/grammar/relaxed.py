@@ -61,5 +61,5 @@ class Relaxations:
             raise refusal(location, f"cannot be enforced: {reason}; expected none with exact=True")
         self._found.setdefault(location, Relaxation(location, reason))
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._found.values())
+    def found(self) -> tuple[Relaxation, ...]:
+        return tuple(self._found.values())

@@ -108,8 +108,8 @@ Expression: TypeAlias = (
     Literal | Token | Chars | Text | StringEnd | Sequence | Choice | Repeat | Reference | Lexeme
 )
 
-EMPTY = Sequence(())
-NEVER = Choice(())
+EMPTY: Expression = Sequence(())
+NEVER: Expression = Choice(())
 
 
 class Rules:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4.errors import shown
@@ -192,7 +193,8 @@ def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
 
 def _items(schema: Mapping[str, Any], location: Location) -> tuple[tuple[Together, ...], Together]:
     """Items one by one, and the schema of the others. Older drafts list the first in `items`."""
-    names = ("items", "additionalItems") if isinstance(schema.get("items"), list) else ("prefixItems", "items")
+    older = isinstance(schema.get("items"), list)
+    names = ("items", "additionalItems") if older else ("prefixItems", "items")
     listed = schema.get(names[0], [])
     place = (*location, names[0])
     if not isinstance(listed, (list, tuple)):
@@ -405,12 +407,33 @@ def _possible(shape: Shape) -> bool:
 
 
 def _exclude_each_other(groups: list[list[Shape]]) -> bool:
-    """Whether types alone tell that a value fits one of the groups at most."""
-    seen: set[str] = set()
-    for group in groups:
-        kinds = {kind for shape in group for kind in shape.types}
-        kinds |= {"integer", "number"} if kinds & {"integer", "number"} else set()
-        if kinds & seen:
-            return False
-        seen |= kinds
-    return True
+    """Whether it can be seen that a value fits one of the groups at most."""
+    pairs = combinations(groups, 2)
+    return all(_differ(one, other) for a, b in pairs for one in a for other in b)
+
+
+def _differ(one: Shape, other: Shape) -> bool:
+    """Whether no value fits both, by its type, what is listed, or a member that tells."""
+    if not _common_types(one.types, other.types):
+        return True
+    listed = one.get("enum"), other.get("enum")
+    if None not in listed and not _common_values(*listed):
+        return True
+    if one.types != ("object",) or other.types != ("object",):
+        return False
+    both = set(one.get("required", ())) & set(other.get("required", ()))
+    return any(
+        not _common_values(mine, theirs)
+        for name in both
+        if (mine := _constants(one, name)) and (theirs := _constants(other, name))
+    )
+
+
+def _constants(shape: Shape, name: str) -> list[Any] | None:
+    """The values that a member may have, if they are listed right there."""
+    for schema, _ in shape.properties.get(name, ()):
+        if isinstance(schema, Mapping) and "const" in schema:
+            return [schema["const"]]
+        if isinstance(schema, Mapping) and isinstance(schema.get("enum"), list):
+            return list(schema["enum"])
+    return None

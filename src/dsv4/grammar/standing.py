@@ -41,10 +41,8 @@ def standing(request: Request, forced: str | None, markup: Markup) -> Standing:
 
 
 def _opening(request: Request, forced: str | None, markup: Markup) -> str:
-    """The opening of the block and of the call, which the prompt writes where there is no thinking."""
+    """The opening of block and call, which the prompt writes where there is no thinking."""
     if forced is None or request.thinking:
         return ""
     called = f"{markup.invoke_open}{forced}{markup.name_end}" if forced else ""
     return markup.block_open + called
-
-

@@ -23,6 +23,11 @@ ESCAPE = sequence(
 )
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text has whole characters alone: half of one cannot be written as UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def expanded(part: StringEnd) -> Expression:
     """The same as a text, escapes and more text."""
     text = Text((*SPECIAL, *part.without))

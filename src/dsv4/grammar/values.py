@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from dsv4.errors import shown
 from dsv4.grammar.fitting import fits
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.members import Member, Members
@@ -19,11 +18,9 @@ from dsv4.grammar.rules import (
     Chars,
     Choice,
     Expression,
-    Lexeme,
     Repeat,
     Rules,
     Sequence,
-    Text,
     choice,
     lexeme,
     literal,
@@ -32,12 +29,14 @@ from dsv4.grammar.rules import (
     repeat,
     sequence,
 )
-from dsv4.grammar.shapes import TYPES, UNENFORCED, Document, Shape, Subschema, Together
+from dsv4.grammar.shapes import TYPES, UNENFORCED, Document, Shape, Together
 
 # More items than these are not counted: engines refuse, or take seconds.
 MOST_ITEMS = 1000
 # Bounds of more digits than these are not looked at.
 MOST_DIGITS = 40
+# What engines do with optional members grows with the square of their number: these take seconds.
+MOST_MEMBERS = 400
 # Characters of declared names up to which an undeclared one is kept apart from them.
 MOST_NAMES = 96
 
@@ -118,14 +117,17 @@ class Values:
         return makers[kind](shape)
 
     def _integer(self, shape: Shape) -> Expression:
-        least, most = None, None
-        for name, adjust in (("minimum", math.ceil), ("exclusiveMinimum", _above)):
-            bound = self._whole_bound(shape, name, adjust)
-            least = bound if least is None or (bound is not None and bound > least) else least
-        for name, adjust in (("maximum", math.floor), ("exclusiveMaximum", _below)):
-            bound = self._whole_bound(shape, name, adjust)
-            most = bound if most is None or (bound is not None and bound < most) else most
-        return self.rules.named("integer", integer(least, most))
+        least = [
+            self._whole_bound(shape, "minimum", math.ceil),
+            self._whole_bound(shape, "exclusiveMinimum", _above),
+        ]
+        most = [
+            self._whole_bound(shape, "maximum", math.floor),
+            self._whole_bound(shape, "exclusiveMaximum", _below),
+        ]
+        lowest = max((bound for bound in least if bound is not None), default=None)
+        highest = min((bound for bound in most if bound is not None), default=None)
+        return self.rules.named("integer", integer(lowest, highest))
 
     def _whole_bound(self, shape: Shape, name: str, adjust: Callable[[Any], int]) -> int | None:
         bound = shape.get(name)
@@ -271,23 +273,24 @@ class Values:
         known = {**shape.properties}
         for name in required:
             known.setdefault(name, shape.additional or ())
+        if len(known) > MOST_MEMBERS:
+            problem = f"found {len(known)} members, expected at most {MOST_MEMBERS}"
+            raise refusal(self.document.location, problem)
         return [(name, known[name], name in required) for name in known], additional
 
     def apart(self, shape: Shape, names: tuple[str, ...]) -> tuple[str, ...]:
         """The names that an undeclared member must not have, if they are not too many."""
         if sum(map(len, names)) <= MOST_NAMES:
             return names
-        place = shape.keywords.get("additionalProperties")
-        self.relaxations.note(
-            self._additional_location(shape),
-            "an undeclared member may have a declared one's name, because there are many",
-        )
-        assert place is None
+        reason = "an undeclared member may have a declared one's name, because there are many"
+        self.relaxations.note(self._additional_location(shape), reason)
         return ()
 
     def _additional_location(self, shape: Shape) -> Location:
         together = shape.additional or ()
-        return together[0].location if together else (*self.document.location, "properties")
+        if together:
+            return together[0].location
+        return (*self.document.location, "additionalProperties")
 
 
 def _only_refers(schema: Any) -> str | None:
@@ -322,6 +325,3 @@ def _without(part: Expression, words: tuple[str, ...]) -> Expression:
     if isinstance(part, Repeat):
         return repeat(_without(part.part, words), part.least, part.most)
     return part
-
-
-__all__ = ["Lexeme", "Subschema", "Text", "Values", "refusal", "shown"]
