@@ -21,7 +21,7 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent.parent / "tests" / "grammar")]
 
 import numpy
-from engines import compiler, ids_of, vocabulary, xgrammar
+from grammar_engines import compiler, ids_of, vocabulary, xgrammar
 
 import dsv4
 from dsv4.grammar import for_request

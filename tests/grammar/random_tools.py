@@ -94,7 +94,8 @@ class Maker:
 
     def text(self) -> str:
         parts = self.random.choices(WORDS + MARKUP_LIKE, k=self.random.randint(0, 3))
-        return "".join(parts)
+        text = "".join(parts)
+        return text if "｜DSML｜" not in text else self.text()
 
     def string(self, depth: int) -> Made:
         kind = self.random.randrange(8)

@@ -7,6 +7,7 @@ the search begins, and where most characters lead back to.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from dsv4.grammar.rules import (
     EMPTY,
@@ -95,6 +96,10 @@ class Search:
         if characters.size > len(known):
             yield ""
         yield from (self.step(state, character) for character in known)
+
+
+# A long prefix is read character by character, with the same few searches.
+search_for = lru_cache(16)(Search)
 
 
 def _all(states: Iterable[str | None]) -> States:

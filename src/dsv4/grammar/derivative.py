@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsv4.grammar.automaton import Search
+from dsv4.grammar.automaton import search_for
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
@@ -71,7 +71,7 @@ def _derived_one(part: Expression, character: str, rules: Rules) -> Expression:
     if isinstance(part, Chars):
         return EMPTY if part.has(character) else NEVER
     if isinstance(part, Text):
-        state = Search(part.without).step(part.begun, character)
+        state = search_for(part.without).step(part.begun, character)
         return NEVER if state is None else Text(part.without, state)
     if isinstance(part, StringEnd):
         return _derived(expanded(part), character, rules)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy
-from engines import END_ID, LLGuidance, XGrammar, ids_of, token_bytes
+from grammar_engines import END_ID, LLGuidance, XGrammar, ids_of, token_bytes
 
 # A walk that ended itself by luck alone would take forever. So tokens that lead on are taken more
 # often: tags, signs, digits, names.
