@@ -3,30 +3,31 @@
     python bench/grammar.py
 
 The peer is xgrammar's own structural tag for DeepSeek-V4, compiled by the same engine for the same
-tools with the real vocabulary. What its compiler remembers of earlier grammars is switched off. Times
-are the best of several, in milliseconds of this process; read the ratios.
+tools with the real vocabulary. The compiler is not allowed to remember earlier grammars. Times are
+the best of several, in milliseconds of this process; read the ratios.
 
 The tools are as agents have them: each with a schema of its own, of one to eight parameters.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent.parent / "tests" / "grammar")]
-
 import numpy
-from grammar_engines import compiler, ids_of, vocabulary, xgrammar
 
 import dsv4
 from dsv4.grammar import for_request
 
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+# The engine is brought up as the tests do it, without torch.
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "grammar"))
+engines = import_module("grammar_engines")
+compiler, ids_of = engines.compiler, engines.ids_of
+vocabulary, xgrammar = engines.vocabulary, engines.xgrammar
 KINDS: tuple[dict[str, Any], ...] = (
     {"type": "string", "description": "Text."},
     {"type": "integer", "minimum": 0, "maximum": 2000},

@@ -1,7 +1,7 @@
 """Grammars in the engines that run them, with the real vocabulary.
 
-A tenth of it runs with the other tests. `DSV4_GRAMMAR_TESTS=all pytest tests/grammar` runs the whole:
-2,000 random sets of tools for xgrammar and 500 walks, 300 for llguidance, 300 for GBNF.
+A tenth of it runs with the other tests. `DSV4_GRAMMAR_TESTS=all pytest tests/grammar` runs all:
+2,000 random sets of tools and 500 walks for xgrammar, 300 sets for llguidance and for GBNF.
 """
 
 from __future__ import annotations

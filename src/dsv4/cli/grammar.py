@@ -18,7 +18,6 @@ dsv4 grammar request.json --tool-choice required --fields vllm
 """
 FORMS = ("xgrammar", "gbnf", "lark")
 SERVERS = ("vllm", "sglang", "sglang-completions", "llamacpp")
-FORM_OF_SERVER = {"llamacpp": "gbnf"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         grammar = for_request(
             _request(given, args),
-            args.form or FORM_OF_SERVER.get(args.fields, "xgrammar"),
+            args.form or ("gbnf" if args.fields == "llamacpp" else "xgrammar"),
             reasoning=args.reasoning,
             preamble=not args.no_preamble,
             order=args.order,
