@@ -84,7 +84,7 @@ def test_an_option(option: str, value: Any) -> None:
 @pytest.mark.parametrize("choice", ["other", 5, {"type": "function"}])
 def test_a_tool_choice(choice: Any) -> None:
     request = dsv4.Request([{"role": "user", "content": "Hi"}], tools=[{"name": "f"}])
-    with pytest.raises(dsv4.Error, match="tool_choice: found"):
+    with pytest.raises(dsv4.Error, match=r"tool_choice.*: found"):
         for_request(dsv4.Request(request.messages, tools=request.tools, tool_choice=choice))
 
 

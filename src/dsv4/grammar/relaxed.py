@@ -36,10 +36,12 @@ class Relaxation:
 
     @property
     def path(self) -> str:
+        """The location as people write it."""
         return path_of(self.location)
 
     @property
     def keyword(self) -> str:
+        """The keyword's name."""
         return str(self.location[-1])
 
     def __str__(self) -> str:
