@@ -151,3 +151,15 @@ def test_what_is_enforced_is_not(schema: Any) -> None:
 def test_undeclared_parameters_may_come_twice() -> None:
     (relaxation,) = made({**an_object(), "additionalProperties": True}).relaxed
     assert relaxation.keyword == "additionalProperties"
+
+
+def test_references_too_deep() -> None:
+    defs = {f"d{n}": an_object(next={"$ref": f"#/$defs/d{n + 1}"}) for n in range(500)}
+    defs["d500"] = {"type": "integer"}
+    with pytest.raises(dsv4.Error, match="refer to each other too deeply"):
+        made({**an_object(a={"$ref": "#/$defs/d0"}), "$defs": defs})
+
+
+def test_names_that_are_no_text() -> None:
+    with pytest.raises(dsv4.Error, match=r"properties: found the name 1, expected text"):
+        made({"type": "object", "properties": {1: {}}})

@@ -79,15 +79,10 @@ class EbnfWriter(Writer):
         first.add(follows)
         return name
 
-    def text(self, part: Text) -> str:
-        if part not in self.texts:
-            self.texts[part] = self._new_text(part)
-        return self.texts[part]
-
     def _macro(self, part: Text) -> str:
         return f"TagDispatch(excludes=({', '.join(map(self.string, part.without))},))"
 
-    def _new_text(self, part: Text) -> str:
+    def new_text(self, part: Text) -> str:
         if not part.begun and not part.filled:
             return self.new_rule("text", self._macro(part))
         root = Reference(self.text(Text(part.without)))
@@ -126,19 +121,6 @@ class EbnfWriter(Writer):
             self.written[name] = self.line(name, f"({once} {name})?")
         first = [self.closed(part.part)] * part.least
         return f"({' '.join([*first, self.loops[part]])})"
-
-    def with_new_rules(self, made: Expression, follows: str = "") -> str:
-        """An expression, with the rules that were made for it."""
-        for name, body in list(self.rules.bodies.items()):
-            if name not in self.given and name not in self.written:
-                self.written[name] = ""
-                self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
-        return f"({self.expression(made)}){follows}"
-
-    def new_rule(self, hint: str, body: str) -> str:
-        name = self.rules.reserved(hint).name
-        self.written[name] = self.line(name, body)
-        return name
 
 
 def _text_in(part: Expression) -> Text | None:

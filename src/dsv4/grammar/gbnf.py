@@ -23,17 +23,8 @@ class GbnfWriter(Writer):
         )
         return f"[{'^' if negated else ''}{spelled}]"
 
-    def text(self, part: Text) -> str:
-        if part not in self.texts:
-            self.texts[part] = self._new_text(part)
-        return self.texts[part]
-
-    def _new_text(self, part: Text) -> str:
-        known = set(self.rules.bodies)
-        made = unrolled(part, self.rules)
-        for name in [name for name in self.rules.bodies if name not in known]:
-            self.written[name] = self.line(name, self.expression(self.rules.bodies[name]))
-        return self.closed(made)
+    def new_text(self, part: Text) -> str:
+        return self.with_new_rules(unrolled(part, self.rules))
 
 
 def _in_set(code: int) -> str:

@@ -52,12 +52,11 @@ class LarkWriter(Writer):
         """A rule; inside a terminal, which knows no rules, another terminal of the same body."""
         return self.lexeme(Lexeme(self.given[part.name])) if self.inside else part.name
 
-    def text(self, part: Text) -> str:
-        if part not in self.texts:
-            name = self.texts[part] = self.rules.reserved("text").name.upper()
-            some = _SOMETHING if part.filled else _ANYTHING
-            self.written[name] = self.line(name, f"/{some}/ & ~/{'|'.join(_held(part))}/")
-        return self.texts[part]
+    def new_text(self, part: Text) -> str:
+        name = self.rules.reserved("text").name.upper()
+        some = _SOMETHING if part.filled else _ANYTHING
+        self.written[name] = self.line(name, f"/{some}/ & ~/{'|'.join(_held(part))}/")
+        return name
 
 
 def _held(part: Text) -> list[str]:

@@ -79,15 +79,34 @@ def for_request(
     _check_option("form", form, tuple(WRITERS))
     _check_option("reasoning", reasoning, ("grammar", "server"))
     _check_option("order", order, ("any", "declared"))
+    try:
+        return _made(
+            *(request, form, reasoning == "server", preamble, order == "any"),
+            *(markup_in_values, parallel, exact),
+        )
+    except RecursionError:
+        problem = "found schemas that refer to each other too deeply, expected fewer steps"
+        raise refusal(("tools",), problem) from None
+
+
+def _made(
+    request: Request,
+    form: Form,
+    after_reasoning: bool,
+    preamble: bool,
+    any_order: bool,
+    markup_in_values: bool,
+    parallel: bool,
+    exact: bool,
+) -> Grammar:
     markup = Markup.of(dialect_named(request.dialect))
     rules, relaxations = Rules(), Relaxations(exact)
     tools, forced = wanted(request)
     begins = standing(request, forced, markup)
     if begins.task:
         tools, forced = (), None
-    if reasoning == "server":
+    if after_reasoning:
         begins = begins.without_reasoning()
-    any_order = order == "any"
     calls = Calls(markup, rules, relaxations, any_order, markup_in_values)
     completion = Completion(
         reasoning=begins.reasoning,

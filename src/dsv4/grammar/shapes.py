@@ -115,6 +115,8 @@ UNENFORCED: dict[str, tuple[str, str]] = {
     "unevaluatedProperties": ("object", "what other keywords left over is not known"),
     "not": ("any", "what must not be is not enforced"),
     "if": ("any", "conditions are not enforced"),
+    "$dynamicRef": ("any", "dynamic references are not followed"),
+    "$recursiveRef": ("any", "dynamic references are not followed"),
 }
 _SAYS_NOTHING: dict[str, Any] = {
     "uniqueItems": False,
@@ -178,15 +180,18 @@ def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
         place = (*location, "properties")
         if not isinstance(properties, Mapping):
             raise refusal(place, f"found {shown(properties)}, expected an object of schemas")
+        wrong = next((name for name in properties if not isinstance(name, str)), None)
+        if wrong is not None:
+            raise refusal(place, f"found the name {shown(wrong)}, expected text")
         made["declares"] = True
         made["properties"] = {
             name: (Subschema(value, (*place, name)),) for name, value in properties.items()
         }
-    if "additionalProperties" in schema:
+    if "patternProperties" in schema:  # whatever has a name that fits, and names are not looked at
+        made["additional"] = ()
+    elif "additionalProperties" in schema:
         place = (*location, "additionalProperties")
         made["additional"] = (Subschema(schema["additionalProperties"], place),)
-    elif "patternProperties" in schema:
-        made["additional"] = ()
     prefix, rest = _items(schema, location)
     return {**made, "prefix": prefix, "items": rest}
 

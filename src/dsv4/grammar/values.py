@@ -207,6 +207,8 @@ class Values:
     def _array(self, shape: Shape) -> Expression:
         least = self._item_bound(shape, "minItems") or 0
         most = self._item_bound(shape, "maxItems")
+        if most is not None and least > most:
+            return NEVER
         prefix = [self.value(part) for part in shape.prefix]
         other = self.value(shape.items) if shape.items else self.json.value()
         return self.json.bracketed("[", self._items(prefix, other, least, most), "]")

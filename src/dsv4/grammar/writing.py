@@ -88,6 +88,26 @@ class Writer:
     def reference(self, part: Reference) -> str:
         return part.name
 
+    def text(self, part: Text) -> str:
+        if part not in self.texts:
+            self.texts[part] = self.new_text(part)
+        return self.texts[part]
+
+    # Rules that a form needs of its own.
+
+    def new_rule(self, hint: str, body: str) -> str:
+        name = self.rules.reserved(hint).name
+        self.written[name] = self.line(name, body)
+        return name
+
+    def with_new_rules(self, made: Expression, follows: str = "") -> str:
+        """An expression, with the rules that were made for it."""
+        for name, body in list(self.rules.bodies.items()):
+            if name not in self.given and name not in self.written:
+                self.written[name] = ""  # they may refer to each other
+                self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
+        return self.closed(made) + follows
+
     # What differs.
 
     def token(self, part: Token) -> str:
@@ -99,7 +119,7 @@ class Writer:
     def characters(self, part: Chars) -> str:
         raise NotImplementedError
 
-    def text(self, part: Text) -> str:
+    def new_text(self, part: Text) -> str:
         raise NotImplementedError
 
     def string_end(self, part: StringEnd) -> str:
