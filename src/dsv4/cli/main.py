@@ -25,6 +25,7 @@ COMMANDS = {
     "count": "dsv4.cli.count",
     "diff": "dsv4.cli.diff",
     "dataset": "dsv4.cli.dataset",
+    "grammar": "dsv4.cli.grammar",
     "template": "dsv4.cli.template",
     "special": "dsv4.cli.special",
     "version": "dsv4.cli.version",
