@@ -8,7 +8,7 @@ from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
-from dsv4.parsing.prose import begins_json_calls
+from dsv4.parsing.plain_tags import begins_json_calls
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
