@@ -81,7 +81,7 @@ class TestHeads:
         assert (found.kind, found.closing, found.marked) == ("invoke", True, True)
 
     @pytest.mark.parametrize(
-        "text", ["< DSML call x", "<\nDSML call x", f"{DSML} is it", "<1", "<<"]
+        "text", ["< DSML call x", "<\nDSML call x", f"{DSML} is it now", "<1", "<<"]
     )
     def test_what_is_none(self, text: str) -> None:
         assert read(text) is read_slowly(text) is None

@@ -24,8 +24,8 @@ class Block:
         self._machine = machine
         self._source = source = machine.source
         # Opened as the strict grammar wants, it may be empty.
-        blank_line = source.slice(source.pos - 2, source.pos) == "\n\n"
-        self._strict = blank_line and tag.raw == tag.canonical(machine.tags.calls)
+        spelled = tag.raw == tag.canonical(machine.tags.calls)
+        self._strict = machine.blank_line and spelled
         self.used = False  # it held something
         if tag.marked:
             machine.check_spelling(tag)

@@ -199,6 +199,7 @@ class StreamParser(Shortcut):
             index = invoke.call.index
             own = (event for event in events if isinstance(event, _CALL_EVENTS))
             self._carried = [event for event in own if event.index == index]
+        self._catch_up()
         self._choose(carries=bool(self._carried))
 
     # Where reading is.

@@ -111,7 +111,7 @@ class Prose:
                     continue
                 return self._say(at)
             if self._is_text(tag):
-                self._look(tag.end)
+                self._look(at + 1)  # what stands in it may act, as if it had not been read as a tag
                 continue
             if (halted := self._say(at)) is not None:
                 return halted
@@ -401,11 +401,8 @@ class Prose:
     def enter_calls(self, tag: Tag) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""
         source, machine = self._source, self._machine
-        waiting = source.slice(source.pos, tag.start)
-        if waiting.endswith("\n\n"):
-            halted = self._say(tag.start - 2, complete=True)
-        else:
-            halted = self._say(tag.start, complete=True)
+        machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
+        halted = self._say(tag.start - 2 * machine.blank_line, complete=True)
         if halted is not None:
             return halted
         if self.reasoning:
