@@ -64,7 +64,7 @@ class TestChecking:
         with pytest.raises(VocabularyError) as caught:
             Tokenizer.load(path)
         problems = "<｜begin▁of▁sentence｜> is 7, expected 0; <｜end▁of▁sentence｜> is missing"
-        assert str(caught.value) == f"{path} does not fit DeepSeek-V4: {problems}"
+        assert str(caught.value) == f"{path} does not fit v4: {problems}"
 
     @pytest.mark.parametrize(
         "content",

@@ -6,18 +6,21 @@ dialects are there. Options that `transformers` has too mean what they mean ther
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dsv4.compat import chat_template
+from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.turns import as_dict
 from dsv4.errors import EncodeError, shown
-from dsv4.format.dialects import Dialect
+from dsv4.format.dialects import Dialect, dialect_named
 from dsv4.request import encode
+
+_log = logging.getLogger("dsv4")
 
 INSTALL = 'pip install "dsv4[hf]"'
 
@@ -43,58 +46,105 @@ def apply_chat_template(
     reasoning_effort: str | int | None = None,
     drop_thinking: bool = True,
     response_format: dict[str, Any] | None = None,
-    dialect: str | Dialect = "v4",
+    tokenizer_kwargs: dict[str, Any] | None = None,
+    dialect: str | Dialect | None = None,
     **chat_template_kwargs: Any,
 ) -> Any:
     """The prompt of a conversation, or of each in a list of them, as ids or as text.
 
-    `tokenizer` is a fast tokenizer of `transformers`; for text alone it may be None.
+    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text alone
+    it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
+    options of `transformers` mean what they mean there; `docs/template.md` lists them all. Returns
+    what `transformers` returns. Raises `EncodeError` with the place in `messages`, or the name of
+    the option, and `TypeError` for options that are not known.
     """
+    processor, tokenizer = tokenizer, getattr(tokenizer, "tokenizer", tokenizer)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
     options = {
-        "tools": None if tools is None else [_as_schema(tool) for tool in tools],
+        "tools": [_as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
         "response_format": response_format,
         "thinking": _thinks(thinking, enable_thinking),
         "effort": reasoning_effort,
         "drop_thinking": drop_thinking,
-        "dialect": dialect,
+        "dialect": dialect_of(tokenizer, dialect),
         **_more_options(chat_template_kwargs),
     }
+    more = _padding_options(tokenizer_kwargs)
     conversations, batched = _conversations(messages)
     prompts = [
-        _prompt(conversation, add_generation_prompt, continue_final_message, options)
-        for conversation in conversations
+        _prompt(
+            chat, add_generation_prompt, continue_final_message, options, n if batched else None
+        )
+        for n, chat in enumerate(conversations)
     ]
     if not tokenize:
         texts = [str(prompt) for prompt in prompts]
         return texts if batched else texts[0]
     cut = _truncation(tokenizer, max_length) if truncation else None
+    if processor is not tokenizer and any(prompt.images for prompt in prompts):
+        _check_for_processor(prompts, return_assistant_tokens_mask, cut)
+        return _processed(processor, prompts, padding, max_length, return_tensors, return_dict)
     ids, masks = _ids_and_masks(tokenizer, prompts, return_assistant_tokens_mask, cut)
     alone = not batched and not return_tensors
     if not (return_dict or padding or return_tensors):
         return ids[0] if alone else ids
-    padded = _padded(tokenizer, ids[0] if alone else ids, padding, max_length)
+    padded = _padded(tokenizer, ids[0] if alone else ids, padding, max_length, more)
     if return_assistant_tokens_mask:
-        padded["assistant_masks"] = _aligned(masks, padded, tokenizer.padding_side, alone)
+        side = more.get("padding_side") or tokenizer.padding_side
+        padded["assistant_masks"] = _aligned(masks, padded, side, alone)
     if return_tensors:
         padded.convert_to_tensors(return_tensors)
     return padded if return_dict else padded["input_ids"]
 
 
-def install(tokenizer: Any) -> Any:
+def install(tokenizer: Any, dialect: str | Dialect | None = None) -> Any:
     """Makes `tokenizer.apply_chat_template` ours, and returns the tokenizer.
 
-    Its `chat_template` becomes our Jinja template, for programs that look there.
+    `tokenizer` may be a processor too. `dialect` is recognised by the vocabulary and by the name
+    of the checkpoint, unless you give one; `dialect_of` says which it is, and so does the log. Its
+    `chat_template` becomes our Jinja template, for programs that look there. Raises `EncodeError`
+    for what is no tokenizer, and `VocabularyError` where the vocabulary does not fit the dialect.
     """
     if not hasattr(tokenizer, "apply_chat_template"):
         raise EncodeError(
             "tokenizer", f"found {shown(tokenizer)}, expected a tokenizer of transformers"
         )
-    tokenizer.chat_template = chat_template()
-    # A partial of a function, because a tokenizer may be pickled or copied, and this with it.
-    tokenizer.apply_chat_template = partial(_apply_installed, tokenizer)
+    found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
+    _log.info("%s gets prompts of the dialect %s", _name_of(tokenizer), found)
+    for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
+        if one is not None:
+            _install_on(one, found)
     return tokenizer
+
+
+def dialect_of(tokenizer: Any, wanted: str | Dialect | None = None) -> Dialect:
+    """The dialect of prompts for a tokenizer: of `transformers`, of dsv4, or None.
+
+    `wanted` is a dialect that it must fit; None to have it recognised, by its special tokens and
+    by the name of its checkpoint. Raises `VocabularyError` where they do not fit.
+    """
+    if tokenizer is None:
+        return dialect_named("v4" if wanted is None else wanted)
+    if hasattr(tokenizer, "dialect_for"):
+        known: Dialect = tokenizer.dialect if wanted is None else tokenizer.dialect_for(wanted)
+        return known
+    if wanted is None and isinstance(tokenizer.__dict__.get(_INSTALLED), partial):
+        return dialect_named(tokenizer.__dict__[_INSTALLED].keywords["dialect"])
+    from dsv4.tokens.dialects import dialect_over
+
+    return dialect_over(_added(tokenizer), _name_of(tokenizer), wanted)
+
+
+_INSTALLED = "apply_chat_template"
+
+
+def _install_on(tokenizer: Any, dialect: Dialect) -> None:
+    if dialect.name in TEMPLATED:
+        tokenizer.chat_template = chat_template(dialect)
+    # A partial of a function, because a tokenizer may be pickled or copied, and this with it.
+    apply = _apply_processor if hasattr(tokenizer, "tokenizer") else _apply_installed
+    setattr(tokenizer, _INSTALLED, partial(apply, tokenizer, dialect=dialect.name))
 
 
 def _apply_installed(
@@ -102,6 +152,39 @@ def _apply_installed(
 ) -> Any:
     """With the parameter names of the method that it replaces."""
     return apply_chat_template(tokenizer, conversation, tools, **options)
+
+
+def _apply_processor(
+    processor: Any,
+    conversation: Any,
+    chat_template: str | None = None,
+    tools: Iterable[Any] | None = None,
+    **options: Any,
+) -> Any:
+    """The same for a processor, whose method gives text unless it is asked for ids."""
+    options = {"tokenize": False, "return_dict": False, **options}
+    given = options.pop("processor_kwargs", None)
+    if given:
+        options["tokenizer_kwargs"] = {**given, **(options.get("tokenizer_kwargs") or {})}
+    if chat_template is not None:
+        options["chat_template"] = chat_template
+    return apply_chat_template(processor, conversation, tools, **options)
+
+
+def _name_of(tokenizer: Any) -> str:
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
+
+
+def _added(tokenizer: Any) -> dict[str, int]:
+    """The special tokens of a tokenizer, and their ids."""
+    if hasattr(tokenizer, "get_added_vocab"):
+        return dict(tokenizer.get_added_vocab())
+    if hasattr(tokenizer, "get_added_tokens_decoder"):
+        return {
+            str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
+        }
+    raise EncodeError("tokenizer", f"found {shown(tokenizer)}, expected a fast tokenizer")
 
 
 # Options.
@@ -139,7 +222,10 @@ _RENAMED = {"add_default_bos_token": "bos"}
 # What asks for nothing that is not done: text never becomes a control token here.
 _ALWAYS_SO = ("sanitize_control_tokens",)
 # Parameters of the method in `transformers` that may stand there with nothing in them.
-_EMPTY_ONLY = ("documents", "chat_template", "tokenizer_kwargs")
+_EMPTY_ONLY = ("documents", "chat_template")
+# What may be said to the tokenizer: how to pad, and what is so anyway.
+_PADDING = ("pad_to_multiple_of", "padding_side", "return_attention_mask", "verbose")
+_SO_ANYWAY = {"add_special_tokens": False}
 
 
 def _more_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +239,16 @@ def _more_options(given: dict[str, Any]) -> dict[str, Any]:
                 f"transformers, or {expected}, {', '.join(_RENAMED)}"
             )
     return {_RENAMED[name]: value for name, value in given.items() if name in _RENAMED}
+
+
+def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    given = dict(tokenizer_kwargs or {})
+    for name, value in given.items():
+        if name not in _PADDING and (name not in _SO_ANYWAY or value != _SO_ANYWAY[name]):
+            expected = ", ".join(_PADDING)
+            problem = f"found {name}={shown(value)}, expected {expected}"
+            raise TypeError(f"apply_chat_template() tokenizer_kwargs: {problem}")
+    return {name: value for name, value in given.items() if name in _PADDING}
 
 
 def _as_schema(tool: Any) -> Any:
@@ -182,6 +278,31 @@ def _conversations(messages: Any) -> tuple[list[Any], bool]:
 
 
 def _prompt(
+    messages: Sequence[Any],
+    asks: bool,
+    continued: bool | str,
+    options: dict[str, Any],
+    index: int | None,
+) -> Prompt:
+    """The prompt of one conversation, which is the one of this `index` where there are many."""
+    try:
+        return _ended(messages, asks, continued, options)
+    except EncodeError as error:
+        raise EncodeError(_in_their_words(error.path, index), error.problem) from None
+
+
+# Options of the encoder -> what `transformers` calls them.
+_THEIR_WORDS = {"effort": "reasoning_effort", "bos": "add_default_bos_token"}
+
+
+def _in_their_words(path: str, index: int | None) -> str:
+    path = _THEIR_WORDS.get(path, path)
+    if index is None or not path.startswith("messages"):
+        return path
+    return f"messages[{index}]" + path.removeprefix("messages")
+
+
+def _ended(
     messages: Sequence[Any], asks: bool, continued: bool | str, options: dict[str, Any]
 ) -> Prompt:
     if not continued:
@@ -252,13 +373,58 @@ def _truncation(tokenizer: Any, max_length: int | None) -> slice:
     return slice(length) if tokenizer.truncation_side == "right" else slice(-length, None)
 
 
-def _padded(tokenizer: Any, ids: list[Any], padding: bool | str, max_length: int | None) -> Any:
+def _padded(
+    tokenizer: Any,
+    ids: list[Any],
+    padding: bool | str,
+    max_length: int | None,
+    more: dict[str, Any],
+) -> Any:
     pad: Callable[..., Any] | None = getattr(tokenizer, "pad", None)
     if pad is None:
         found = shown(tokenizer)
         problem = f"found {found}, expected a tokenizer of transformers ({INSTALL})"
         raise EncodeError("tokenizer", f"{problem}, or return_dict=False")
-    return pad({"input_ids": ids}, padding=padding, max_length=max_length)
+    return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)
+
+
+def _check_for_processor(prompts: list[Prompt], masked: bool, cut: slice | None) -> None:
+    """A processor makes ids of the text itself: so not all that we do can be done with images."""
+    for prompt in prompts:
+        if prompt.special_text:
+            start, end = prompt.special_text[0]
+            problem = f"found {str(prompt)[start:end]} in a text beside images"
+            raise EncodeError("messages", f"{problem}, which a processor takes for the token")
+    if masked or cut is not None:
+        name = "return_assistant_tokens_mask" if masked else "truncation"
+        raise EncodeError(name, "found it with images, expected a conversation without")
+
+
+def _processed(
+    processor: Any,
+    prompts: list[Prompt],
+    padding: bool | str,
+    max_length: int | None,
+    return_tensors: str | None,
+    return_dict: bool,
+) -> Any:
+    """What a processor makes of prompts with images: it looks at them, and makes room for them."""
+    encoded = processor(
+        text=[str(prompt) for prompt in prompts],
+        images=[[_source(record) for record in prompt.images] for prompt in prompts],
+        padding=padding,
+        max_length=max_length,
+        add_special_tokens=False,
+        return_tensors=return_tensors,
+    )
+    return encoded if return_dict else encoded["input_ids"]
+
+
+def _source(record: Any) -> Any:
+    """Where an image is, or what it is."""
+    if not isinstance(record, dict):
+        return record
+    return next(record[name] for name in ("url", "data", "source") if record.get(name))
 
 
 def _aligned(masks: list[list[int]], padded: Any, side: str, alone: bool) -> Any:

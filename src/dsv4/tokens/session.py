@@ -10,7 +10,6 @@ from dsv4.encoding.prompt import Piece, Prompt
 from dsv4.encoding.turns import as_dict, last_turn, turn_stop
 from dsv4.errors import EncodeError
 from dsv4.format import tokens
-from dsv4.format.dialects import dialect_named
 from dsv4.parsing.message import Message, assemble
 from dsv4.request import encode
 from dsv4.tokens.masks import Owned
@@ -46,7 +45,8 @@ class Session:
             options["tools"] = list(options["tools"])  # they are needed more than once
         self._tokenizer = tokenizer
         self._options = options
-        self._dialect = dialect_named(options.get("dialect", "v4"))
+        self._dialect = tokenizer.dialect_for(options.get("dialect") or tokenizer.dialect)
+        self._options["dialect"] = self._dialect
         self._messages: list[dict[str, Any]] = []
         self._sampled: dict[int, _Sampled] = {}
         self._declared: list[Any] = list(options.get("tools") or ())

@@ -6,14 +6,16 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from threading import Lock
+from threading import RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4.encoding.prompt import Piece, Prompt
 from dsv4.errors import EncodeError, shown
-from dsv4.format.tokens import V4_TOKENS
+from dsv4.format.dialects import V4, Dialect, dialect_named
 from dsv4.request import encode
+from dsv4.tokens.dialects import dialect_over
 from dsv4.tokens.engines import Encode, engine_named
 from dsv4.tokens.masks import Owned, Policy, Span, Weigh, borders, weigher
 from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary, is_bundled
@@ -44,41 +46,95 @@ class Tokenizer:
     Nothing is loaded before it is needed. One tokenizer may be used from many threads.
     """
 
-    def __init__(self, vocabulary: Vocabulary, engine: str = "auto") -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        engine: str = "auto",
+        dialect: str | Dialect | None = None,
+        checkpoint: str | None = None,
+    ) -> None:
+        """`checkpoint` is the name of what the vocabulary came with, if not the vocabulary's own.
+
+        The other parameters are those of `load`.
+        """
         self.vocabulary = vocabulary
+        self._checkpoint = checkpoint
+        self._wanted = None if dialect is None else self.dialect_for(dialect)
+        self._dialect = self._wanted
         self._make_engine = engine_named(engine)
         self._engine_name = engine
-        self._lock = Lock()
         self._engine: Encode | None = None
         self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
         self._checked: set[str] = set()
 
     @staticmethod
-    def load(source: str | os.PathLike[str] | None = None, engine: str = "auto") -> Tokenizer:
+    def load(
+        source: str | os.PathLike[str] | None = None,
+        engine: str = "auto",
+        dialect: str | Dialect | None = None,
+    ) -> Tokenizer:
         """The tokenizer of the bundled V4 vocabulary, of a `tokenizer.json` or of a checkpoint.
 
-        A tokenizer is loaded once, however often it is asked for. A vocabulary of your own is
-        looked at right away: it must have the tokens that all dialects share.
+        `source` is the path of the file or of the checkpoint's folder; `engine` is "fastokens",
+        "tokenizers" or "auto", the fastest that is installed; `dialect` is what its `dialect` shall
+        be, None to have it recognised. A tokenizer is loaded once, however often it is asked for.
+        A vocabulary of your own is looked at right away. Raises `VocabularyError` where there is
+        none, or where it does not have the tokens of the dialect.
         """
         engine_named(engine)
         path = find_vocabulary(source)
+        name = None if dialect is None else dialect_named(dialect).name
         with _loading:
-            return _loaded(path, os.stat(path).st_mtime_ns, engine)
+            return _loaded(path, os.stat(path).st_mtime_ns, engine, name)
 
     @staticmethod
-    def wrap(tokenizer: Any, engine: str = "auto") -> Tokenizer:
-        """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object."""
+    def wrap(
+        tokenizer: Any, engine: str = "auto", dialect: str | Dialect | None = None
+    ) -> Tokenizer:
+        """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object.
+
+        `engine` and `dialect` are those of `load`. Objects with the same vocabulary share it.
+        Raises `EncodeError` where the object has no vocabulary that can be read.
+        """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
             found = shown(tokenizer)
             raise EncodeError("tokenizer", f"found {found}, expected a fast tokenizer")
-        return Tokenizer(Vocabulary(backend.to_str(), "the given tokenizer"), engine)
+        name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
+        return _wrapped(backend.to_str(), str(name), engine, dialect)
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer of {self.checkpoint}, dialect {self.dialect}>"
+
+    @property
+    def checkpoint(self) -> str:
+        """What the vocabulary came with: a path, or a name."""
+        return self.vocabulary.name if self._checkpoint is None else self._checkpoint
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of prompts for this vocabulary, recognised by its special tokens and by the
+        name of its checkpoint."""
+        if self._dialect is None:
+            bundled = is_bundled(self.vocabulary.name)
+            self._dialect = V4 if bundled else self.dialect_for(None)
+        return self._dialect
+
+    def dialect_for(self, wanted: str | Dialect | None) -> Dialect:
+        """A dialect by name; raises `VocabularyError` where its tokens are not in the vocabulary.
+
+        None gives the one that is recognised.
+        """
+        return dialect_over(self.vocabulary.added, self.checkpoint, wanted)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        dialect = self._wanted and self._wanted.name
         path = self.vocabulary.name
-        if not os.path.isfile(path):
-            return Tokenizer, (self.vocabulary, self._engine_name)
-        return _unpickled, (path, self._engine_name)
+        if not os.path.isabs(path):  # it was not read from a file
+            return Tokenizer, (self.vocabulary, self._engine_name, dialect, self._checkpoint)
+        # Wherever it is read again, the package may be in another place.
+        source = None if is_bundled(path) else path
+        return _unpickled, (source, self._engine_name, dialect, self.vocabulary.digest)
 
     # Text and prompts -> ids.
 
@@ -202,13 +258,16 @@ class Tokenizer:
             raise EncodeError("text", f"{problem}: expected text that UTF-8 can write") from None
 
     def _load_engine(self) -> Encode:
-        with self._lock:
-            if self._engine is None:
+        # One for each vocabulary, however many tokenizers are over it: an engine takes 200 MiB.
+        with _loading:
+            made = _engines.setdefault(self.vocabulary, {})
+            if self._make_engine not in made:
                 try:
-                    self._engine = self._make_engine(self.vocabulary)
+                    made[self._make_engine] = self._make_engine(self.vocabulary)
                 except Exception as error:  # the engines raise whatever they like
                     problem = f"{self.vocabulary.name} cannot be read by the engine: {error}"
                     raise VocabularyError(problem) from error
+            self._engine = made[self._make_engine]
             return self._engine
 
     def _specials(self, prompt: Prompt) -> dict[str, int]:
@@ -222,20 +281,44 @@ class Tokenizer:
         return self.vocabulary.added
 
 
-_loading = Lock()
+_loading = RLock()
+_engines: WeakKeyDictionary[Vocabulary, dict[Any, Encode]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=32)
-def _loaded(path: str, changed: int, engine: str) -> Tokenizer:
-    vocabulary = Vocabulary.read(path)
+def _loaded(path: str, changed: int, engine: str, dialect: str | None) -> Tokenizer:
+    if dialect is not None:
+        return Tokenizer(_loaded(path, changed, engine, None).vocabulary, engine, dialect)
+    tokenizer = Tokenizer(Vocabulary.read(path), engine)
     if not is_bundled(path):
-        vocabulary.check(V4_TOKENS, "DeepSeek-V4")
-    return Tokenizer(vocabulary, engine)
+        tokenizer.dialect  # noqa: B018  a vocabulary of no dialect is refused
+    return tokenizer
 
 
-def _unpickled(path: str, engine: str) -> Tokenizer:
-    """The tokenizer of a path, or the bundled one where that is gone: as on another machine."""
-    return Tokenizer.load(path if os.path.isfile(path) else None, engine)
+# The vocabularies of tokenizers that were wrapped, by what is in them, as long as one is in use.
+_vocabularies: WeakValueDictionary[bytes, Vocabulary] = WeakValueDictionary()
+# What comes first in a `tokenizer.json` is no part of the vocabulary, and changes with its use.
+_SETTINGS_END = '"added_tokens":'
+_NO_SETTINGS = '{"version":"1.0","truncation":null,"padding":null,'
+
+
+def _wrapped(text: str, name: str, engine: str, dialect: str | Dialect | None) -> Tokenizer:
+    _, found, rest = text.partition(_SETTINGS_END)
+    if found:
+        text = _NO_SETTINGS + found + rest
+    vocabulary = Vocabulary(text, "the given tokenizer")
+    with _loading:
+        shared = _vocabularies.setdefault(vocabulary.digest, vocabulary)
+    return Tokenizer(shared, engine, dialect, checkpoint=name)
+
+
+def _unpickled(source: str | None, engine: str, dialect: str | None, digest: bytes) -> Tokenizer:
+    """The tokenizer of a path, if there is still the same in it."""
+    tokenizer = Tokenizer.load(source, engine, dialect)
+    if tokenizer.vocabulary.digest != digest:
+        name = tokenizer.vocabulary.name
+        raise VocabularyError(f"{name} is not what it was when the tokenizer was pickled")
+    return tokenizer
 
 
 # The kinds of runs below; an index is that of a message whose ids are given.
