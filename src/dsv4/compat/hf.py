@@ -1,4 +1,4 @@
-"""`transformers`' `apply_chat_template`, written by the encoder and not by a template.
+"""`transformers`' `apply_chat_template` and `parse_response`, by the encoder and the parser.
 
 Text from outside never becomes a special token here, arguments may be JSON strings, and all
 dialects are there. Options that `transformers` has too mean what they mean there.
@@ -10,19 +10,28 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from dsv4.compat.hf_objects import (
+    INSTALL,
+    INSTALLED,
+    as_schema,
+    dialect_of,
+    name_of,
+    tokenizer_over,
+)
+from dsv4.compat.responses import parse_response, response_template
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.turns import as_dict
 from dsv4.errors import EncodeError, shown
-from dsv4.format.dialects import Dialect, dialect_named
+from dsv4.format.dialects import Dialect
 from dsv4.request import encode
+
+__all__ = ["apply_chat_template", "dialect_of", "install", "parse_response", "response_template"]
 
 _log = logging.getLogger("dsv4")
 
-INSTALL = 'pip install "dsv4[hf]"'
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -62,7 +71,7 @@ def apply_chat_template(
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
     options = {
-        "tools": [_as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
+        "tools": [as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
         "response_format": response_format,
         "thinking": _thinks(thinking, enable_thinking),
         "effort": reasoning_effort,
@@ -98,53 +107,57 @@ def apply_chat_template(
     return padded if return_dict else padded["input_ids"]
 
 
-def install(tokenizer: Any, dialect: str | Dialect | None = None) -> Any:
-    """Makes `tokenizer.apply_chat_template` ours, and returns the tokenizer.
+def install(tokenizer: Any, dialect: str | Dialect | None = None, **defaults: Any) -> Any:
+    """Makes `apply_chat_template` and `parse_response` of a tokenizer ours, and returns it.
 
     `tokenizer` may be a processor too. `dialect` is recognised by the vocabulary and by the name
-    of the checkpoint, unless you give one; `dialect_of` says which it is, and so does the log. Its
-    `chat_template` becomes our Jinja template, for programs that look there. Raises `EncodeError`
-    for what is no tokenizer, and `VocabularyError` where the vocabulary does not fit the dialect.
+    of the checkpoint, unless you give one; `dialect_of` says which it is, and so does the log.
+    `defaults` are options of `apply_chat_template` for whoever calls it without them: training
+    needs `drop_thinking=False`, so that a turn stays what it was when more turns follow. Its
+    `chat_template` and `response_template` become ours, for programs that look there. Raises
+    `EncodeError` for what is no tokenizer, `TypeError` for a default that is no option, and
+    `VocabularyError` where the vocabulary does not fit the dialect.
     """
+    unknown = [name for name in defaults if name not in _DEFAULTS]
+    if unknown:
+        raise TypeError(f"install() found {unknown[0]}, expected {', '.join(_DEFAULTS)}")
     if not hasattr(tokenizer, "apply_chat_template"):
         raise EncodeError(
             "tokenizer", f"found {shown(tokenizer)}, expected a tokenizer of transformers"
         )
     found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
-    _log.info("%s gets prompts of the dialect %s", _name_of(tokenizer), found)
+    _log.info("%s gets prompts of the dialect %s", name_of(tokenizer), found)
     for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
         if one is not None:
-            _install_on(one, found)
+            _install_on(one, found, defaults)
     return tokenizer
 
 
-def dialect_of(tokenizer: Any, wanted: str | Dialect | None = None) -> Dialect:
-    """The dialect of prompts for a tokenizer: of `transformers`, of dsv4, or None.
-
-    `wanted` is a dialect that it must fit; None to have it recognised, by its special tokens and
-    by the name of its checkpoint. Raises `VocabularyError` where they do not fit.
-    """
-    if tokenizer is None:
-        return dialect_named("v4" if wanted is None else wanted)
-    if hasattr(tokenizer, "dialect_for"):
-        known: Dialect = tokenizer.dialect if wanted is None else tokenizer.dialect_for(wanted)
-        return known
-    if wanted is None and isinstance(tokenizer.__dict__.get(_INSTALLED), partial):
-        return dialect_named(tokenizer.__dict__[_INSTALLED].keywords["dialect"])
-    from dsv4.tokens.dialects import dialect_over
-
-    return dialect_over(_added(tokenizer), _name_of(tokenizer), wanted)
+_DEFAULTS = ("thinking", "enable_thinking", "reasoning_effort", "drop_thinking", "response_format")
 
 
-_INSTALLED = "apply_chat_template"
-
-
-def _install_on(tokenizer: Any, dialect: Dialect) -> None:
+def _install_on(tokenizer: Any, dialect: Dialect, defaults: dict[str, Any]) -> None:
     if dialect.name in TEMPLATED:
         tokenizer.chat_template = chat_template(dialect)
-    # A partial of a function, because a tokenizer may be pickled or copied, and this with it.
+    # Partials of functions, because a tokenizer may be pickled or copied, and these with it.
     apply = _apply_processor if hasattr(tokenizer, "tokenizer") else _apply_installed
-    setattr(tokenizer, _INSTALLED, partial(apply, tokenizer, dialect=dialect.name))
+    setattr(tokenizer, INSTALLED, partial(apply, tokenizer, dialect=dialect.name, **defaults))
+    tokenizer.response_template = response_template(dialect)
+    tokenizer.parse_response = partial(_parse_installed, tokenizer, dialect.name)
+
+
+def _parse_installed(
+    tokenizer: Any,
+    dialect: str,
+    response: Any,
+    schema: Any = None,
+    *,
+    prefix: Any = None,
+    tools: Any = None,
+) -> Any:
+    """With the parameters of the method that it replaces; `schema` has no use here."""
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    return parse_response(inner, response, prefix=prefix, tools=tools, dialect=dialect)
 
 
 def _apply_installed(
@@ -169,22 +182,6 @@ def _apply_processor(
     if chat_template is not None:
         options["chat_template"] = chat_template
     return apply_chat_template(processor, conversation, tools, **options)
-
-
-def _name_of(tokenizer: Any) -> str:
-    inner = getattr(tokenizer, "tokenizer", tokenizer)
-    return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
-
-
-def _added(tokenizer: Any) -> dict[str, int]:
-    """The special tokens of a tokenizer, and their ids."""
-    if hasattr(tokenizer, "get_added_vocab"):
-        return dict(tokenizer.get_added_vocab())
-    if hasattr(tokenizer, "get_added_tokens_decoder"):
-        return {
-            str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
-        }
-    raise EncodeError("tokenizer", f"found {shown(tokenizer)}, expected a fast tokenizer")
 
 
 # Options.
@@ -249,17 +246,6 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
             problem = f"found {name}={shown(value)}, expected {expected}"
             raise TypeError(f"apply_chat_template() tokenizer_kwargs: {problem}")
     return {name: value for name, value in given.items() if name in _PADDING}
-
-
-def _as_schema(tool: Any) -> Any:
-    """Tools may be functions, which `transformers` can describe."""
-    if not callable(tool):
-        return tool
-    try:
-        from transformers.utils import get_json_schema
-    except ImportError as error:
-        raise ImportError(f"a function as a tool needs transformers: {INSTALL}") from error
-    return get_json_schema(tool)
 
 
 # Conversations -> prompts.
@@ -338,28 +324,11 @@ def _with_open_end(messages: Sequence[Any], inside_reasoning: bool) -> list[Any]
 
 # Prompts -> ids.
 
-# To read a vocabulary takes long, so each tokenizer's is read once.
-_known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-
-def _tokenizer_over(tokenizer: Any) -> Any:
-    from dsv4.tokens import Tokenizer
-
-    if isinstance(tokenizer, Tokenizer):
-        return tokenizer
-    try:
-        known = _known.get(tokenizer)
-    except TypeError:  # no weak reference to it can be made
-        return Tokenizer.wrap(tokenizer)
-    if known is None:
-        known = _known[tokenizer] = Tokenizer.wrap(tokenizer)
-    return known
-
 
 def _ids_and_masks(
     tokenizer: Any, prompts: list[Prompt], masked: bool, cut: slice | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    ours = _tokenizer_over(tokenizer)
+    ours = tokenizer_over(tokenizer)
     kept = cut or slice(None)
     if not masked:
         return [ours.encode(prompt)[kept] for prompt in prompts], []
