@@ -14,6 +14,8 @@ EXAMPLE = """
 dsv4 dataset conversations.jsonl -o train.parquet
 dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
 dsv4 dataset conversations.jsonl -o train.jsonl --resume
+dsv4 dataset conversations.jsonl -o data --format megatron --pack 4096 --too-long cut
+dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 --stats
 """
 
 
@@ -29,8 +31,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         *("-o", "--output"),
         required=True,
         metavar="OUT",
-        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst or .parquet; "
-        "- is stdout",
+        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst, .parquet, "
+        ".bin (Megatron, with .idx) or .npy (NumPy); - is stdout",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy"),
+        help="what to write, if the name of OUT does not say",
+    )
+    parser.add_argument(
+        "--pack",
+        type=_count,
+        metavar="LENGTH",
+        help="put examples together in rows of at most this many tokens, with position_ids that "
+        "begin anew for each and sequence_lengths",
+    )
+    parser.add_argument(
+        "--max-length",
+        type=_count,
+        metavar="N",
+        help="the most tokens of an example; that of a packed row if not given",
+    )
+    parser.add_argument(
+        "--too-long",
+        choices=("fail", "drop", "cut"),
+        default="fail",
+        help="what a longer one is: a bad line (the default), left out, or cut after the last of "
+        "the model's turns that is whole",
+    )
+    parser.add_argument(
+        "--split",
+        type=_split,
+        metavar="NAME=SHARE,…",
+        help="parts with an output each, as train=0.95,valid=0.05; the same conversation is always "
+        "in the same part",
     )
     parser.add_argument(
         "--policy",
@@ -71,7 +105,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="go on where an earlier run was stopped, if one was"
     )
     parser.add_argument(
-        "--stats", action="store_true", help="print speed and memory to stderr at the end, as JSON"
+        "--stats",
+        action="store_true",
+        help="print to stderr at the end, as JSON: how long examples are, what their tokens are "
+        "of, speed and memory",
     )
 
 
@@ -79,6 +116,20 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"found {text}, expected a number from 1 on")
     return int(text)
+
+
+def _split(text: str) -> dict[str, float]:
+    split: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, share = part.partition("=")
+        try:
+            split[name] = float(share)
+        except ValueError:
+            equals = ""
+        if not equals:
+            problem = f"found {part}, expected a name and a share, as train=0.95"
+            raise argparse.ArgumentTypeError(problem)
+    return split
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,6 +155,12 @@ def run(args: argparse.Namespace) -> int:
             engine=args.engine,
             on_error=args.on_error,
             resume=args.resume,
+            format=args.format,
+            max_length=args.max_length,
+            too_long=args.too_long,
+            pack=args.pack,
+            split=args.split,
+            counts=args.stats,
             watcher=bar,
         )
     except Interrupted as interrupt:
@@ -113,8 +170,11 @@ def run(args: argparse.Namespace) -> int:
         raise Failure(f"{error.problem}{_going_on(error.kept)}", status) from None
     if summary.bad:
         bar.say(f"dsv4: bad lines left out: {summary.bad}")
+    if summary.cut or summary.dropped:
+        bar.say(f"dsv4: too long: {summary.cut} cut at a turn, {summary.dropped} left out")
     if args.stats:
-        bar.say(json.dumps(asdict(summary)))
+        counted = {"counts": summary.counts.to_dict()} if summary.counts else {}
+        bar.say(json.dumps({**asdict(summary), **counted}))
     return DONE
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from dsv4.dataset.chunks import Chunk, Position, read_chunks
+from dsv4.dataset.chunks import Chunk, Position, Size, read_chunks
 from dsv4.dataset.extras import pyarrow, ray_with_data
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.job import Done, Encoder, Job
@@ -25,7 +25,12 @@ READING_SHARE = 0.01
 
 
 def encoded_on_ray(
-    job: Job, paths: Sequence[str], start: Position, column: str | None, jobs: int | None
+    job: Job,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    size: Size,
+    jobs: int | None,
 ) -> Generator[Done, None, None]:
     ray = ray_with_data()
     data = ray.data
@@ -34,7 +39,7 @@ def encoded_on_ray(
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
         _read,
-        fn_kwargs={"paths": list(paths), "start": start, "column": column},
+        fn_kwargs={"paths": list(paths), "start": start, "column": column, "size": size},
         num_cpus=READING_SHARE,
         **arrow,
     )
@@ -81,9 +86,11 @@ def _failure(error: Exception) -> DatasetError:
 # In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
 
 
-def _read(_: Any, paths: Sequence[str], start: Position, column: str | None) -> Iterator[Any]:
+def _read(
+    _: Any, paths: Sequence[str], start: Position, column: str | None, size: Size
+) -> Iterator[Any]:
     try:
-        for chunk in read_chunks(paths, start, column):
+        for chunk in read_chunks(paths, start, column, size):
             yield _table([chunk._asdict()], _CHUNK)
     except Error as failure:
         yield _table([{"failure": str(failure)}], _CHUNK)
@@ -123,7 +130,11 @@ _DONE = {
     "data": "large_binary",
     "conversations": "int64",
     "examples": "int64",
+    "rows": "int64",
     "tokens": "int64",
+    "cut": "int64",
+    "dropped": "int64",
+    "counts": "string",
     "bad": "*string",
     "after": "*int64",
     "worker": "*int64",
