@@ -3,7 +3,7 @@
 Functions whose names end in `_by` take whose rules they follow first: others follow them too.
 
 The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
-on purpose, SPEC.md section 10 says how and docs/encoding.md says why.
+on purpose, format.md, section 10, says how and docs/encoding.md says why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tool calls as markup: `function.arguments` -> parameters -> text (SPEC.md section 4)."""
+"""Tool calls as markup: `function.arguments` -> parameters -> text (format.md, section 4)."""
 
 from __future__ import annotations
 

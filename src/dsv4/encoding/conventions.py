@@ -25,7 +25,7 @@ class Conventions:
     known_roles_only: bool = True
     # Every tool must have a name.
     named_tools: bool = True
-    # SPEC.md section 3, last paragraph: the context is dropped once more, by itself.
+    # format.md, section 3, under "Context": the context is dropped once more, by itself.
     context_dropped_alone: bool = False
 
 

@@ -1,4 +1,4 @@
-"""The whole of encoding, in the order of SPEC.md: merge, sort, drop, render."""
+"""The whole of encoding, in the order of format.md: merge, sort, drop, render."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _pass_over(renderer: Renderer, context: Sequence[Message]) -> Sequence[Messa
 
 
 def effort_prefix(effort: Any, dialect: Dialect, rules: Conventions) -> str:
-    """SPEC.md section 6. What is no effort of the dialect is an error in both modes."""
+    """format.md, section 6. What is no effort of the dialect is an error in both modes."""
     if effort is None:
         return dialect.efforts[None]
     # By exact type, because True would find 1.

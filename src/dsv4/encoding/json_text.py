@@ -1,4 +1,4 @@
-"""JSON as the format writes it (SPEC.md section 2)."""
+"""JSON as the format writes it (format.md, section 2)."""
 
 from __future__ import annotations
 

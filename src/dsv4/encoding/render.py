@@ -1,4 +1,4 @@
-"""Turns -> flat pieces (SPEC.md section 4): one method for each kind of turn."""
+"""Turns -> flat pieces (format.md, section 4): one method for each kind of turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool schemas as the prompt shows them (SPEC.md section 5)."""
+"""Tool schemas as the prompt shows them (format.md, section 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages -> turns: what merging, sorting and dropping decide (SPEC.md section 3).
+"""Messages -> turns: what merging, sorting and dropping decide (format.md, section 3).
 
 Nothing is copied or moved. A turn is a range of messages: one message, or a run of user and tool
 messages that merge into one user turn.

@@ -1,6 +1,6 @@
 """The releases of the format, each a value: one field for each difference that can be seen.
 
-SPEC.md section 9 is the table; `V4_0731` and `V4_1` say only where they differ from `V4`.
+format.md, section 9 is the table; `V4_0731` and `V4_1` say only where they differ from `V4`.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ V4_1 = replace(
 )
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (V4, V4_0731, V4_1)}
+"""Every release of the format that is known, by its name."""
 
 # Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
 # a date or a quantisation behind it.

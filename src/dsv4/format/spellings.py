@@ -1,4 +1,4 @@
-"""How models spell the markup of tool calls when they get it wrong (RECOVERY.md, rule 1)."""
+"""How models spell the markup of tool calls when they get it wrong (recovery.md, rule 1)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Markup(str):
         return (self.parts,)
 
 
-# SPEC.md section 1. The bar is FULLWIDTH VERTICAL LINE (U+FF5C), the low block U+2581.
+# format.md, section 1. The bar is FULLWIDTH VERTICAL LINE (U+FF5C), the low block U+2581.
 BOS = Special("<｜begin▁of▁sentence｜>", 0)
 EOS = Special("<｜end▁of▁sentence｜>", 1)
 USER = Special("<｜User｜>", 128803)

@@ -1,4 +1,4 @@
-"""Inside a wrapper (RECOVERY.md, rules 2 and 5)."""
+"""Inside a wrapper (recovery.md, rules 2 and 5)."""
 
 from __future__ import annotations
 

@@ -98,3 +98,4 @@ class End:
 Event: TypeAlias = (
     ProseDelta | ToolCallStart | ArgumentsDelta | ToolCallEnd | ToolCallAborted | Diagnostic | End
 )
+"""What a parser gives. An `End` is the last, and comes once."""

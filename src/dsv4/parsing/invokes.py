@@ -1,4 +1,4 @@
-"""Calls and their parameters (RECOVERY.md, rules 2, 3, 7, 8, 9 and 10)."""
+"""Calls and their parameters (recovery.md, rules 2, 3, 7, 8, 9 and 10)."""
 
 from __future__ import annotations
 

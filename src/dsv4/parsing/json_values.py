@@ -1,4 +1,4 @@
-"""Texts of parameters as JSON (RECOVERY.md, rules 7 and 8)."""
+"""Texts of parameters as JSON (recovery.md, rules 7 and 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls without the DSML token: held until their close comes, else text (RECOVERY.md, rule 1)."""
+"""Calls without the DSML token: held until their close comes, else text (recovery.md, rule 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasoning and content, and what stands between them and calls (RECOVERY.md, rules 5, 6 and 9)."""
+"""Reasoning and content, and what stands between them and calls (recovery.md, rules 5, 6 and 9)."""
 
 from __future__ import annotations
 

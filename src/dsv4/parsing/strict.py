@@ -1,4 +1,4 @@
-"""The strict grammar (SPEC.md section 8): what a well-formed completion is, and nothing else.
+"""The strict grammar (format.md, section 8): what a well-formed completion is, and nothing else.
 
 The tolerant machine cannot be this: in the strict grammar a value ends at the first close,
 whatever follows it. A handful of searches read a whole completion.

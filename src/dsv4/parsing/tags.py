@@ -1,4 +1,4 @@
-"""One tag at a time: a lexer that knows no context (RECOVERY.md, rule 1).
+"""One tag at a time: a lexer that knows no context (recovery.md, rule 1).
 
 `read_tag` looks at the text from a `<` on and says what stands there: a tag, no tag, or the start
 of what may become one. Whatever it says holds for every way the text may go on.

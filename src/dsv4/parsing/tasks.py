@@ -1,4 +1,4 @@
-"""What the model answers to a quick-instruction task (SPEC.md section 7)."""
+"""What the model answers to a quick-instruction task (format.md, section 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values: text, or JSON, up to the markup that ends it (RECOVERY.md, rules 3 and 4)."""
+"""Values: text, or JSON, up to the markup that ends it (recovery.md, rules 3 and 4)."""
 
 from __future__ import annotations
 

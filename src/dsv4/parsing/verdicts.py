@@ -1,4 +1,4 @@
-"""What a tag means inside a value: where values end (RECOVERY.md, rules 3 and 4)."""
+"""What a tag means inside a value: where values end (recovery.md, rules 3 and 4)."""
 
 from __future__ import annotations
 

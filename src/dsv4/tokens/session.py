@@ -65,6 +65,7 @@ class Session:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
+        """The conversation so far, in a list of its own."""
         return list(self._messages)
 
     def append(self, message: Any) -> None:

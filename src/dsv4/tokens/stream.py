@@ -50,6 +50,7 @@ class StreamParser(TextParser):
         return self._restored([*self._feed_bytes(b"", final=True), *super().feed(text)])
 
     def finish(self) -> list[Event]:
+        """The text has ended: the last events."""
         return self._restored([*self._feed_bytes(b"", final=True), *super().finish()])
 
     def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
