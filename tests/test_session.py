@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -24,8 +24,7 @@ from builders import (
     system,
     user,
 )
-from dsv4.tokens import Session, Tokenizer
-from dsv4.tokens import session as session_module
+from dsv4.tokens import Session, Tokenizer, prefix
 from dsv4.tokens.prefix import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
 from strategies import dialects, messages, options
 
@@ -46,11 +45,120 @@ def whole_ids(tokenizer: Tokenizer, conversation: list[Any], chosen: Any) -> lis
     return tokenizer.encode(dsv4.encode(conversation, **chosen))
 
 
-def ids_or_problem(encode: Callable[[], list[int]]) -> list[int] | str:
-    try:
-        return encode()
-    except dsv4.EncodeError as error:
-        return str(error)
+class Growing:
+    """A session that is held against the encoder, which gets all messages every time."""
+
+    def __init__(self, tokenizer: Tokenizer, chosen: Any) -> None:
+        self.session = Session(tokenizer, **chosen)
+        self.tokenizer, self.chosen = tokenizer, chosen
+        self.kept: list[Any] = []
+        self.asked: list[Any] = []
+        self.ids: list[int] = []
+
+    def add(self, message: Any) -> None:
+        """What the encoder refuses the session refuses, with the same words, and stays as it is."""
+        try:
+            dsv4.encode([*self.kept, message], **self.chosen)
+        except dsv4.EncodeError as error:
+            with pytest.raises(dsv4.EncodeError, match=f"^{re.escape(str(error))}$"):
+                self.session.append(message)
+            assert self.session.messages == self.kept
+        else:
+            self.session.append(message)
+            self.kept.append(message)
+
+    def ask(self) -> None:
+        if self.kept == self.asked:
+            return
+        now = whole_ids(self.tokenizer, self.kept, self.chosen)
+        assert self.session.prompt_ids() == now
+        self.check_rewritten(now)
+        self.asked, self.ids = list(self.kept), now
+
+    def check_rewritten(self, now: list[int]) -> None:
+        found = self.session.rewritten
+        if now[: len(self.ids)] == self.ids:
+            assert found is None
+            return
+        assert found is not None
+        assert now[: found.token] == self.ids[: found.token]
+        assert now[found.token : found.token + 1] != self.ids[found.token : found.token + 1]
+        case = Case(self.asked, self.kept, self.chosen, found.message)
+        assert TRUTHS[found.cause](case), (found, case)
+
+
+class Case(NamedTuple):
+    """Two conversations of which the second is longer, and the message where their prompts part."""
+
+    before: list[Any]
+    now: list[Any]
+    chosen: Any
+    message: int | None
+
+    @property
+    def dialect(self) -> dsv4.Dialect:
+        return dsv4.DIALECTS[str(self.chosen.get("dialect", "v4"))]
+
+    def tooled(self, conversation: list[Any]) -> bool:
+        """Whether a turn brings tools."""
+        keeping = ("system", "developer", "assistant", "latest_reminder")
+        return bool(self.chosen.get("tools")) or any(
+            message.get("tools") and message["role"] in keeping for message in conversation
+        )
+
+    def drops(self, conversation: list[Any]) -> bool:
+        both = all(self.chosen.get(name, True) for name in ("thinking", "drop_thinking"))
+        return both and not self.tooled(conversation)
+
+    def asks_after(self, conversation: list[Any]) -> bool:
+        after = len(self.before) - 1 if self.message is None else self.message
+        return any(
+            message["role"] in ("user", "tool", "developer")
+            or (message["role"] == "system" and self.dialect.systems_ask == "later")
+            for message in conversation[after + 1 :]
+        )
+
+    def role(self) -> Any:
+        assert self.message is not None
+        return self.now[self.message]["role"]
+
+    def text(self, conversation: list[Any]) -> str:
+        return str(dsv4.encode(conversation, **self.chosen))
+
+    def came_instead(self) -> bool:
+        came = [m for m in self.now[len(self.before) :] if m["role"] != "developer"] or [{}]
+        asked = dsv4.encode(self.before, **self.chosen).ending.kind in ("think", "answer", "task")
+        developers = any(m["role"] == "developer" for m in self.now[len(self.before) :])
+        return asked and (developers or came[0].get("role") not in ("assistant", "latest_reminder"))
+
+    def takes_late(self, option: str) -> bool:
+        """Whether a system message comes late, to which an option of the request goes."""
+        systems = [n for n, message in enumerate(self.now) if message["role"] == "system"]
+        return bool(self.chosen.get(option)) and bool(systems) and systems[0] >= len(self.before)
+
+
+# What must be so where a cause is given, found out without any prompt's pieces.
+TRUTHS: dict[str, Callable[[Case], bool]] = {
+    prefix.MERGED: lambda c: c.text(c.now).startswith(c.text(c.before)),
+    prefix.ENDS: lambda c: c.text(c.before).startswith(c.text(c.now)),
+    prefix.DROPPED: lambda c: (
+        (c.message is None or c.role() == "assistant")
+        and c.drops(c.now)
+        and c.asks_after(c.now)
+        and not (c.message is not None and c.asks_after(c.before))
+    ),
+    prefix.KEPT: lambda c: c.tooled(c.now) and c.drops(c.before) and c.role() == "assistant",
+    prefix.TOOLS: lambda c: c.takes_late("tools"),
+    prefix.FORMAT: lambda c: c.takes_late("response_format"),
+    prefix.INSTEAD: Case.came_instead,
+    prefix.VANISHED: lambda c: c.role() == "developer" and c.drops(c.now) and c.asks_after(c.now),
+    prefix.RETURNED: lambda c: (
+        c.drops(c.before)
+        and c.tooled(c.now)
+        and any(message["role"] == "developer" for message in c.before)
+    ),
+    prefix.ORDER: lambda c: c.role() == "tool",
+}
 
 
 class TestEquality:
@@ -60,27 +168,12 @@ class TestEquality:
         chosen = data.draw(dialects.flatmap(options))
         if data.draw(st.booleans()):
             chosen["tools"] = [function("f")]
-        conversation = data.draw(st.lists(messages, min_size=1, max_size=12))
-        session, before = Session(tokenizer, **chosen), []
-        for n, message in enumerate(conversation, 1):
-            session.append(message)
-            if n < len(conversation) and data.draw(st.booleans()):
-                continue
-            whole = ids_or_problem(partial(whole_ids, tokenizer, conversation[:n], chosen))
-            assert ids_or_problem(session.prompt_ids) == whole
-            if isinstance(whole, str):
-                return
-            self.check_rewritten(session, before, whole)
-            before = whole
-
-    def check_rewritten(self, session: Session, before: list[int], now: list[int]) -> None:
-        if now[: len(before)] == before:
-            assert session.rewritten is None
-        else:
-            assert session.rewritten is not None
-            token = session.rewritten.token
-            assert now[:token] == before[:token]
-            assert now[token : token + 1] != before[token : token + 1]
+        growing = Growing(tokenizer, chosen)
+        for message in data.draw(st.lists(messages, min_size=1, max_size=12)):
+            growing.add(message)
+            if data.draw(st.booleans()):
+                growing.ask()
+        growing.ask()
 
     @given(conversation=st.lists(messages, min_size=1, max_size=6), chosen=options("v4"))
     def test_with_the_real_vocabulary(
@@ -147,11 +240,13 @@ class TestCost:
         """How many messages were encoded at each turn."""
         counts: list[int] = []
 
-        def counting(messages: list[Any], **chosen: Any) -> dsv4.Prompt:
-            counts.append(len(messages))
-            return dsv4.encode(messages, **chosen)
+        encode = dsv4.Request.encode
 
-        monkeypatch.setattr(session_module, "encode", counting)
+        def counting(request: dsv4.Request) -> dsv4.Prompt:
+            counts.append(len(list(request.messages)))
+            return encode(request)
+
+        monkeypatch.setattr(dsv4.Request, "encode", counting)
         session = Session(tokenizer)
         for message in turns:
             session.append(message)
@@ -177,7 +272,7 @@ class TestCost:
         self, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         session = grown(tokenizer, [user()])
-        monkeypatch.setattr(session_module, "encode", None)
+        monkeypatch.setattr(dsv4.Request, "encode", None)
         session.prompt_ids()
 
 
@@ -393,7 +488,7 @@ class TestOpenTurns:
         session = grown(tokenizer, [user()])
         session.append_sampled(reference("Hm"))
         before = session.messages, session.prompt_ids()
-        with pytest.raises(dsv4.EncodeError, match="ids: found -4"):
+        with pytest.raises(dsv4.OptionError, match="ids: found -4"):
             session.append_sampled([-4])
         assert (session.messages, session.prompt_ids()) == before
 
@@ -410,11 +505,11 @@ class TestWrongInput:
             session.prompt_ids()
 
     def test_context(self, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"context: .* expected earlier messages"):
+        with pytest.raises(dsv4.OptionError, match=r"context: .* expected earlier messages"):
             Session(tokenizer, context=[user()])
 
     def test_a_dialect(self, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match="dialect"):
+        with pytest.raises(dsv4.OptionError, match="dialect"):
             Session(tokenizer, dialect="v5")
 
 

@@ -7,7 +7,9 @@ dialects are there. Options that `transformers` has too mean what they mean ther
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,19 +23,20 @@ from dsv4.compat.hf_objects import (
 )
 from dsv4.compat.responses import parse_response, response_template
 from dsv4.compat.templates import TEMPLATED, chat_template
+from dsv4.encoding.conventions import NATIVE
+from dsv4.encoding.door import as_message
 from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
 from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.turns import as_dict
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect
-from dsv4.request import encode
+from dsv4.request import Request
 
 __all__ = ["apply_chat_template", "dialect_of", "install", "parse_response", "response_template"]
 
 _log = logging.getLogger("dsv4")
 
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING_FIELDS = NATIVE.reasoning_fields
 
 
 def apply_chat_template(
@@ -53,8 +56,8 @@ def apply_chat_template(
     thinking: bool | None = None,
     enable_thinking: bool | None = None,
     reasoning_effort: str | int | None = None,
-    drop_thinking: bool = True,
-    response_format: dict[str, Any] | None = None,
+    drop_thinking: bool = Request.drop_thinking,
+    response_format: Mapping[str, Any] | None = Request.response_format,
     tokenizer_kwargs: dict[str, Any] | None = None,
     dialect: str | Dialect | None = None,
     **chat_template_kwargs: Any,
@@ -64,26 +67,28 @@ def apply_chat_template(
     `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text alone
     it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
     options of `transformers` mean what they mean there; `docs/template.md` lists them all. Returns
-    what `transformers` returns. Raises `EncodeError` with the place in `messages`, or the name of
-    the option, and `TypeError` for options that are not known.
+    what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
+    with the name of the option, and `TypeError` for options that are not known.
     """
     processor, tokenizer = tokenizer, getattr(tokenizer, "tokenizer", tokenizer)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
-    options = {
-        "tools": [as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
-        "response_format": response_format,
-        "thinking": _thinks(thinking, enable_thinking),
-        "effort": reasoning_effort,
-        "drop_thinking": drop_thinking,
-        "dialect": dialect_of(tokenizer, dialect),
-        **_more_options(chat_template_kwargs),
-    }
     more = _padding_options(tokenizer_kwargs)
+    with _their_words():
+        request = Request(
+            (),
+            tools=[as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
+            response_format=response_format,
+            thinking=_thinks(thinking, enable_thinking),
+            effort=reasoning_effort,
+            drop_thinking=drop_thinking,
+            bos=_bos(chat_template_kwargs),
+            dialect=dialect_of(tokenizer, dialect),
+        )
     conversations, batched = _conversations(messages)
     prompts = [
         _prompt(
-            chat, add_generation_prompt, continue_final_message, options, n if batched else None
+            chat, add_generation_prompt, continue_final_message, request, n if batched else None
         )
         for n, chat in enumerate(conversations)
     ]
@@ -115,14 +120,14 @@ def install(tokenizer: Any, dialect: str | Dialect | None = None, **defaults: An
     `defaults` are options of `apply_chat_template` for whoever calls it without them: training
     needs `drop_thinking=False`, so that a turn stays what it was when more turns follow. Its
     `chat_template` and `response_template` become ours, for programs that look there. Raises
-    `EncodeError` for what is no tokenizer, `TypeError` for a default that is no option, and
+    `OptionError` for what is no tokenizer, `TypeError` for a default that is no option, and
     `VocabularyError` where the vocabulary does not fit the dialect.
     """
     unknown = [name for name in defaults if name not in _DEFAULTS]
     if unknown:
         raise TypeError(f"install() found {unknown[0]}, expected {', '.join(_DEFAULTS)}")
     if not hasattr(tokenizer, "apply_chat_template"):
-        raise EncodeError(
+        raise OptionError(
             "tokenizer", f"found {shown(tokenizer)}, expected a tokenizer of transformers"
         )
     found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
@@ -190,32 +195,32 @@ def _apply_processor(
 def _check_outputs(tokenize: bool, return_dict: bool, masked: bool) -> None:
     if masked and not (tokenize and return_dict):
         problem = "found True, expected it with tokenize=True and return_dict=True"
-        raise EncodeError("return_assistant_tokens_mask", problem)
+        raise OptionError("return_assistant_tokens_mask", problem)
 
 
 def _check_ends(add_generation_prompt: bool, continued: bool | str, masked: bool) -> None:
     if continued and add_generation_prompt:
         problem = "found it with add_generation_prompt, expected one of them"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     if continued and masked:
         problem = "found it with return_assistant_tokens_mask, expected one of them"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     if continued not in (True, False, None, "content", *_REASONING_FIELDS):
         problem = f'found {shown(continued)}, expected True, "content" or "reasoning_content"'
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
 
 
 def _thinks(thinking: bool | None, enable_thinking: bool | None) -> bool:
     if thinking is None:
-        return True if enable_thinking is None else enable_thinking
+        return Request.thinking if enable_thinking is None else enable_thinking
     if enable_thinking is not None and enable_thinking != thinking:
         problem = f"found {shown(thinking)} and enable_thinking={enable_thinking!r}"
-        raise EncodeError("thinking", f"{problem}, expected one of them")
+        raise OptionError("thinking", f"{problem}, expected one of them")
     return thinking
 
 
-# Variables of the template that are options of the encoder under another name.
-_RENAMED = {"add_default_bos_token": "bos"}
+# The template's variable for whether there is a BOS.
+_BOS = "add_default_bos_token"
 # What asks for nothing that is not done: text never becomes a control token here.
 _ALWAYS_SO = ("sanitize_control_tokens",)
 # Parameters of the method in `transformers` that may stand there with nothing in them.
@@ -225,17 +230,18 @@ _PADDING = ("pad_to_multiple_of", "padding_side", "return_attention_mask", "verb
 _SO_ANYWAY = {"add_special_tokens": False}
 
 
-def _more_options(given: dict[str, Any]) -> dict[str, Any]:
+def _bos(given: dict[str, Any]) -> bool:
+    """The one option among further keywords, all of which must be known."""
     for name, value in given.items():
         if name in _EMPTY_ONLY and value:
             raise TypeError(f"apply_chat_template() found {name}, which dsv4 has no use for")
-        if name not in (*_RENAMED, *_ALWAYS_SO, *_EMPTY_ONLY):
+        if name not in (_BOS, *_ALWAYS_SO, *_EMPTY_ONLY):
             expected = "thinking, reasoning_effort, drop_thinking, response_format, dialect"
             raise TypeError(
                 f"apply_chat_template() found the unknown keyword {name!r}, expected options of "
-                f"transformers, or {expected}, {', '.join(_RENAMED)}"
+                f"transformers, or {expected}, {_BOS}"
             )
-    return {_RENAMED[name]: value for name, value in given.items() if name in _RENAMED}
+    return given.get(_BOS, Request.bos)  # type: ignore[no-any-return]
 
 
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
@@ -257,7 +263,9 @@ def _conversations(messages: Any) -> tuple[list[Any], bool]:
         return [messages.messages], False
     if not isinstance(messages, (list, tuple)) or not messages:
         found = shown(messages)
-        raise EncodeError("messages", f"found {found}, expected a conversation or a list of them")
+        raise EncodeError(
+            ("messages",), f"found {found}, expected a conversation or a list of them"
+        )
     if isinstance(messages[0], (list, tuple)) or hasattr(messages[0], "messages"):
         return [getattr(chat, "messages", chat) for chat in messages], True
     return [messages], False
@@ -267,58 +275,61 @@ def _prompt(
     messages: Sequence[Any],
     asks: bool,
     continued: bool | str,
-    options: dict[str, Any],
+    request: Request,
     index: int | None,
 ) -> Prompt:
     """The prompt of one conversation, which is the one of this `index` where there are many."""
-    try:
-        return _ended(messages, asks, continued, options)
-    except EncodeError as error:
-        raise EncodeError(_in_their_words(error.path, index), error.problem) from None
+    with _their_words(index):
+        return _ended(messages, asks, continued, request)
 
 
 # Options of the encoder -> what `transformers` calls them.
 _THEIR_WORDS = {"effort": "reasoning_effort", "bos": "add_default_bos_token"}
 
 
-def _in_their_words(path: str, index: int | None) -> str:
-    path = _THEIR_WORDS.get(path, path)
-    if index is None or not path.startswith("messages"):
-        return path
-    return f"messages[{index}]" + path.removeprefix("messages")
+@contextmanager
+def _their_words(index: int | None = None) -> Iterator[None]:
+    """Errors that name what the caller gave, in a list of conversations by their `index`."""
+    try:
+        yield
+    except (EncodeError, OptionError) as error:
+        first, *rest = error.location
+        if first == "messages" and index is not None:
+            rest = [index, *rest]
+        location = (_THEIR_WORDS.get(str(first), first), *rest)
+        raise type(error)(location, error.problem) from None
 
 
-def _ended(
-    messages: Sequence[Any], asks: bool, continued: bool | str, options: dict[str, Any]
-) -> Prompt:
+def _ended(messages: Sequence[Any], asks: bool, continued: bool | str, request: Request) -> Prompt:
     if not continued:
-        prompt = encode(messages, **options)
+        prompt = replace(request, messages=messages).encode()
         return prompt if asks else without_final_header(prompt)
     inside_reasoning = continued in _REASONING_FIELDS
-    prompt = encode(_with_open_end(messages, inside_reasoning), **options)
+    opened_end = _with_open_end(messages, inside_reasoning)
+    prompt = replace(request, messages=opened_end).encode()
     if not inside_reasoning:
         return prompt
     opened = maybe_open_reasoning(prompt)
     if opened is None:
         problem = f"found {shown(continued)}, but the last message shows no reasoning"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     return opened
 
 
 def _with_open_end(messages: Sequence[Any], inside_reasoning: bool) -> list[Any]:
     """The messages, the last one without its end. What would come after its text is refused."""
     index = len(messages) - 1
-    path = f"messages[{index}]"
+    place = ("messages", index)
     if index < 0:
-        raise EncodeError("messages", "found none, expected a message to continue")
-    last = as_dict(messages[-1], path)
+        raise EncodeError(("messages",), "found none, expected a message to continue")
+    last = as_message(messages[-1], place)
     if last.get("role") != "assistant":
         found = shown(last.get("role"))
-        raise EncodeError(f"{path}.role", f'found {found}, expected "assistant" to continue')
+        raise EncodeError((*place, "role"), f'found {found}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
             problem = f"found {shown(last[field])}, expected nothing after the text to continue"
-            raise EncodeError(f"{path}.{field}", problem)
+            raise EncodeError((*place, field), problem)
     return [*messages[:-1], {**last, "wo_eos": True}]
 
 
@@ -353,7 +364,7 @@ def _padded(
     if pad is None:
         found = shown(tokenizer)
         problem = f"found {found}, expected a tokenizer of transformers ({INSTALL})"
-        raise EncodeError("tokenizer", f"{problem}, or return_dict=False")
+        raise OptionError("tokenizer", f"{problem}, or return_dict=False")
     return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)
 
 
@@ -363,10 +374,10 @@ def _check_for_processor(prompts: list[Prompt], masked: bool, cut: slice | None)
         if prompt.special_text:
             start, end = prompt.special_text[0]
             problem = f"found {str(prompt)[start:end]} in a text beside images"
-            raise EncodeError("messages", f"{problem}, which a processor takes for the token")
+            raise EncodeError(("messages",), f"{problem}, which a processor takes for the token")
     if masked or cut is not None:
         name = "return_assistant_tokens_mask" if masked else "truncation"
-        raise EncodeError(name, "found it with images, expected a conversation without")
+        raise OptionError(name, "found it with images, expected a conversation without")
 
 
 def _processed(

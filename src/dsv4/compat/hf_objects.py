@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
 
 INSTALL = 'pip install "dsv4[hf]"'
@@ -45,7 +45,7 @@ def added(tokenizer: Any) -> dict[str, int]:
         return {
             str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
         }
-    raise EncodeError("tokenizer", f"found {shown(tokenizer)}, expected a fast tokenizer")
+    raise OptionError("tokenizer", f"found {shown(tokenizer)}, expected a fast tokenizer")
 
 
 def as_schema(tool: Any) -> Any:

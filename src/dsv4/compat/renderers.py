@@ -22,11 +22,12 @@ from renderers import (
 )
 
 from dsv4.encoding.endings import without_final_header
-from dsv4.encoding.prompt import Piece, Prompt
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
 from dsv4.parsing.message import assemble
 from dsv4.request import encode
-from dsv4.tokens import StreamParser, Tokenizer
+from dsv4.tokens import IdParser, Tokenizer
 
 # What comes from a message's own data. The markup of calls is the model's own too.
 _BODY = ("caller", "model")
@@ -84,7 +85,7 @@ class Renderer:
         """What the model wrote. Calls that were cut short are among its calls, and say so."""
         thinking = self._thinks_after(prompt_ids or [])
         dialect = self._options["dialect"]
-        parser = StreamParser(self._tokenizer, thinking=thinking, tools=tools, dialect=dialect)
+        parser = IdParser(self._tokenizer, thinking=thinking, tools=tools, dialect=dialect)
         message = assemble([*parser.feed_ids(token_ids), *parser.finish()])
         ended = not thinking or self._tokenizer.special_id(tokens.THINK_END) in token_ids
         cut = ToolCallParseStatus.UNCLOSED_BLOCK

@@ -53,11 +53,11 @@ def _rows(given: Any) -> tuple[list[Any], bool]:
 def _message(
     tokenizer: Any, response: Any, prefix: Any, tools: list[Any] | None, dialect: Any
 ) -> dict[str, Any]:
-    from dsv4.tokens import StreamParser
+    from dsv4.tokens import IdParser
 
     ours = tokenizer_over(tokenizer)
     before = prefix if isinstance(prefix, str) else ours.decode(prefix)
-    parser = StreamParser(
+    parser = IdParser(
         ours,
         thinking=_thinks(before, response if isinstance(response, str) else ours.decode(response)),
         tools=None if tools is None else [as_schema(tool) for tool in tools],

@@ -6,11 +6,12 @@ import json
 import os
 from typing import Any
 
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import OptionError, shown
 from dsv4.format import tokens
 from dsv4.format.dialects import (
     NAME_END,
     RESPONSE_FORMAT,
+    ROLES,
     STRING_FALSE,
     STRING_TRUE,
     Dialect,
@@ -20,7 +21,7 @@ from dsv4.format.dialects import (
 # Who renders the template. `transformers` alone has a tag for what the model wrote.
 ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
 # The dialects that a template writes. V3.2 is another format, with a template of its own release.
-TEMPLATED = ("v4", "v4-0731", "v4.1")
+TEMPLATED = ("v4", "v4-0731", "v4-vision", "v4.1")
 
 # Whether strings can be read as JSON: llama.cpp has neither such a filter nor a test for one.
 _READS_JSON = dict.fromkeys(("transformers", "minijinja", "jinja2"), '"fromjson" is filter')
@@ -33,15 +34,15 @@ def chat_template(dialect: str | Dialect = "v4", engine: str = "transformers") -
 
     `dialect` is one of `TEMPLATED`. `engine` says what renders the template, one of `ENGINES`: all
     but "transformers" get it without the tag `generation`, which they do not know. Returns the
-    template; raises `EncodeError` where there is none for a dialect or an engine.
+    template; raises `OptionError` where there is none for a dialect or an engine.
     """
     if not isinstance(engine, str) or engine not in ENGINES:
         found, expected = shown(engine), ", ".join(ENGINES)
-        raise EncodeError("engine", f"found {found}, expected one of {expected}")
+        raise OptionError("engine", f"found {found}, expected one of {expected}")
     dialect = dialect_named(dialect)
     if dialect.name not in TEMPLATED:
         found, expected = shown(dialect.name), ", ".join(TEMPLATED)
-        raise EncodeError(
+        raise OptionError(
             "dialect", f"found {found}, expected one of {expected}: those of templates"
         )
     template = _source()
@@ -88,7 +89,7 @@ def _words(dialect: Dialect) -> list[tuple[str, str]]:
         ("IMAGE", dialect.image_token or ""),
         ("URL", tokens.EXTRACTED_URL),
         ("TASKS", {task: str(token) for task, token in tokens.TASK_TOKENS.items()}),
-        ("ROLES", ["system", "user", "assistant", "tool", "latest_reminder", "developer"]),
+        ("ROLES", list(ROLES)),
         ("RESULT_START", tokens.RESULT_START),
         ("RESULT_END", tokens.RESULT_END),
         ("CALLS_OPEN", tags.block_open),
@@ -108,13 +109,14 @@ def _words(dialect: Dialect) -> list[tuple[str, str]]:
             {name: text for name, text in dialect.efforts.items() if name.__class__ is str},
         ),
         ("EFFORT_UNSAID", dialect.efforts[None]),
+        ("FALSE_IS_UNSAID", dialect.false_efforts_are_none),
         ("EFFORT_NUMBERED", _around_a_number(dialect)),
         ("EFFORTS_DESCRIBED", dialect.efforts_described),
         ("LISTS_ARE_BLOCKS", dialect.lists_are_blocks),
         ("USERS_KEEP_TOOLS", dialect.users_keep_tools),
-        ("DEVELOPERS", dialect.system_token is None),
-        ("ANY_ARGUMENTS", dialect.system_token is not None),
-        ("NAMESPACES", dialect.system_token is not None),
+        ("DEVELOPERS", "developer" in dialect.roles),
+        ("ANY_ARGUMENTS", dialect.arguments == "anything"),
+        ("NAMESPACES", dialect.namespaces),
     ]
     return [(name, _literal(word)) for name, word in words]
 
