@@ -147,11 +147,20 @@ TRUTHS: dict[str, Callable[[Case], bool]] = {
         and c.asks_after(c.now)
         and not (c.message is not None and c.asks_after(c.before))
     ),
-    prefix.KEPT: lambda c: c.tooled(c.now) and c.drops(c.before) and c.role() == "assistant",
+    prefix.KEPT: lambda c: (
+        c.tooled(c.now) and c.drops(c.before) and (c.message is None or c.role() == "assistant")
+    ),
     prefix.TOOLS: lambda c: c.takes_late("tools"),
     prefix.FORMAT: lambda c: c.takes_late("response_format"),
     prefix.INSTEAD: Case.came_instead,
-    prefix.VANISHED: lambda c: c.role() == "developer" and c.drops(c.now) and c.asks_after(c.now),
+    prefix.VANISHED: lambda c: (
+        c.drops(c.now)
+        and any(
+            message["role"] == "developer" and Case(*c[:3], n).asks_after(c.now)
+            for n, message in enumerate(c.before)
+            if not Case(*c[:3], n).asks_after(c.before)
+        )
+    ),
     prefix.RETURNED: lambda c: (
         c.drops(c.before)
         and c.tooled(c.now)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -73,10 +74,6 @@ class Side:
     def messages(self) -> set[int | None]:
         return {piece.message for piece in self.owned.pieces}
 
-    @cached_property
-    def text(self) -> str:
-        return "".join(piece.text for piece in self.owned.pieces)
-
     def of(self, field: str) -> list[tuple[int | None, str]]:
         """All that there is of a field: message and text."""
         return [(piece.message, piece.text) for piece in self.owned.pieces if piece.field == field]
@@ -84,16 +81,16 @@ class Side:
     def has(self, message: int | None, field: str) -> bool:
         return any(p.message == message and p.field == field for p in self.owned.pieces)
 
-    def comes_after(self, token: int, message: int | None) -> bool:
-        """Whether there is something of a message from a token on."""
-        return any(piece.message == message for _, end, piece in self.owned if end > token)
+    def comes_after(self, at: int, message: int | None) -> bool:
+        """Whether there is something of a message from a piece on."""
+        return any(piece.message == message for piece in self.owned.pieces[at:])
 
-    def asks_after(self, token: int) -> bool:
-        """Whether a turn that asks for an answer begins after a token."""
+    def asks_after(self, at: int) -> bool:
+        """Whether a turn that asks for an answer begins from a piece on."""
         opening = (tokens.USER, tokens.SYSTEM)
         return any(
-            start > token and piece.special and piece.field == "header" and piece.text in opening
-            for start, _, piece in self.owned
+            piece.special and piece.field == "header" and piece.text in opening
+            for piece in self.owned.pieces[at:]
         )
 
     @cached_property
@@ -119,25 +116,61 @@ def difference_between(old: Side, new: Side, before: int = 0) -> Difference | No
     was = old.owned.owner(token)
     now = new.owned.owner(token) if token < len(new.owned.ids) else None
     message = was.message if was.message is not None or now is None else now.message
-    cause = ENDS if now is None else _cause(_Change(was, now, token, old, new))
-    return Difference(before + token, message, was.field, cause)
+    return Difference(before + token, message, was.field, _cause(old, new))
 
 
 class _Change(NamedTuple):
-    """Two pieces that stand in the same place of two prompts."""
+    """Where the texts of two prompts part: the pieces that stand there, and which they are.
 
-    was: Piece
-    now: Piece
-    token: int
+    Tokens may part before, where the end of a text has merged with what follows.
+    """
+
     old: Side
     new: Side
+    was_at: int
+    now_at: int
+
+    @property
+    def was(self) -> Piece:
+        return self.old.owned.pieces[self.was_at]
+
+    @property
+    def now(self) -> Piece:
+        return self.new.owned.pieces[self.now_at]
 
     @property
     def fields(self) -> set[str]:
         return {self.was.field, self.now.field}
 
 
-def _cause(change: _Change) -> str:
+def _parting(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
+    """The pieces at which two prompts part. One that is behind the last is none."""
+    was_at = now_at = 0
+    a = b = ""  # what is left of the pieces before these
+    while True:
+        while not a and was_at < len(old) and not old[was_at].special:
+            a, was_at = old[was_at].text, was_at + 1
+        while not b and now_at < len(new) and not new[now_at].special:
+            b, now_at = new[now_at].text, now_at + 1
+        if a and b:
+            same = len(os.path.commonprefix([a, b]))
+            if same < min(len(a), len(b)):
+                return was_at - 1, now_at - 1
+            a, b = a[same:], b[same:]
+        elif a or b:
+            return was_at - bool(a), now_at - bool(b)
+        elif was_at == len(old) or now_at == len(new) or old[was_at].text != new[now_at].text:
+            return was_at, now_at
+        else:
+            was_at, now_at = was_at + 1, now_at + 1
+
+
+def _cause(old: Side, new: Side) -> str:
+    change = _Change(old, new, *_parting(old.owned.pieces, new.owned.pieces))
+    if change.was_at == len(old.owned.pieces):
+        return MERGED
+    if change.now_at == len(new.owned.pieces):
+        return ENDS
     found = next((cause for cause, is_it in _CAUSES.items() if is_it(change)), None)
     if found is not None:
         return found
@@ -150,7 +183,8 @@ def _differs(field: str) -> Callable[[_Change], bool]:
     """Whether a field that stands here is another one in the other prompt."""
 
     def differs(c: _Change) -> bool:
-        here = field in c.fields or (_is_preamble(c.was) and c.old.has(None, field))
+        here = c.was.field == field or (_is_preamble(c.was) and c.old.has(None, field))
+        here = here or (c.now.field == field and c.now.message in c.old.messages)
         return here and c.old.of(field) != c.new.of(field)
 
     return differs
@@ -167,21 +201,16 @@ def _is_preamble(piece: Piece) -> bool:
 def _loses_reasoning(c: _Change) -> bool:
     if c.was.text is tokens.THINK_START and c.now.text is tokens.THINK_END:
         return c.fields == {"header"}
-    return (
-        c.was.field == "reasoning"
-        and c.was.message in c.new.messages
-        and not c.new.has(c.was.message, "reasoning")
-    )
+    # A turn of nothing else is not there at all without it.
+    return c.was.field == "reasoning" and not c.new.has(c.was.message, "reasoning")
 
 
 def _gets_reasoning(c: _Change) -> bool:
     if c.was.text is tokens.THINK_END and c.now.text is tokens.THINK_START:
         return c.fields == {"header"}
-    return (
-        c.now.field == "reasoning"
-        and c.now.message in c.old.messages
-        and not c.old.has(c.now.message, "reasoning")
-    )
+    if c.now.field != "reasoning" or c.now.message not in c.old.messages:
+        return False
+    return not c.old.has(c.now.message, "reasoning")
 
 
 def _is_dropped(c: _Change) -> bool:
@@ -189,8 +218,8 @@ def _is_dropped(c: _Change) -> bool:
     return (
         _loses_reasoning(c)
         and c.new.thinks is not False
-        and c.new.asks_after(c.token)
-        and not c.old.asks_after(c.token)
+        and c.new.asks_after(c.now_at)
+        and not c.old.asks_after(c.was_at)
     )
 
 
@@ -207,36 +236,47 @@ def _thinks_otherwise(c: _Change) -> bool:
 # Messages that came, went or moved.
 
 
-def _is_instead(c: _Change) -> bool:
-    """Whether the first prompt has its last question here, and the second a new message."""
-    asked = c.was.message is None and c.was.field == "header"
+_ASKING = (tokens.ASSISTANT, tokens.THINK_START, tokens.THINK_END)
+
+
+def _is_question(c: _Change) -> bool:
+    """Whether the first prompt has its last question here."""
     last = c.old.owned.pieces[-1]
-    tasked = c.was.field in ("task", "header") and last.field == "task"
-    if tasked and c.was.field == "header":
-        tasked = not c.old.has(c.was.message, "content") or c.was.message == last.message
-    answers = c.now.special and c.now.text in (tokens.THINK_START, tokens.THINK_END)
-    return (asked or tasked) and not answers and c.now.message not in (None, *c.old.messages)
+    asks = c.was.field == "task" or (c.was.field == "header" and c.was.text in _ASKING)
+    tasked = last.field == "task" and last.message == c.was.message
+    return asks and (c.was.message is None or tasked)
+
+
+def _is_instead(c: _Change) -> bool:
+    """Whether the second prompt has a message more, and not the answer."""
+    answered = c.now.field == "header" and c.now.text in _ASKING
+    return _is_question(c) and not answered and bool(c.new.messages - c.old.messages)
 
 
 def _is_moved(c: _Change) -> bool:
     """Whether a later message comes first: only the results of calls change places."""
     if c.was.message is None or c.now.message is None or c.now.message <= c.was.message:
         return False
-    return c.new.comes_after(c.token, c.was.message)
+    return c.new.comes_after(c.now_at, c.was.message)
 
 
 def _is_vanished(c: _Change) -> bool:
-    return any(
-        omission.rule == "vanished" and omission.message == c.was.message
-        for omission in c.new.rules
-    )
+    """Whether a message is left out of the second prompt: this one, or one with the same text."""
+    gone = {omission.message for omission in c.new.rules if omission.rule == "vanished"}
+    return c.was.message != c.now.message and bool(gone & c.old.messages)
 
 
 def _is_back(c: _Change) -> bool:
-    """Whether a message stands here that the first prompt has left out for want of tools."""
-    if c.was.message is None or c.now.message is None or c.now.message >= c.was.message:
+    """Whether the second prompt has a message that the first has left out for want of tools.
+
+    It stands before here: what follows it may begin with the same text.
+    """
+    if c.was.message == c.now.message or c.old.of("tools") or not c.new.of("tools"):
         return False
-    return c.now.message not in c.old.messages and bool(c.new.of("tools")) and not c.old.of("tools")
+    latest = max((message for message in c.old.messages if message is not None), default=0)
+    return any(
+        message is not None and message < latest for message in c.new.messages - c.old.messages
+    )
 
 
 def _is_open(c: _Change) -> bool:
@@ -247,18 +287,17 @@ def _is_open(c: _Change) -> bool:
 
 # The first that is true is the cause.
 _CAUSES: dict[str, Callable[[_Change], bool]] = {
-    MERGED: lambda c: c.new.text.startswith(c.old.text),
-    INSTEAD: _is_instead,
     BOS: lambda c: (c.was.field == "bos") != (c.now.field == "bos"),
     EFFORT: _differs("effort"),
     TOOLS: _differs("tools"),
     FORMAT: _differs("response_format"),
-    DROPPED: _is_dropped,
     KEPT: _is_kept,
+    DROPPED: _is_dropped,
     THINKING: _thinks_otherwise,
     DROPPING: lambda c: _loses_reasoning(c) or _gets_reasoning(c),
-    VANISHED: _is_vanished,
     RETURNED: _is_back,
+    VANISHED: _is_vanished,
+    INSTEAD: _is_instead,
     ORDER: _is_moved,
     OPEN: _is_open,
 }

@@ -32,6 +32,25 @@ class _Sampled(NamedTuple):
     thinking: bool
 
 
+class Snapshot(NamedTuple):
+    """The ids of a session at some time. Settled ones are only ever added to."""
+
+    settled: Owned
+    pieces: int
+    tail: Owned
+
+    @property
+    def owned(self) -> Owned:
+        """The ids, and the pieces they came from."""
+        ends = self.settled.ends[: self.pieces]
+        whole = Owned()
+        whole.add_run(
+            self.settled.ids[: ends[-1] if ends else 0], self.settled.pieces[: self.pieces], ends
+        )
+        whole.add_run(self.tail.ids, self.tail.pieces, self.tail.ends)
+        return whole
+
+
 class Session:
     """Messages so far, and their ids.
 
@@ -94,7 +113,8 @@ class Session:
         self._check(fields)
         self._messages.append(fields)
         self._is_current = False
-        if self._brings_tools(fields) or self._takes_extras(fields):
+        # Both are asked, because each remembers what it has seen.
+        if any([self._brings_tools(fields), self._takes_extras(fields)]):
             self._starts_over = True
 
     def append_sampled(self, ids: Iterable[int]) -> Message:
@@ -122,6 +142,11 @@ class Session:
         """The ids of the conversation so far. The last turn asks for an answer, if it can."""
         self._bring_up_to_date()
         return self._settled.ids + self._tail.ids
+
+    def snapshot(self) -> Snapshot:
+        """What the session holds now, to be looked at even after it has grown."""
+        self._bring_up_to_date()
+        return Snapshot(self._settled, len(self._settled.pieces), self._tail)
 
     def _bring_up_to_date(self) -> None:
         if not self._is_current:

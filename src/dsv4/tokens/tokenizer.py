@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from threading import RLock
 from types import MappingProxyType
@@ -21,11 +20,13 @@ from dsv4.format.tokens import EOS, THINK_END
 from dsv4.request import Options, Request
 from dsv4.tokens.dialects import dialect_over
 from dsv4.tokens.engines import Encode, engine_named
-from dsv4.tokens.masks import Owned, Policy, Span, Weigh, borders, weigher
+from dsv4.tokens.masks import Owned, Policy, Span, borders, weigher
 from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary, is_bundled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from dsv4.tokens.fitting import Fitted
 
 # Short runs between special tokens come again and again: the ids of this many are remembered.
 REMEMBERED_RUNS = 16_384
@@ -208,14 +209,20 @@ class Tokenizer:
         stretch of assistant turns is an example with the reasoning it had. `options` are those of
         `Request`, which may also be given in place of the messages.
         """
-        request = _as_request(messages, options)
-        examples: list[Example] = []
-        for start, prompt in _sampled_prompts(request):
-            owned = self.owned(prompt)
-            weights = owned.weights(_model_from(start))
-            shared = same_start(examples[-1].ids, owned.ids) if examples else 0
-            examples.append(Example(prompt, owned.ids, weights, shared))
-        return examples
+        from dsv4.tokens.expanding import expand  # it needs sessions, which need this
+
+        return expand(self, _as_request(messages, options))
+
+    def fit(self, request: Request, limit: int) -> Fitted:
+        """A request whose prompt has at most `limit` tokens, and what was taken out for it.
+
+        The oldest rounds go first: a round is what follows a user's or developer's message up to
+        the next. Within the last round the oldest calls go, with their results. System messages
+        and the last question stay. Raises an `OptionError` where even that is too long.
+        """
+        from dsv4.tokens.fitting import fit
+
+        return fit(self, request, limit)
 
     # Ids -> text.
 
@@ -413,40 +420,6 @@ def _text_runs(
         before = kind
     if run:
         yield before, run
-
-
-def _sampled_prompts(request: Request) -> Iterator[tuple[int, Prompt]]:
-    """The prompts in which every assistant turn is as it was sampled, each with the index from
-    which on its turns are in no prompt before it."""
-    messages = list(request.messages)
-    start, before = 0, 0
-    last: Prompt | None = None
-    for end in _sampled_ends(messages):
-        prompt = replace(request, messages=messages[:end]).encode()
-        if last is not None and not str(prompt).startswith(str(last)):
-            yield start, last
-            start = before
-        last, before = prompt, end
-    if last is not None:
-        yield start, last
-
-
-def _sampled_ends(messages: Sequence[Any]) -> Iterator[int]:
-    """Where stretches of assistant turns end."""
-    sampled = [_is_assistant(message) for message in messages]
-    for end in range(1, len(sampled) + 1):
-        if sampled[end - 1] and not any(sampled[end : end + 1]):
-            yield end
-
-
-def _is_assistant(message: Any) -> bool:
-    # An object is what parsing gave.
-    return not isinstance(message, dict) or message.get("role") == "assistant"
-
-
-def _model_from(start: int) -> Weigh:
-    """Weighs what the model wrote from the message `start` on."""
-    return lambda piece: piece.origin == "model" and (piece.message or 0) >= start
 
 
 def same_start(a: Sequence[int], b: Sequence[int]) -> int:
