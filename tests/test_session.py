@@ -19,12 +19,14 @@ from builders import (
     calling,
     developer,
     function,
+    image,
     reminder,
     result,
     system,
+    text,
     user,
 )
-from dsv4.tokens import Session, Tokenizer, prefix
+from dsv4.tokens import Session, Tokenizer, VocabularyError, prefix
 from dsv4.tokens.prefix import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
 from strategies import dialects, messages, options
 
@@ -446,12 +448,12 @@ class TestSampled:
     ) -> None:
         session = Session(tokenizer, **chosen)
         session.append(user())
-        for message, text in rounds:
+        for message, written in rounds:
             if message["role"] != "assistant":
                 session.append(message)
             asked = session.prompt_ids()
             specials = st.sampled_from([128822, 128825, 1])
-            sampled = [*tokenizer.encode_text(text), *data.draw(st.lists(specials, max_size=2))]
+            sampled = [*tokenizer.encode_text(written), *data.draw(st.lists(specials, max_size=2))]
             session.append_sampled(sampled)
             assert session.prompt_ids() == asked + sampled
             assert session.rewritten is None
@@ -509,9 +511,8 @@ class TestWrongInput:
 
     def test_errors_count_from_the_first_message(self, tokenizer: Tokenizer) -> None:
         session = grown(tokenizer, [user(), assistant(), user(), assistant()])
-        session.append(user({"a": 1}))
         with pytest.raises(dsv4.EncodeError, match=r"^messages\[4\]\.content: found"):
-            session.prompt_ids()
+            session.append(user({"a": 1}))
 
     def test_context(self, tokenizer: Tokenizer) -> None:
         with pytest.raises(dsv4.OptionError, match=r"context: .* expected earlier messages"):
@@ -531,3 +532,102 @@ def test_pickling(tokenizer: Tokenizer, reference: Ids) -> None:
     assert other.prompt_ids() == session.prompt_ids()
     assert other.rewritten == session.rewritten
     assert other.messages == session.messages
+
+
+class TestRefusing:
+    """What cannot be encoded is refused, and the session is as it was."""
+
+    @pytest.mark.parametrize(
+        ("message", "problem"),
+        [
+            (user(5), "messages[2].content: found 5"),
+            (assistant("a", tool_calls=[{"function": {}}]), "messages[2].tool_calls[0]"),
+            ({"role": "nobody", "content": ""}, "messages[2].role: found 'nobody'"),
+            ({"content": "a"}, "messages[2].role: found None"),
+            (user(task="nothing"), "messages[2].task: found 'nothing'"),
+            (user("half \ud83d"), "messages[2].content: found 'half"),
+            (developer(""), "messages[2].content: found nothing"),
+            (4, "messages[2]: found 4"),
+        ],
+    )
+    def test_a_message(self, message: Any, problem: str, tokenizer: Tokenizer) -> None:
+        session = grown(tokenizer, [user("a"), assistant("b")])
+        ids = session.prompt_ids()
+        with pytest.raises(dsv4.EncodeError, match=f"^{re.escape(problem)}"):
+            session.append(message)
+        assert session.prompt_ids() == ids
+        assert len(session.messages) == 2
+        session.append(user("c"))
+        whole = tokenizer.encode(dsv4.encode([user("a"), assistant("b"), user("c")]))
+        assert session.prompt_ids() == whole
+
+    def test_tools_that_are_given_twice(self, tokenizer: Tokenizer) -> None:
+        session = Session(tokenizer, tools=[function()])
+        with pytest.raises(
+            dsv4.EncodeError, match=r"messages\[0\]\.tools: found tools here and on"
+        ):
+            session.append(system(tools=[function()]))
+        session.append(system())
+        assert session.prompt_ids() == tokenizer.encode(dsv4.encode([system()], tools=[function()]))
+
+    @pytest.mark.parametrize(
+        ("options", "error", "problem"),
+        [
+            ({"thinkin": True}, TypeError, "thinkin"),
+            ({"thinking": 1}, dsv4.OptionError, "thinking: found 1"),
+            ({"effort": "some"}, dsv4.OptionError, "effort: found 'some'"),
+            ({"tools": 4}, dsv4.OptionError, "tools: found 4"),
+            ({"dialect": "v9"}, dsv4.OptionError, "dialect: found 'v9'"),
+            ({"dialect": "v4.1"}, VocabularyError, "does not fit v4.1"),
+            ({"context": [user()]}, dsv4.OptionError, "context: found it"),
+        ],
+    )
+    def test_options(self, options: Any, error: Any, problem: str, tokenizer: Tokenizer) -> None:
+        with pytest.raises(error, match=re.escape(problem)):
+            Session(tokenizer, **options)
+
+
+class TestRequests:
+    def test_a_request_in_place_of_options(self, tokenizer: Tokenizer) -> None:
+        request = dsv4.Request([system(), user("a")], tools=[function()], thinking=False)
+        session = Session(tokenizer, request)
+        assert session.messages == [system(), user("a")]
+        assert session.prompt_ids() == tokenizer.encode(request.encode())
+
+    def test_the_dialect_is_the_tokenizers(self, v4_1_file: str) -> None:
+        tokenizer = Tokenizer.load(v4_1_file)
+        session = Session(tokenizer)
+        session.append(user("a"))
+        assert session.prompt_ids() == tokenizer.encode(dsv4.encode([user("a")], dialect="v4.1"))
+
+    def test_what_was_sampled_elsewhere(self, tokenizer: Tokenizer) -> None:
+        ids = tokenizer.encode_text("Hel") + tokenizer.encode_text("lo")
+        sampled = dsv4.Sampled(assistant("Hello"), ids=[*ids, 1])
+        session = Session(tokenizer, thinking=False)
+        for message in (user("a"), sampled, user("b")):
+            session.append(message)
+        whole = dsv4.encode([user("a"), sampled, user("b")], thinking=False)
+        assert session.prompt_ids() == tokenizer.encode(whole)
+
+
+class TestImages:
+    @pytest.mark.parametrize("dialect", ["v4-vision", "v4.1"])
+    def test_records_in_the_order_of_the_prompt(self, dialect: str, v4_1_file: str) -> None:
+        tokenizer = Tokenizer.load(v4_1_file)
+        conversation = [
+            user([text("a"), image("1.png")]),
+            calling(call(id="a"), call(id="b")),
+            result([image("3.png")], "b"),
+            result([image("2.png")], "a"),
+            assistant(),
+            user([image("4.png"), image("5.png")]),
+            assistant(),
+            user("b"),
+        ]
+        session = Session(tokenizer, dialect=dialect)
+        for n, message in enumerate(conversation, 1):
+            session.append(message)
+            whole = dsv4.encode(conversation[:n], dialect=dialect)
+            assert session.images == whole.images
+            assert session.prompt_ids() == tokenizer.encode(whole)
+        assert [record["url"] for record in session.images] == [f"{n}.png" for n in range(1, 6)]

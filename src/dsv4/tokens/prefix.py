@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -153,7 +152,7 @@ def _parting(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
         while not b and now_at < len(new) and not new[now_at].special:
             b, now_at = new[now_at].text, now_at + 1
         if a and b:
-            same = len(os.path.commonprefix([a, b]))
+            same = same_start(a, b)
             if same < min(len(a), len(b)):
                 return was_at - 1, now_at - 1
             a, b = a[same:], b[same:]

@@ -100,8 +100,14 @@ class Session:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation so far, in a list of its own."""
+        """The messages so far, in a list of its own; those that were sampled as they were read."""
         return list(self._messages)
+
+    @property
+    def images(self) -> list[Any]:
+        """The records of the images in the prompt, in its order, as `Prompt.images` has them."""
+        self._bring_up_to_date()
+        return self._settled_images + self._tail_images
 
     def append(self, message: Any) -> None:
         """Adds a message: a dict, what parsing gave, or what else `Request` takes.

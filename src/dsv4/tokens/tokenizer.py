@@ -422,8 +422,8 @@ def _text_runs(
         yield before, run
 
 
-def same_start(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many ids two lists begin with in common."""
+def same_start(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """How many ids, or letters, two sequences begin with in common."""
     shorter = min(len(a), len(b))
     if a[:shorter] == b[:shorter]:
         return shorter
