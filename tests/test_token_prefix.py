@@ -85,7 +85,7 @@ Given = tuple[list[Any], dict[str, Any]]
             ([user(), developer(), REASONED, user()], {}),
             ([user(), developer(), REASONED, user(), developer(tools=[function()])], {}),
             "<｜Assistant｜>",
-            2,
+            1,
             prefix.RETURNED,
         ),
         # An empty result is no change of thinking.
@@ -93,7 +93,7 @@ Given = tuple[list[Any], dict[str, Any]]
             ([user(), calling(call(id="a")), result("", "a")], {"tools": [function()]}),
             ([user(), calling(call(id="a")), result("", "a"), user("")], {"tools": [function()]}),
             ">",
-            2,
+            3,
             prefix.INSTEAD,
         ),
         (([user("a"), user("b")], {}), ([user("a"), assistant("b")], {}), "\n\n", 1, MIXED),

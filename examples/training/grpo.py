@@ -52,6 +52,7 @@ def main() -> None:
             report_to="none",
             use_cpu=True,
             bf16=False,
+            gradient_checkpointing=False,
             seed=0,
         ),
     )

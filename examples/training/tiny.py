@@ -35,12 +35,13 @@ def new_model(tokenizer: Any) -> Any:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
+        hidden_size=128,
+        intermediate_size=256,
         num_hidden_layers=2,
         num_attention_heads=4,
         max_position_embeddings=1024,
         tie_word_embeddings=True,
+        initializer_range=0.05,
         bos_token_id=0,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,

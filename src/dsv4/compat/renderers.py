@@ -26,6 +26,7 @@ from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
 from dsv4.parsing.message import assemble
+from dsv4.parsing.parser import StreamParser
 from dsv4.request import encode
 from dsv4.tokens import IdParser, Tokenizer
 
@@ -85,7 +86,8 @@ class Renderer:
         """What the model wrote. Calls that were cut short are among its calls, and say so."""
         thinking = self._thinks_after(prompt_ids or [])
         dialect = self._options["dialect"]
-        parser = IdParser(self._tokenizer, thinking=thinking, tools=tools, dialect=dialect)
+        reader = StreamParser(thinking=thinking, tools=tools, dialect=dialect)
+        parser = IdParser(self._tokenizer, reader)
         message = assemble([*parser.feed_ids(token_ids), *parser.finish()])
         ended = not thinking or self._tokenizer.special_id(tokens.THINK_END) in token_ids
         cut = ToolCallParseStatus.UNCLOSED_BLOCK

@@ -11,6 +11,7 @@ from dsv4.compat.hf_objects import as_schema, tokenizer_over
 from dsv4.format import tokens
 from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4.parsing.message import Message, assemble
+from dsv4.parsing.parser import StreamParser
 
 
 def parse_response(
@@ -57,12 +58,12 @@ def _message(
 
     ours = tokenizer_over(tokenizer)
     before = prefix if isinstance(prefix, str) else ours.decode(prefix)
-    parser = IdParser(
-        ours,
+    reader = StreamParser(
         thinking=_thinks(before, response if isinstance(response, str) else ours.decode(response)),
         tools=None if tools is None else [as_schema(tool) for tool in tools],
         dialect=dialect,
     )
+    parser = IdParser(ours, reader)
     feed = parser.feed if isinstance(response, str) else parser.feed_ids
     return _as_transformers(assemble([*feed(response), *parser.finish()]))
 

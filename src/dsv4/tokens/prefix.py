@@ -32,10 +32,12 @@ OTHER = "another message stands here"
 
 
 class Difference(NamedTuple):
-    """The first token of a prompt that another does not have: whose it is, and the cause.
+    """Where a prompt leaves another, and why.
 
-    `token` is its index; `message` the index of its message, None where it is of none; `field` the
-    part of the message; `cause` one of the texts of this module.
+    `token` is the index of the first token that differs. `message` and `field` say what stands
+    where the texts part: the index of the message, None where it is of none, and the part of it.
+    Tokens may part before, where the end of a text has merged with what follows. `cause` is one of
+    the texts of this module.
     """
 
     token: int
@@ -112,10 +114,19 @@ def difference_between(old: Side, new: Side, before: int = 0) -> Difference | No
     token = same_start(old.owned.ids, new.owned.ids)
     if token == len(old.owned.ids):
         return None
-    was = old.owned.owner(token)
-    now = new.owned.owner(token) if token < len(new.owned.ids) else None
-    message = was.message if was.message is not None or now is None else now.message
-    return Difference(before + token, message, was.field, _cause(old, new))
+    change = _Change(old, new, *_parting(old.owned.pieces, new.owned.pieces))
+    if change.was_at == len(old.owned.pieces):
+        was = old.owned.owner(token)
+        return Difference(before + token, was.message, was.field, MERGED)
+    was = change.was
+    if change.now_at == len(new.owned.pieces):
+        return Difference(before + token, was.message, was.field, ENDS)
+    now = change.now
+    if was.message is None:
+        return Difference(before + token, now.message, was.field, _cause(change))
+    came_before = now.message is not None and now.message < was.message
+    where = now if came_before else was
+    return Difference(before + token, where.message, where.field, _cause(change))
 
 
 class _Change(NamedTuple):
@@ -164,12 +175,7 @@ def _parting(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
             was_at, now_at = was_at + 1, now_at + 1
 
 
-def _cause(old: Side, new: Side) -> str:
-    change = _Change(old, new, *_parting(old.owned.pieces, new.owned.pieces))
-    if change.was_at == len(old.owned.pieces):
-        return MERGED
-    if change.now_at == len(new.owned.pieces):
-        return ENDS
+def _cause(change: _Change) -> str:
     found = next((cause for cause, is_it in _CAUSES.items() if is_it(change)), None)
     if found is not None:
         return found
