@@ -31,7 +31,7 @@ from builders import (
     vectors,
 )
 from dsv4.tokens import Tokenizer, VocabularyError, engines, vocabulary
-from dsv4.tokens.tokenizer import same_start
+from dsv4.tokens.coder import same_start
 from strategies import LOOKALIKES, conversations, options
 
 Ids = Any  # text -> list[int]

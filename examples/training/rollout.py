@@ -10,23 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tiny import TRAINED
+from tiny import TRAINED, conversations
 from transformers import LlamaForCausalLM
 
 from dsv4.tokens import Session, Tokenizer
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "description": "The weather in a city.",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "description": "Where."}},
-            "required": ["city"],
-        },
-    },
-}
 TURNS = 3
 LONGEST = 80
 
@@ -46,7 +34,7 @@ def sample(model: Any, ids: list[int], stop: int) -> tuple[list[int], list[float
 
 def rollout(model: Any, tokenizer: Tokenizer) -> tuple[list[int], list[tuple[int, list[float]]]]:
     """The ids of a whole conversation, and where in them each sampled turn begins."""
-    session = Session(tokenizer, tools=[TOOL], drop_thinking=False)
+    session = Session(tokenizer, tools=conversations()[0]["tools"], drop_thinking=False)
     session.append({"role": "user", "content": "Weather in Paris?"})
     stop = tokenizer.special_id("<｜end▁of▁sentence｜>")
     ids: list[int] = []

@@ -20,7 +20,7 @@ from dsv4.errors import Error
 from dsv4.reading.bodies import Overrides, request_of
 from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 from dsv4.request import Request
-from dsv4.tokens.tokenizer import Example as Expanded
+from dsv4.tokens.expanding import Example as Expanded
 from dsv4.tokens.tokenizer import Tokenizer
 
 

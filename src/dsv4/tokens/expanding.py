@@ -10,17 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsv4.encoding.door import as_message
 from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
 from dsv4.request import Request
+from dsv4.tokens.coder import Coder, same_start
 from dsv4.tokens.masks import Owned, Weigh
 from dsv4.tokens.session import Session
-from dsv4.tokens.tokenizer import Example, Tokenizer, same_start
 
 
-def expand(tokenizer: Tokenizer, request: Request) -> list[Example]:
+class Example(NamedTuple):
+    """One training example: a prompt, its ids, and weights for what was sampled in it.
+
+    `shared` is how many ids it has in common with the example before it, from the start.
+    """
+
+    prompt: Prompt
+    ids: list[int]
+    weights: list[float]
+    shared: int
+
+
+def expand(tokenizer: Coder, request: Request) -> list[Example]:
     """The examples of a request's messages, the first turns first."""
     messages = list(request.messages)
     examples: list[Example] = []
@@ -32,7 +45,7 @@ def expand(tokenizer: Tokenizer, request: Request) -> list[Example]:
 
 
 def _stretches(
-    tokenizer: Tokenizer, request: Request, messages: list[Any]
+    tokenizer: Coder, request: Request, messages: list[Any]
 ) -> Iterator[tuple[int, int, Owned]]:
     """The prompts in which every assistant turn is as it was sampled: where the messages begin
     whose turns are in no prompt before it, where its messages end, and its ids."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dsv4.encoding.door import as_message, maybe_list
+from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.turns import call_places
 from dsv4.errors import OptionError, shown
 from dsv4.request import Request
-
-if TYPE_CHECKING:
-    from dsv4.tokens.tokenizer import Tokenizer
 
 # Roles whose message begins a round.
 _ASKING = ("user", "developer")
@@ -28,8 +26,11 @@ class Fitted(NamedTuple):
     tokens: int
 
 
-def fit(tokenizer: Tokenizer, request: Request, limit: int) -> Fitted:
-    """The request without its oldest rounds, as few of them as will do."""
+def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitted:
+    """The request without its oldest rounds, as few of them as will do.
+
+    `count_of` says how many tokens a prompt has.
+    """
     if limit.__class__ is not int or limit < 1:
         raise OptionError("limit", f"found {shown(limit)}, expected a number of tokens")
     messages = list(request.messages)
@@ -40,7 +41,7 @@ def fit(tokenizer: Tokenizer, request: Request, limit: int) -> Fitted:
         gone = set(removed)
         kept = [message for n, message in enumerate(messages) if n not in gone]
         fitted = replace(request, messages=kept) if removed else request
-        return Fitted(fitted, removed, tokenizer.count(fitted.encode()))
+        return Fitted(fitted, removed, count_of(fitted.encode()))
 
     whole = without(0)
     if whole.tokens <= limit:

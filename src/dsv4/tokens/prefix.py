@@ -10,8 +10,8 @@ from dsv4.encoding.omissions import Omission
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
+from dsv4.tokens.coder import Coder, same_start
 from dsv4.tokens.masks import Owned
-from dsv4.tokens.tokenizer import Tokenizer, same_start
 
 ENDS = "the second prompt ends here"
 MERGED = "text follows text without a special token between, and their tokens merged"
@@ -46,13 +46,13 @@ class Difference(NamedTuple):
     cause: str
 
 
-def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Tokenizer | None = None) -> Difference | None:
+def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Difference | None:
     """Where `b` leaves `a`, and why.
 
     `a` and `b` are what encoding gave, `tokenizer` makes their ids; without one the bundled
     vocabulary does. Returns None if all of `a` is the start of `b`.
     """
-    tokenizer = tokenizer or Tokenizer.load()
+    tokenizer = tokenizer or Coder.load()
     return difference_between(
         Side(tokenizer.owned(a), lambda: a.dropped), Side(tokenizer.owned(b), lambda: b.dropped)
     )

@@ -17,10 +17,10 @@ from dsv4.format import tokens
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
 from dsv4.request import Options, Request
+from dsv4.tokens.coder import Coder
 from dsv4.tokens.masks import Owned
 from dsv4.tokens.prefix import Difference, Side, difference_between
 from dsv4.tokens.stream import IdParser
-from dsv4.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,7 +64,7 @@ class Session:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, request: Request | None = None, **options: Unpack[Options]
+        self, tokenizer: Coder, request: Request | None = None, **options: Unpack[Options]
     ) -> None:
         if request is not None and options:
             problem = f"found {', '.join(options)} beside a request, expected the options on it"
