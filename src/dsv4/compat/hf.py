@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from dsv4.compat.hf_objects import (
-    INSTALL,
     INSTALLED,
     as_schema,
     dialect_of,
@@ -30,6 +29,7 @@ from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect
 from dsv4.request import Request
+from dsv4.version import how_to_install
 
 __all__ = ["apply_chat_template", "dialect_of", "install", "parse_response", "response_template"]
 
@@ -363,7 +363,7 @@ def _padded(
     pad: Callable[..., Any] | None = getattr(tokenizer, "pad", None)
     if pad is None:
         found = shown(tokenizer)
-        problem = f"found {found}, expected a tokenizer of transformers ({INSTALL})"
+        problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
         raise OptionError("tokenizer", f"{problem}, or return_dict=False")
     return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)
 

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 from dsv4.errors import OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
+from dsv4.version import how_to_install
 
-INSTALL = 'pip install "dsv4[hf]"'
 # Where a tokenizer has our function, with the dialect that was chosen for it.
 INSTALLED = "apply_chat_template"
 
@@ -55,7 +55,9 @@ def as_schema(tool: Any) -> Any:
     try:
         from transformers.utils import get_json_schema
     except ImportError as error:
-        raise ImportError(f"a function as a tool needs transformers: {INSTALL}") from error
+        raise ImportError(
+            f"a function as a tool needs transformers: {how_to_install('hf')}"
+        ) from error
     return get_json_schema(tool)
 
 

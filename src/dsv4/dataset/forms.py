@@ -4,14 +4,21 @@ any of them and go on from there. Parquet files cannot be: theirs is made when a
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from json import JSONEncoder
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 from dsv4.dataset import arrays
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
+from dsv4.dataset.learning import labels
 from dsv4.errors import shown
+
+# Where a row came from, beside what was carried along.
+FILE, LINE = "file", "line"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 # A row group is written when it has so many tokens: large enough to be read fast, small enough to
 # be held in memory.
@@ -19,16 +26,25 @@ ROW_GROUP_TOKENS = 1 << 22
 
 
 class Example(NamedTuple):
-    """One row of output. `lengths` are those of the examples in it, where it may hold several."""
+    """One row of output.
+
+    `carried` are columns of the input, by name; `labels` says whether those are written in place of
+    the mask. `lengths` are those of the examples in the row, where it may hold several.
+    """
 
     ids: list[int]
     mask: list[int]
+    carried: Mapping[str, Any] = NOTHING
+    labels: bool = False
     lengths: tuple[int, ...] | None = None
 
     @property
-    def columns(self) -> dict[str, list[int]]:
-        """What there is to say of a row, by name."""
-        columns = {"input_ids": self.ids, "loss_mask": self.mask}
+    def columns(self) -> dict[str, Any]:
+        """The row, by the names of its columns."""
+        second = (
+            ("labels", labels(self.ids, self.mask)) if self.labels else ("loss_mask", self.mask)
+        )
+        columns = {"input_ids": self.ids, **dict([second]), **self.carried}
         if self.lengths is not None:
             columns["position_ids"] = [n for length in self.lengths for n in range(length)]
             columns["sequence_lengths"] = list(self.lengths)
@@ -38,8 +54,8 @@ class Example(NamedTuple):
 class Form(NamedTuple):
     """How a chunk of examples becomes bytes, and what makes the output of all of them.
 
-    What is finished takes names that begin with the output's, and returns them all; the last is
-    the output itself.
+    What is finished may be several files in the folder of the output; all are named, the output
+    itself last.
     """
 
     packed: Callable[[Sequence[Example]], bytes]
@@ -95,12 +111,11 @@ def _arrow_stream(examples: Sequence[Example]) -> bytes:
     if not examples:
         return b""
     arrow = pyarrow()
-    names = list(examples[0].columns)
     rows = [example.columns for example in examples]
-    schema = arrow.schema([(name, arrow.list_(_type_of(name))) for name in names])
+    schema = arrow.schema([(name, _type_of(name)) for name in rows[0]])
+    columns = [[_cell(row[name], name) for row in rows] for name in rows[0]]
     batch = arrow.record_batch(
-        [arrow.array([row[name] for row in rows], schema.field(name).type) for name in names],
-        schema,
+        [arrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema
     )
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, schema) as stream:
@@ -109,26 +124,32 @@ def _arrow_stream(examples: Sequence[Example]) -> bytes:
 
 
 def _type_of(column: str) -> Any:
+    """What is carried along is text, whatever it was: a column has one type for all rows."""
     arrow = pyarrow()
-    return arrow.int8() if column == "loss_mask" else arrow.int32()
+    if column in _NUMBERS:
+        return arrow.list_(arrow.int8() if column == "loss_mask" else arrow.int32())
+    return arrow.int64() if column == LINE else arrow.string()
+
+
+# Columns that hold a list of numbers for each row.
+_NUMBERS = ("input_ids", "loss_mask", "labels", "position_ids", "sequence_lengths")
+
+
+def _cell(value: Any, column: str) -> Any:
+    if column in (*_NUMBERS, LINE) or isinstance(value, (str, type(None))):
+        return value
+    return _json(value)
 
 
 def _parquet_file(packed: BinaryIO, path: str) -> list[str]:
     """Arrow streams, one for each chunk, as one Parquet file."""
-    arrow, writer = pyarrow(), None
-    try:
-        for group in _row_groups(packed):
-            writer = writer or pyarrow_parquet().ParquetWriter(
-                path, group.schema, compression="zstd"
-            )
+    groups = _row_groups(packed)
+    first = next(groups, None)
+    empty = pyarrow().schema([(name, _type_of(name)) for name in Example([], []).columns])
+    schema = empty if first is None else first.schema
+    with pyarrow_parquet().ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in () if first is None else chain([first], groups):
             writer.write_table(group, row_group_size=group.num_rows)
-        if writer is None:
-            names = Example([], []).columns
-            schema = arrow.schema([(name, arrow.list_(_type_of(name))) for name in names])
-            writer = pyarrow_parquet().ParquetWriter(path, schema, compression="zstd")
-    finally:
-        if writer is not None:
-            writer.close()
     return [path]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from dsv4.dataset.chunks import Chunk, Position
 from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import BadLine
-from dsv4.dataset.forms import FORMS, Example
+from dsv4.dataset.forms import FILE, FORMS, LINE, NOTHING, Example
+from dsv4.dataset.learning import weightless, without
 from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.packing import packed
 from dsv4.dataset.splitting import WHOLE, Share
@@ -32,10 +34,14 @@ class Done(NamedTuple):
     examples: int
     rows: int
     tokens: int
+    learned: int
+    unlearnable: int
+    left_out: int
     cut: int
     dropped: int
     counts: str
     bad: list[str]
+    rejects: bytes
     after: Position
     worker: Worker
 
@@ -44,9 +50,12 @@ class Done(NamedTuple):
 class Job:
     """All that a worker must know. `overrides` say how every conversation is encoded.
 
+    `carry` are columns of the input that go along, `labels` are written in place of the mask,
+    `drop_unlearnable` leaves out what has nothing to learn, `rejects` keeps bad lines.
+
     Examples of more than `longest` tokens are bad lines, or what `too_long` says. Rows hold
     examples of `pack` tokens together, or one each. `share` is the part that is wanted of all
-    conversations, `counts` whether examples are to be counted.
+    conversations, `counts` says whether examples are to be counted.
     """
 
     overrides: Overrides
@@ -54,6 +63,11 @@ class Job:
     expand: bool
     tokenizer: str | None
     form: str
+    carry: tuple[str, ...] | None = None
+    labels: bool = False
+    drop_unlearnable: bool = False
+    rejects: bool = False
+    engine: str = "auto"
     longest: int | None = None
     too_long: str = "fail"
     pack: int | None = None
@@ -62,11 +76,15 @@ class Job:
 
 
 @dataclass
-class _Lengths:
-    """What became of examples that were too long."""
+class _Tally:
+    """What is counted of a chunk."""
 
+    conversations: int = 0
+    unlearnable: int = 0
+    left_out: int = 0
     cut: int = 0
     dropped: int = 0
+    counts: Counts = field(default_factory=Counts)
 
 
 class Encoder:
@@ -76,71 +94,105 @@ class Encoder:
         self.job = job
 
     def __call__(self, chunk: Chunk) -> Done:
-        self._lengths, self._counts = _Lengths(), Counts()
         examples: list[Example] = []
         bad: list[str] = []
-        conversations = 0
+        rejects: list[bytes] = []
+        tally = _Tally()
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.isspace() or not self.job.share.takes(line):
                 continue
             try:
-                examples += self._examples(chunk.name, number, line)
-                conversations += 1
+                examples += self._examples(chunk.name, number, line, tally)
+                tally.conversations += 1
             except Error as error:
                 bad.append(str(error))
+                if self.job.rejects:
+                    rejects.append(_reject(chunk.name, number, line, str(error)))
         rows = examples if self.job.pack is None else packed(examples, self.job.pack)
         return Done(
             FORMS[self.job.form].packed(rows),
-            conversations,
+            tally.conversations,
             len(examples),
             len(rows),
             sum(len(example.ids) for example in examples),
-            self._lengths.cut,
-            self._lengths.dropped,
-            self._counts.written() if self.job.counts else "",
+            sum(sum(example.mask) for example in examples),
+            tally.unlearnable,
+            tally.left_out,
+            tally.cut,
+            tally.dropped,
+            tally.counts.written() if self.job.counts else "",
             bad,
+            b"".join(rejects),
             chunk.after,
             this_worker(),
         )
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.job.tokenizer)
+        return Tokenizer.load(self.job.tokenizer, self.job.engine)
 
-    def _examples(self, name: str, number: int, line: bytes) -> list[Example]:
-        place = f"{name}:{number}"
+    def _examples(self, name: str, number: int, line: bytes, tally: _Tally) -> list[Example]:
         value = _value(name, number, line)
+        carried = _carried(self.job.carry, value, name, number)
+        place = f"{name}:{number}"
         with _placed(place):
             request = self.job.overrides.on(request_of(value))
-            return [
+            skipped = weightless(list(request.messages))
+            examples = [
                 example
-                for prompt, ids, weights in self._encoded(request)
-                for example in self._fitting(prompt, Example(ids, list(map(int, weights))), place)
+                for prompt, ids, weights in self._encoded(request, tally)
+                for example in self._fitting(
+                    prompt, self._example(prompt, ids, weights, skipped, carried), place, tally
+                )
             ]
+        unlearnable = sum(not any(example.mask) for example in examples)
+        tally.unlearnable += unlearnable
+        if unlearnable and self.job.drop_unlearnable:
+            return [example for example in examples if any(example.mask)]
+        return examples
 
-    def _encoded(self, request: Request) -> Iterator[tuple[Prompt, list[int], list[float]]]:
+    def _encoded(
+        self, request: Request, tally: _Tally
+    ) -> Iterator[tuple[Prompt, list[int], list[float]]]:
+        """Each example: its prompt, ids and weights."""
         if self.job.expand:
             for example in expanded(self._tokenizer, request):
                 yield example.prompt, example.ids, example.weights
         else:
             prompt = request.encode()
+            tally.left_out += sum(rule == "old_reasoning" for _, _, rule in prompt.dropped)
             yield prompt, *self._tokenizer.encode_masked(prompt, self.job.policy)
 
-    def _fitting(self, prompt: Prompt, example: Example, place: str) -> list[Example]:
+    def _example(
+        self,
+        prompt: Prompt,
+        ids: list[int],
+        weights: list[float],
+        skipped: set[int],
+        carried: Mapping[str, Any],
+    ) -> Example:
+        mask = list(map(int, weights))
+        if skipped:
+            mask = without(mask, self._tokenizer.owned(prompt), skipped)
+        return Example(ids, mask, carried, self.job.labels)
+
+    def _fitting(
+        self, prompt: Prompt, example: Example, place: str, tally: _Tally
+    ) -> list[Example]:
         """The example if it is short enough, or what is left of it."""
         longest, length = self.job.longest, len(example.ids)
         if longest is not None and length > longest:
             if self.job.too_long == "fail":
                 raise TooLong(f"found {length} tokens, expected at most {longest}")
             end = self._last_turn(prompt, longest) if self.job.too_long == "cut" else 0
-            example = Example(example.ids[:end], example.mask[:end])
+            example = example._replace(ids=example.ids[:end], mask=example.mask[:end])
             if not any(example.mask):  # nothing is left to learn
-                self._lengths.dropped += 1
+                tally.dropped += 1
                 return []
-            self._lengths.cut += 1
+            tally.cut += 1
         if self.job.counts:
             owned = self._tokenizer.owned(prompt)
-            self._counts.add(owned, len(example.ids), example.mask, place)
+            tally.counts.add(owned, len(example.ids), example.mask, place)
         return [example]
 
     def _last_turn(self, prompt: Prompt, longest: int) -> int:
@@ -152,6 +204,21 @@ class Encoder:
 
 class TooLong(Error):
     """An example of more tokens than were asked for."""
+
+
+def _carried(names: tuple[str, ...] | None, value: Any, file: str, line: int) -> Mapping[str, Any]:
+    """What goes along: the columns that were asked for, and where the row came from."""
+    if names is None:
+        return NOTHING
+    fields = value if isinstance(value, dict) else {}
+    return {**{name: fields.get(name) for name in names}, FILE: file, LINE: line}
+
+
+def _reject(name: str, number: int, line: bytes, problem: str) -> bytes:
+    """A bad line as the file of rejects keeps it: as it was, with its place and what is wrong."""
+    text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+    kept = {FILE: name, LINE: number, "error": problem, "text": text}
+    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def expanded(tokenizer: Tokenizer, request: Request) -> list[Expanded]:

@@ -39,7 +39,13 @@ def encoded_on_ray(
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
         _read,
-        fn_kwargs={"paths": list(paths), "start": start, "column": column, "size": size},
+        fn_kwargs={
+            "paths": list(paths),
+            "start": start,
+            "column": column,
+            "carry": job.carry,
+            "size": size,
+        },
         num_cpus=READING_SHARE,
         **arrow,
     )
@@ -87,10 +93,15 @@ def _failure(error: Exception) -> DatasetError:
 
 
 def _read(
-    _: Any, paths: Sequence[str], start: Position, column: str | None, size: Size
+    _: Any,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    carry: Sequence[str] | None,
+    size: Size,
 ) -> Iterator[Any]:
     try:
-        for chunk in read_chunks(paths, start, column, size):
+        for chunk in read_chunks(paths, start, column, carry, size):
             yield _table([chunk._asdict()], _CHUNK)
     except Error as failure:
         yield _table([{"failure": str(failure)}], _CHUNK)
@@ -132,10 +143,14 @@ _DONE = {
     "examples": "int64",
     "rows": "int64",
     "tokens": "int64",
+    "learned": "int64",
+    "unlearnable": "int64",
+    "left_out": "int64",
     "cut": "int64",
     "dropped": "int64",
     "counts": "string",
     "bad": "*string",
+    "rejects": "large_binary",
     "after": "*int64",
     "worker": "*int64",
 }

@@ -51,4 +51,5 @@ def _row(examples: list[Example]) -> Example:
         ids += example.ids
         # Nothing before it in the row leads to the first token of an example.
         mask += [0, *example.mask[1:]] if example.ids else []
-    return Example(ids, mask, tuple(len(example.ids) for example in examples))
+    lengths = tuple(len(example.ids) for example in examples)
+    return Example(ids, mask, labels=examples[0].labels, lengths=lengths)

@@ -23,6 +23,7 @@ from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.on_ray import encoded_on_ray
 from dsv4.dataset.packing import chunk_bytes
 from dsv4.dataset.partial import Partial, Progress, Sink, Stream
+from dsv4.dataset.rejects import Rejects
 from dsv4.dataset.sources import COMPRESSED, source_of
 from dsv4.dataset.splitting import WHOLE, Share, part_path, shares
 from dsv4.dataset.watching import Watcher
@@ -35,6 +36,9 @@ from dsv4.tokens.masks import weigher
 from dsv4.tokens.tokenizer import Tokenizer
 from dsv4.version import __version__
 
+# Inputs of fewer bytes are done before a second process has started.
+SMALL = 500_000
+
 # All of the input from a position on, done.
 Engine: TypeAlias = Callable[[Position], Generator[Done, None, None]]
 
@@ -45,6 +49,9 @@ class Summary:
 
     `rows` are those of the output, which may hold several `examples`. Of examples that were too
     long, `cut` were cut at a turn and `dropped` left out. `counts` says more, if it was asked for.
+    `learned` counts tokens that the mask lets a model learn, `unlearnable` examples without any,
+    `left_out` turns whose reasoning is not in their example, `bad` lines that were left out.
+    `finished` says that an earlier run had done it all, so that nothing was left to resume.
     `worker_peak_mb` is the most memory that each process has held, None where the system does not
     say; `main_peak_mb` that of the process that reads and writes.
     """
@@ -53,6 +60,9 @@ class Summary:
     examples: int
     rows: int
     tokens: int
+    learned: int
+    unlearnable: int
+    left_out: int
     cut: int
     dropped: int
     bad: int
@@ -61,6 +71,7 @@ class Summary:
     conversations_per_second: float
     worker_peak_mb: list[float | None]
     main_peak_mb: float | None
+    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,11 @@ class Run:
     engine: str
     on_error: str
     resume: bool
+    overwrite: bool
+    carry: tuple[str, ...] | None
+    labels: bool
+    drop_unlearnable: bool
+    rejects: str | None
     form: str | None = None
     longest: int | None = None
     too_long: str = "fail"
@@ -96,6 +112,8 @@ class Run:
         """Each part by itself: of the lines of others, only the text is looked at."""
         if not all(map(_is_file, [*self.inputs, self.output])):
             raise DatasetError("split: needs files for input and output, which can be read again")
+        if self.rejects is not None:
+            raise DatasetError("rejects: found it with split, expected one of them")
         parts = [
             replace(self, output=part_path(self.output, name, self.job.form), share=share)
             for name, share in shares(split).items()
@@ -110,6 +128,11 @@ class Run:
             self.expand,
             self.tokenizer,
             self.form or _form(self.output),
+            self.carry,
+            self.labels,
+            self.drop_unlearnable,
+            self.rejects is not None,
+            "one-shot" if self.is_small else "auto",
             self.pack if self.longest is None else self.longest,
             self.too_long,
             self.pack,
@@ -122,18 +145,32 @@ class Run:
         """How large chunks are: rows of several examples are packed within one."""
         return USUAL if self.pack is None else Size(1 << 16, chunk_bytes(self.pack))
 
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether starting processes, and an engine made for speed, would take longer than they
+        save."""
+        sizes = _sizes(self.inputs)
+        return self.engine == "local" and sizes is not None and sum(sizes) < SMALL
+
 
 def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
     begin, started = sink.progress, monotonic()
     workers: dict[int, Worker] = {}
+    if sink.is_finished:
+        return replace(_summary(begin, begin, 0, workers), finished=True)
+    rejects, first_bad = Rejects(run.rejects, begin), ""
     watcher.begin(_sizes(run.inputs), begin)
     try:
         with closing(engine(begin.after)) as all_done:
             for done in all_done:
+                first_bad = first_bad or next(iter(done.bad), "")
+                rejects.add(done.rejects)
                 _report(done.bad, watcher, run.on_error)
                 sink.add(done)
                 workers[done.worker.process] = done.worker
                 watcher.advance(sink.progress)
+        if sink.progress.bad and not sink.progress.conversations:
+            raise BadLine(f"all {sink.progress.bad} lines are bad, the first of them: {first_bad}")
         sink.finish()
     except KeyboardInterrupt:
         raise Interrupted(sink.stop()) from None
@@ -141,6 +178,7 @@ def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
         raise type(error)(error.problem, sink.stop()) from None
     finally:
         watcher.end()
+        rejects.close()
     return _summary(begin, sink.progress, monotonic() - started, workers)
 
 
@@ -157,12 +195,15 @@ def _summary(begin: Progress, end: Progress, seconds: float, workers: dict[int, 
         end.examples,
         end.rows,
         end.tokens,
+        end.learned,
+        end.unlearnable,
+        end.left_out,
         end.cut,
         end.dropped,
         end.bad,
         Counts.read(end.counts) if end.counts else None,
         round(seconds, 3),
-        round((end.conversations - begin.conversations) / seconds, 1),
+        round((end.conversations - begin.conversations) / (seconds or 1), 1),
         [_megabytes(worker) for worker in workers.values()],
         _megabytes(this_worker()),
     )
@@ -173,19 +214,22 @@ def _together(summaries: Sequence[Summary]) -> Summary:
     total = summaries[0]
     for more in summaries[1:]:
         counts = total.counts and more.counts and total.counts.plus(more.counts)
-        seconds = total.seconds + more.seconds
         numbers = {name: getattr(total, name) + getattr(more, name) for name in _ADDED}
         total = replace(
             more,
             **numbers,
             counts=counts,
-            conversations_per_second=round(numbers["conversations"] / (seconds or 1), 1),
+            conversations_per_second=round(numbers["conversations"] / (numbers["seconds"] or 1), 1),
             worker_peak_mb=[*total.worker_peak_mb, *more.worker_peak_mb],
+            finished=total.finished and more.finished,
         )
     return total
 
 
-_ADDED = ("conversations", "examples", "rows", "tokens", "cut", "dropped", "bad", "seconds")
+_ADDED = (
+    *("conversations", "examples", "rows", "tokens", "learned", "unlearnable", "left_out"),
+    *("cut", "dropped", "bad", "seconds"),
+)
 
 
 def _megabytes(worker: Worker) -> float | None:
@@ -206,18 +250,15 @@ def _form(path: str) -> str:
 
 def _check_options(run: Run) -> None:
     """A wrong option is one mistake, and not one of every line."""
+    if run.resume and run.overwrite:
+        raise DatasetError("overwrite: found it with resume, expected one of them")
+    if run.rejects is not None and run.on_error != "skip":
+        raise DatasetError("rejects: bad lines are kept where on_error is skip")
     if run.expand and run.policy is not None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
     if run.jobs is not None and run.jobs < 1:
         raise DatasetError(f"jobs: found {shown(run.jobs)}, expected at least 1")
-    for name in ("pack", "longest"):
-        number = getattr(run, name)
-        if number is not None and (number.__class__ is not int or number < 1):
-            option = _OPTIONS.get(name, name)
-            raise DatasetError(f"{option}: found {shown(number)}, expected at least 1")
-    if run.pack is not None and run.longest is not None and run.longest > run.pack:
-        problem = f"found {run.longest}, expected no more than the {run.pack} of a packed row"
-        raise DatasetError(f"max_length: {problem}")
+    _check_lengths(run)
     for name, allowed in (
         ("engine", ("local", "ray")),
         ("on_error", ("fail", "skip")),
@@ -237,7 +278,17 @@ def _check_options(run: Run) -> None:
         raise DatasetError(f"{run.tokenizer}: {error}") from None
 
 
-_OPTIONS = {"longest": "max_length"}
+def _check_lengths(run: Run) -> None:
+    for name, number in (("pack", run.pack), ("max_length", run.longest)):
+        if number is not None and (number.__class__ is not int or number < 1):
+            raise DatasetError(f"{name}: found {shown(number)}, expected at least 1")
+    if run.pack is None:
+        return
+    if run.longest is not None and run.longest > run.pack:
+        problem = f"found {run.longest}, expected no more than the {run.pack} of a packed row"
+        raise DatasetError(f"max_length: {problem}")
+    if run.carry is not None:
+        raise DatasetError("carry: found it with pack, expected a row for each example")
 
 
 def _check_encoding(run: Run) -> None:
@@ -263,7 +314,7 @@ def _check_files(run: Run) -> None:
     if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
         raise DatasetError("stdin can be the only input alone, without resume and without Ray")
     for path in run.inputs:
-        source_of(path, run.column).check()
+        source_of(path, run.column, run.carry).check()
         if os.path.exists(run.output) and path != "-" and os.path.samefile(path, run.output):
             raise DatasetError(f"{path} is input and output")
     if run.resume and not all(map(_is_file, [*run.inputs, run.output])):
@@ -285,17 +336,20 @@ def _sizes(paths: Sequence[str]) -> list[int] | None:
     """The sizes of the inputs, if positions in them can be compared with these."""
     if any(path == "-" or path.endswith(COMPRESSED) for path in paths):
         return None
-    return [os.stat(path).st_size for path in paths]
+    try:
+        return [os.stat(path).st_size for path in paths]
+    except OSError:
+        return None
 
 
 # What works, and what is written to.
 
 
 def _engine(run: Run) -> Engine:
-    job, jobs = run.job, run.jobs or cores()
+    job, jobs = run.job, run.jobs or (1 if run.is_small else cores())
 
     def local(start: Position) -> Generator[Done, None, None]:
-        chunks = read_chunks(run.inputs, start, run.column, run.chunks)
+        chunks = read_chunks(run.inputs, start, run.column, run.carry, run.chunks)
         return encoded_here(job, chunks) if jobs == 1 else encoded_in_processes(job, chunks, jobs)
 
     def ray(start: Position) -> Generator[Done, None, None]:
@@ -310,8 +364,12 @@ def _engine(run: Run) -> Engine:
 @contextmanager
 def _sink(run: Run) -> Iterator[Sink]:
     if _is_file(run.output):
-        yield Partial(run.output, run.job.form, _identity(run), run.resume)
+        sink = Partial(run.output, run.job.form, _identity(run), run.resume, run.overwrite)
+        with closing(sink):
+            yield sink
     elif run.output == "-":
+        if sys.stdout is None:
+            raise DatasetError("stdout is closed")
         yield Stream(sys.stdout.buffer, "stdout")
     else:
         try:
@@ -334,6 +392,10 @@ def _identity(run: Run) -> dict[str, Any]:
         "expand": run.expand,
         "tokenizer": _file_identity(Tokenizer.load(run.tokenizer).vocabulary.name),
         "form": run.job.form,
+        "carry": None if run.carry is None else list(run.carry),
+        "labels": run.labels,
+        "drop_unlearnable": run.drop_unlearnable,
+        "rejects": run.rejects is not None,
         "lengths": [run.job.longest, run.too_long, run.pack],
         "share": list(run.share),
         "counts": run.counts,

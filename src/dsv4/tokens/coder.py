@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from dsv4.decoding.prompts import prompt_from
+from dsv4.decoding.recognition import dialects_of
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import RawTurn
@@ -89,8 +91,8 @@ class Coder:
     ) -> Self:
         """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object.
 
-        `engine` and `dialect` are those of `load`. Objects with the same vocabulary share it.
-        Raises `EncodeError` where the object has no vocabulary that can be read.
+        `tokenizer` is that object; `engine` and `dialect` are those of `load`. Objects with the
+        same vocabulary share it. Raises an `OptionError` for anything but a fast tokenizer.
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
@@ -136,7 +138,11 @@ class Coder:
     # Text and prompts -> ids.
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The ids of a prompt. Turns whose ids were given with them have those."""
+        """The ids of `prompt`. Turns whose ids were given with them have those.
+
+        Raises a `VocabularyError` where the vocabulary lacks a token of the prompt, and an
+        `EncodeError` for text that UTF-8 cannot write.
+        """
         ids: list[int] = []
         added = self._specials(prompt)
         if prompt.sampled:
@@ -152,7 +158,10 @@ class Coder:
         return ids
 
     def encode_text(self, text: str) -> list[int]:
-        """The ids of a text, in which no special token is recognised."""
+        """The ids of `text`, in which no special token is recognised.
+
+        Raises an `OptionError` for anything but text that UTF-8 can write.
+        """
         if not isinstance(text, str):
             raise OptionError("text", f"found {shown(text)}, expected text")
         try:
@@ -163,7 +172,11 @@ class Coder:
     def encode_masked(
         self, prompt: Prompt, policy: Policy = "assistant"
     ) -> tuple[list[int], list[float]]:
-        """Ids and weights. `docs/tokens.md` draws the policies."""
+        """The ids of `prompt`, with a weight for each: what `policy` says is trained on.
+
+        A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises
+        what `encode` raises, and an `OptionError` for a policy that there is not.
+        """
         owned = self.owned(prompt)
         return owned.ids, owned.weights(weigher(policy, prompt.pieces))
 
@@ -175,15 +188,15 @@ class Coder:
             raise _half_character(prompt.pieces) from None
 
     def spans(self, prompt: Prompt) -> list[Span]:
-        """Which tokens came from which message and field. The spans cover all tokens."""
+        """Which tokens of `prompt` came from which message and field. The spans cover them all."""
         return self.owned(prompt).spans()
 
     def count(self, prompt: Prompt | str) -> int:
-        """How many tokens a prompt has, or a text."""
+        """How many tokens `prompt` has, which may also be a text."""
         return len(self.encode_text(prompt) if isinstance(prompt, str) else self.encode(prompt))
 
     def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
-        """How many tokens each field of each message takes: (message, field) -> tokens."""
+        """How many tokens each field takes in `prompt`: (message, field) -> tokens."""
         cost: Counter[tuple[int | None, str]] = Counter()
         for start, end, piece in self.owned(prompt):
             cost[piece.message, piece.field] += end - start
@@ -192,18 +205,45 @@ class Coder:
     # Ids -> text.
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, special tokens spelled out."""
+        """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
         return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace")
 
+    def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
+        """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
+
+        `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,
+        the text shows which it may be. Raises an `EncodeError` for an id that the vocabulary does
+        not have, and an `OptionError` for an unknown dialect.
+        """
+        ids = list(ids)
+        likely = dialect if dialect is not None else dialects_of(self.decode(ids))[0]
+        release = dialect_named(likely)
+        return prompt_from(self._parts(ids, release), release)
+
+    def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
+        added = self.vocabulary.added
+        specials = {added[token]: token for token in dialect.special_tokens if token in added}
+        run: list[int] = []
+        for id in ids:
+            if id not in specials:
+                run.append(id)
+                continue
+            if run:
+                yield self.decode(run)
+                run = []
+            yield specials[id]
+        if run:
+            yield self.decode(run)
+
     def bytes_of(self, id: int) -> bytes:
-        """What one id stands for."""
+        """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""
         found = self.vocabulary.bytes_of.get(id)
         if found is None:
             raise OptionError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
         return found
 
     def special_id(self, token: str) -> int:
-        """The id of a special token."""
+        """The id of a special token, `token`. Raises a `VocabularyError` where there is none."""
         found = self.vocabulary.added.get(token)
         if found is None:
             raise VocabularyError(f"{self.vocabulary.name} has no special token {token}")
@@ -212,7 +252,7 @@ class Coder:
     # Ids and whose they are.
 
     def owned(self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE) -> Owned:
-        """The ids of a prompt, and the pieces they came from.
+        """The ids of `prompt`, and the pieces they came from.
 
         `sampled` gives the ids of all that the model wrote in some messages, by index.
         """
@@ -227,7 +267,7 @@ class Coder:
         return {index: ids for index, ids in given.items() if ids is not None}
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
-        """The ids of pieces by themselves, apart from the prompt they are of."""
+        """The ids of `pieces` by themselves, apart from the prompt they are of."""
         return self._owned(pieces, self.vocabulary.added, _NONE).ids
 
     def _owned(

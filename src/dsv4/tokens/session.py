@@ -111,7 +111,7 @@ class Session:
         return self._settled_images + self._tail_images
 
     def append(self, message: Any) -> None:
-        """Adds a message: a dict, what parsing gave, or what else `Request` takes.
+        """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
 
         Raises an `EncodeError` for what is no message, and for one that has no place in the format
         here: then the session is as it was.
