@@ -13,10 +13,16 @@ PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 # Of the core's lines and branches, at least this share is run by the tests, in percent.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo test test-all test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
+
+# Training for real, with a tiny model on the CPU. PyTorch is large, so its environment is another.
+examples: $(VENV)-training/installed
+	set -e; for example in sft grpo rollout; do \
+		$(VENV)-training/bin/python examples/training/$$example.py; \
+	done
 
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
@@ -72,7 +78,7 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-training build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Making the environment again does no harm to a whole one, and mends one left half made.
@@ -94,6 +100,13 @@ $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
+
+# TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
+TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
+$(VENV)-training/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-training
+	$(VENV)-training/bin/python -m pip install --quiet $(TORCH) --editable '.[training]'
+	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

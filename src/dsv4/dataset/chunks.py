@@ -13,8 +13,15 @@ from typing import NamedTuple
 from dsv4.dataset.sources import Source, source_of
 from dsv4.reading.files import name_of
 
-MOST_LINES = 256
-MOST_BYTES = 1 << 20
+
+class Size(NamedTuple):
+    """How large a chunk is: it ends with the line that reaches one of these."""
+
+    lines: int = 256
+    bytes: int = 1 << 20
+
+
+USUAL = Size()
 
 
 class Position(NamedTuple):
@@ -42,22 +49,23 @@ def read_chunks(
     start: Position = START,
     column: str | None = None,
     carry: Sequence[str] | None = None,
+    size: Size = USUAL,
 ) -> Iterator[Chunk]:
     """The lines of all files, from a position on."""
     for file in range(start.file, len(paths)):
         source = source_of(paths[file], column, carry)
         begin = start if file == start.file else Position(file)
-        yield from _chunks_of(source, name_of(paths[file]), begin)
+        yield from _chunks_of(source, name_of(paths[file]), begin, size)
 
 
-def _chunks_of(source: Source, name: str, position: Position) -> Iterator[Chunk]:
+def _chunks_of(source: Source, name: str, position: Position, most: Size) -> Iterator[Chunk]:
     lines: list[bytes] = []
     size = 0
     with closing(source.lines(position.line, position.offset)) as texts:
         for text in texts:
             lines.append(text)
             size += len(text)
-            if len(lines) == MOST_LINES or size >= MOST_BYTES:
+            if len(lines) == most.lines or size >= most.bytes:
                 position, chunk = _cut(name, lines, size, position)
                 yield chunk
                 lines, size = [], 0

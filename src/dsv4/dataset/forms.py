@@ -10,9 +10,11 @@ from json import JSONEncoder
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
+from dsv4.dataset import arrays
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.learning import labels
+from dsv4.errors import shown
 
 # Where a row came from, beside what was carried along.
 FILE, LINE = "file", "line"
@@ -24,12 +26,17 @@ ROW_GROUP_TOKENS = 1 << 22
 
 
 class Example(NamedTuple):
-    """One row of output. `carried` are columns of the input, by name."""
+    """One row of output.
+
+    `carried` are columns of the input, by name; `labels` says whether those are written in place of
+    the mask. `lengths` are those of the examples in the row, where it may hold several.
+    """
 
     ids: list[int]
     mask: list[int]
     carried: Mapping[str, Any] = NOTHING
     labels: bool = False
+    lengths: tuple[int, ...] | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -37,15 +44,23 @@ class Example(NamedTuple):
         second = (
             ("labels", labels(self.ids, self.mask)) if self.labels else ("loss_mask", self.mask)
         )
-        return {"input_ids": self.ids, **dict([second]), **self.carried}
+        columns = {"input_ids": self.ids, **dict([second]), **self.carried}
+        if self.lengths is not None:
+            columns["position_ids"] = [n for length in self.lengths for n in range(length)]
+            columns["sequence_lengths"] = list(self.lengths)
+        return columns
 
 
 class Form(NamedTuple):
-    """How a chunk of examples is packed into bytes, and what makes the output of all of them."""
+    """How a chunk of examples becomes bytes, and what makes the output of all of them.
+
+    What is finished may be several files in the folder of the output; all are named, the output
+    itself last.
+    """
 
     packed: Callable[[Sequence[Example]], bytes]
     needs: Callable[[], Any]
-    finished: Callable[[BinaryIO, str], None] | None = None
+    finished: Callable[[BinaryIO, str], list[str]] | None = None
 
 
 def form_of(path: str) -> str:
@@ -55,6 +70,25 @@ def form_of(path: str) -> str:
             return form
     expected = ", ".join(f".{form}" for form in FORMS)
     raise DatasetError(f"output: found {path}, expected a name that ends in one of {expected}")
+
+
+def form_named(name: str) -> str:
+    """The form of a name: its ending, or what its readers are called."""
+    form = _READERS.get(name, name) if isinstance(name, str) else name
+    if form not in FORMS:
+        endings = [form for form in FORMS if form not in _READERS.values()]
+        expected = ", ".join([*endings, *_READERS])
+        raise DatasetError(f"format: found {shown(name)}, expected one of {expected}")
+    return form
+
+
+_READERS = {"megatron": "bin", "numpy": "npy"}
+
+
+def output_named(path: str, name: str) -> str:
+    """An output's path, with the ending of its form."""
+    ending = f".{form_named(name)}"
+    return path if path == "-" or path.endswith(ending) else path + ending
 
 
 _json = JSONEncoder(separators=(",", ":")).encode
@@ -92,19 +126,22 @@ def _arrow_stream(examples: Sequence[Example]) -> bytes:
 def _type_of(column: str) -> Any:
     """What is carried along is text, whatever it was: a column has one type for all rows."""
     arrow = pyarrow()
-    lists = {"input_ids": arrow.int32(), "labels": arrow.int32(), "loss_mask": arrow.int8()}
-    if column in lists:
-        return arrow.list_(lists[column])
+    if column in _NUMBERS:
+        return arrow.list_(arrow.int8() if column == "loss_mask" else arrow.int32())
     return arrow.int64() if column == LINE else arrow.string()
 
 
+# Columns that hold a list of numbers for each row.
+_NUMBERS = ("input_ids", "loss_mask", "labels", "position_ids", "sequence_lengths")
+
+
 def _cell(value: Any, column: str) -> Any:
-    if column in ("input_ids", "labels", "loss_mask", LINE) or isinstance(value, (str, type(None))):
+    if column in (*_NUMBERS, LINE) or isinstance(value, (str, type(None))):
         return value
     return _json(value)
 
 
-def _parquet_file(packed: BinaryIO, path: str) -> None:
+def _parquet_file(packed: BinaryIO, path: str) -> list[str]:
     """Arrow streams, one for each chunk, as one Parquet file."""
     groups = _row_groups(packed)
     first = next(groups, None)
@@ -113,6 +150,7 @@ def _parquet_file(packed: BinaryIO, path: str) -> None:
     with pyarrow_parquet().ParquetWriter(path, schema, compression="zstd") as writer:
         for group in () if first is None else chain([first], groups):
             writer.write_table(group, row_group_size=group.num_rows)
+    return [path]
 
 
 def _row_groups(packed: BinaryIO) -> Iterator[Any]:
@@ -134,9 +172,12 @@ def _nothing() -> None:
     pass
 
 
+# By the ending of the output's name.
 FORMS = {
     "jsonl": Form(json_lines, _nothing),
     "jsonl.gz": Form(_gzipped, _nothing),
     "jsonl.zst": Form(_zstd, zstandard),
     "parquet": Form(_arrow_stream, pyarrow_parquet, _parquet_file),
+    "bin": Form(arrays.packed, _nothing, arrays.megatron),
+    "npy": Form(arrays.packed, _nothing, arrays.numpy),
 }

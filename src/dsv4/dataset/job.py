@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from dsv4.dataset.chunks import Chunk, Position
+from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import BadLine
 from dsv4.dataset.forms import FILE, FORMS, LINE, NOTHING, Example
 from dsv4.dataset.learning import weightless, without
 from dsv4.dataset.memory import Worker, this_worker
+from dsv4.dataset.packing import packed
+from dsv4.dataset.splitting import WHOLE, Share
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Error
 from dsv4.reading.bodies import Overrides, request_of
 from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 from dsv4.request import Request
-from dsv4.tokens.tokenizer import Example as Expanded
+from dsv4.tokens.expanding import Example as Expanded
 from dsv4.tokens.tokenizer import Tokenizer
 
 
@@ -29,10 +32,14 @@ class Done(NamedTuple):
     data: bytes
     conversations: int
     examples: int
+    rows: int
     tokens: int
     learned: int
     unlearnable: int
     left_out: int
+    cut: int
+    dropped: int
+    counts: str
     bad: list[str]
     rejects: bytes
     after: Position
@@ -45,6 +52,10 @@ class Job:
 
     `carry` are columns of the input that go along, `labels` are written in place of the mask,
     `drop_unlearnable` leaves out what has nothing to learn, `rejects` keeps bad lines.
+
+    Examples of more than `longest` tokens are bad lines, or what `too_long` says. Rows hold
+    examples of `pack` tokens together, or one each. `share` is the part that is wanted of all
+    conversations, `counts` says whether examples are to be counted.
     """
 
     overrides: Overrides
@@ -57,6 +68,11 @@ class Job:
     drop_unlearnable: bool = False
     rejects: bool = False
     engine: str = "auto"
+    longest: int | None = None
+    too_long: str = "fail"
+    pack: int | None = None
+    share: Share = WHOLE
+    counts: bool = False
 
 
 @dataclass
@@ -66,6 +82,9 @@ class _Tally:
     conversations: int = 0
     unlearnable: int = 0
     left_out: int = 0
+    cut: int = 0
+    dropped: int = 0
+    counts: Counts = field(default_factory=Counts)
 
 
 class Encoder:
@@ -80,7 +99,7 @@ class Encoder:
         rejects: list[bytes] = []
         tally = _Tally()
         for number, line in enumerate(chunk.lines, chunk.first):
-            if line.isspace():
+            if line.isspace() or not self.job.share.takes(line):
                 continue
             try:
                 examples += self._examples(chunk.name, number, line, tally)
@@ -89,14 +108,19 @@ class Encoder:
                 bad.append(str(error))
                 if self.job.rejects:
                     rejects.append(_reject(chunk.name, number, line, str(error)))
+        rows = examples if self.job.pack is None else packed(examples, self.job.pack)
         return Done(
-            FORMS[self.job.form].packed(examples),
+            FORMS[self.job.form].packed(rows),
             tally.conversations,
             len(examples),
+            len(rows),
             sum(len(example.ids) for example in examples),
             sum(sum(example.mask) for example in examples),
             tally.unlearnable,
             tally.left_out,
+            tally.cut,
+            tally.dropped,
+            tally.counts.written() if self.job.counts else "",
             bad,
             b"".join(rejects),
             chunk.after,
@@ -110,12 +134,16 @@ class Encoder:
     def _examples(self, name: str, number: int, line: bytes, tally: _Tally) -> list[Example]:
         value = _value(name, number, line)
         carried = _carried(self.job.carry, value, name, number)
-        with _placed(f"{name}:{number}"):
+        place = f"{name}:{number}"
+        with _placed(place):
             request = self.job.overrides.on(request_of(value))
             skipped = weightless(list(request.messages))
             examples = [
-                self._example(prompt, ids, weights, skipped, carried)
+                example
                 for prompt, ids, weights in self._encoded(request, tally)
+                for example in self._fitting(
+                    prompt, self._example(prompt, ids, weights, skipped, carried), place, tally
+                )
             ]
         unlearnable = sum(not any(example.mask) for example in examples)
         tally.unlearnable += unlearnable
@@ -147,6 +175,35 @@ class Encoder:
         if skipped:
             mask = without(mask, self._tokenizer.owned(prompt), skipped)
         return Example(ids, mask, carried, self.job.labels)
+
+    def _fitting(
+        self, prompt: Prompt, example: Example, place: str, tally: _Tally
+    ) -> list[Example]:
+        """The example if it is short enough, or what is left of it."""
+        longest, length = self.job.longest, len(example.ids)
+        if longest is not None and length > longest:
+            if self.job.too_long == "fail":
+                raise TooLong(f"found {length} tokens, expected at most {longest}")
+            end = self._last_turn(prompt, longest) if self.job.too_long == "cut" else 0
+            example = example._replace(ids=example.ids[:end], mask=example.mask[:end])
+            if not any(example.mask):  # nothing is left to learn
+                tally.dropped += 1
+                return []
+            tally.cut += 1
+        if self.job.counts:
+            owned = self._tokenizer.owned(prompt)
+            tally.counts.add(owned, len(example.ids), example.mask, place)
+        return [example]
+
+    def _last_turn(self, prompt: Prompt, longest: int) -> int:
+        """Where the last of the model's turns ends that is whole within so many tokens."""
+        owned = self._tokenizer.owned(prompt)
+        ends = [end for _, end, piece in owned if piece.field == "eos" and end <= longest]
+        return ends[-1] if ends else 0
+
+
+class TooLong(Error):
+    """An example of more tokens than were asked for."""
 
 
 def _carried(names: tuple[str, ...] | None, value: Any, file: str, line: int) -> Mapping[str, Any]:

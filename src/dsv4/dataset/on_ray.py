@@ -10,7 +10,7 @@ import logging
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from dsv4.dataset.chunks import Chunk, Position, read_chunks
+from dsv4.dataset.chunks import Chunk, Position, Size, read_chunks
 from dsv4.dataset.extras import pyarrow, ray_with_data
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.job import Done, Encoder, Job
@@ -25,7 +25,12 @@ READING_SHARE = 0.01
 
 
 def encoded_on_ray(
-    job: Job, paths: Sequence[str], start: Position, column: str | None, jobs: int | None
+    job: Job,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    size: Size,
+    jobs: int | None,
 ) -> Generator[Done, None, None]:
     ray = ray_with_data()
     data = ray.data
@@ -34,7 +39,13 @@ def encoded_on_ray(
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
         _read,
-        fn_kwargs={"paths": list(paths), "start": start, "column": column, "carry": job.carry},
+        fn_kwargs={
+            "paths": list(paths),
+            "start": start,
+            "column": column,
+            "carry": job.carry,
+            "size": size,
+        },
         num_cpus=READING_SHARE,
         **arrow,
     )
@@ -87,9 +98,10 @@ def _read(
     start: Position,
     column: str | None,
     carry: Sequence[str] | None,
+    size: Size,
 ) -> Iterator[Any]:
     try:
-        for chunk in read_chunks(paths, start, column, carry):
+        for chunk in read_chunks(paths, start, column, carry, size):
             yield _table([chunk._asdict()], _CHUNK)
     except Error as failure:
         yield _table([{"failure": str(failure)}], _CHUNK)
@@ -129,10 +141,14 @@ _DONE = {
     "data": "large_binary",
     "conversations": "int64",
     "examples": "int64",
+    "rows": "int64",
     "tokens": "int64",
     "learned": "int64",
     "unlearnable": "int64",
     "left_out": "int64",
+    "cut": "int64",
+    "dropped": "int64",
+    "counts": "string",
     "bad": "*string",
     "rejects": "large_binary",
     "after": "*int64",

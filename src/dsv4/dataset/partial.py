@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +20,7 @@ from time import monotonic
 from typing import Any, BinaryIO, Protocol
 
 from dsv4.dataset.chunks import START, Position
+from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.forms import FORMS
 from dsv4.dataset.job import Done
@@ -37,10 +39,14 @@ class Progress:
     size: int = 0
     conversations: int = 0
     examples: int = 0
+    rows: int = 0
     tokens: int = 0
     learned: int = 0
     unlearnable: int = 0
     left_out: int = 0
+    cut: int = 0
+    dropped: int = 0
+    counts: str = ""
     bad: int = 0
     rejects: int = 0
     complete: bool = False
@@ -51,13 +57,21 @@ class Progress:
             self.size + len(done.data),
             self.conversations + done.conversations,
             self.examples + done.examples,
+            self.rows + done.rows,
             self.tokens + done.tokens,
             self.learned + done.learned,
             self.unlearnable + done.unlearnable,
             self.left_out + done.left_out,
+            self.cut + done.cut,
+            self.dropped + done.dropped,
+            _counted(self.counts, done.counts),
             self.bad + len(done.bad),
             self.rejects + len(done.rejects),
         )
+
+
+def _counted(before: str, more: str) -> str:
+    return Counts.read(before).plus(Counts.read(more)).written() if more else before
 
 
 class Sink(Protocol):
@@ -207,14 +221,17 @@ class Partial:
         if self._form.finished is None:
             os.replace(self._partial, self._path)
             return
+        # In a folder of their own under their final names, of which the output's own comes last.
+        folder, name = os.path.split(self._path)
         whole = f"{self._path}.whole"
         try:
+            os.makedirs(whole, exist_ok=True)
             with open(self._partial, "rb") as packed:
-                self._form.finished(packed, whole)
-            os.replace(whole, self._path)
+                made = self._form.finished(packed, os.path.join(whole, name))
+            for path in made:
+                os.replace(path, os.path.join(folder, os.path.basename(path)))
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(whole)
+            shutil.rmtree(whole, ignore_errors=True)
         os.unlink(self._partial)
 
     def _is_named(self) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from time import monotonic
 from typing import Any, TypeAlias
 
-from dsv4.dataset.chunks import Position, read_chunks
+from dsv4.dataset.chunks import USUAL, Position, Size, read_chunks
+from dsv4.dataset.counting import Counts
 from dsv4.dataset.engines import cores, encoded_here, encoded_in_processes
 from dsv4.dataset.extras import ray_with_data
 from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
@@ -20,9 +21,11 @@ from dsv4.dataset.forms import FORMS, form_of
 from dsv4.dataset.job import Done, Job
 from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.on_ray import encoded_on_ray
+from dsv4.dataset.packing import chunk_bytes
 from dsv4.dataset.partial import Partial, Progress, Sink, Stream
 from dsv4.dataset.rejects import Rejects
 from dsv4.dataset.sources import COMPRESSED, source_of
+from dsv4.dataset.splitting import WHOLE, Share, part_path, shares
 from dsv4.dataset.watching import Watcher
 from dsv4.errors import Error, shown
 from dsv4.format.dialects import dialect_named
@@ -44,6 +47,8 @@ Engine: TypeAlias = Callable[[Position], Generator[Done, None, None]]
 class Summary:
     """What a run has done. Counts are of the whole output, speed and memory are of this run.
 
+    `rows` are those of the output, which may hold several `examples`. Of examples that were too
+    long, `cut` were cut at a turn and `dropped` left out. `counts` says more, if it was asked for.
     `learned` counts tokens that the mask lets a model learn, `unlearnable` examples without any,
     `left_out` turns whose reasoning is not in their example, `bad` lines that were left out.
     `finished` says that an earlier run had done it all, so that nothing was left to resume.
@@ -53,11 +58,15 @@ class Summary:
 
     conversations: int
     examples: int
+    rows: int
     tokens: int
     learned: int
     unlearnable: int
     left_out: int
+    cut: int
+    dropped: int
     bad: int
+    counts: Counts | None
     seconds: float
     conversations_per_second: float
     worker_peak_mb: list[float | None]
@@ -85,6 +94,12 @@ class Run:
     labels: bool
     drop_unlearnable: bool
     rejects: str | None
+    form: str | None = None
+    longest: int | None = None
+    too_long: str = "fail"
+    pack: int | None = None
+    share: Share = WHOLE
+    counts: bool = False
 
     def encode(self, watcher: Watcher) -> Summary:
         _check_options(self)
@@ -93,6 +108,18 @@ class Run:
         with _sink(self) as sink:
             return _encoded(self, sink, engine, watcher)
 
+    def encode_parts(self, split: Mapping[str, float], watcher: Watcher | None) -> Summary:
+        """Each part by itself: of the lines of others, only the text is looked at."""
+        if not all(map(_is_file, [*self.inputs, self.output])):
+            raise DatasetError("split: needs files for input and output, which can be read again")
+        if self.rejects is not None:
+            raise DatasetError("rejects: found it with split, expected one of them")
+        parts = [
+            replace(self, output=part_path(self.output, name, self.job.form), share=share)
+            for name, share in shares(split).items()
+        ]
+        return _together([part.encode(watcher or Watcher()) for part in parts])
+
     @cached_property
     def job(self) -> Job:
         return Job(
@@ -100,13 +127,23 @@ class Run:
             self.policy or "assistant",
             self.expand,
             self.tokenizer,
-            _form(self.output),
+            self.form or _form(self.output),
             self.carry,
             self.labels,
             self.drop_unlearnable,
             self.rejects is not None,
             "one-shot" if self.is_small else "auto",
+            self.pack if self.longest is None else self.longest,
+            self.too_long,
+            self.pack,
+            self.share,
+            self.counts,
         )
+
+    @property
+    def chunks(self) -> Size:
+        """How large chunks are: rows of several examples are packed within one."""
+        return USUAL if self.pack is None else Size(1 << 16, chunk_bytes(self.pack))
 
     @cached_property
     def is_small(self) -> bool:
@@ -156,16 +193,43 @@ def _summary(begin: Progress, end: Progress, seconds: float, workers: dict[int, 
     return Summary(
         end.conversations,
         end.examples,
+        end.rows,
         end.tokens,
         end.learned,
         end.unlearnable,
         end.left_out,
+        end.cut,
+        end.dropped,
         end.bad,
+        Counts.read(end.counts) if end.counts else None,
         round(seconds, 3),
         round((end.conversations - begin.conversations) / (seconds or 1), 1),
         [_megabytes(worker) for worker in workers.values()],
         _megabytes(this_worker()),
     )
+
+
+def _together(summaries: Sequence[Summary]) -> Summary:
+    """One summary of several runs."""
+    total = summaries[0]
+    for more in summaries[1:]:
+        counts = total.counts and more.counts and total.counts.plus(more.counts)
+        numbers = {name: getattr(total, name) + getattr(more, name) for name in _ADDED}
+        total = replace(
+            more,
+            **numbers,
+            counts=counts,
+            conversations_per_second=round(numbers["conversations"] / (numbers["seconds"] or 1), 1),
+            worker_peak_mb=[*total.worker_peak_mb, *more.worker_peak_mb],
+            finished=total.finished and more.finished,
+        )
+    return total
+
+
+_ADDED = (
+    *("conversations", "examples", "rows", "tokens", "learned", "unlearnable", "left_out"),
+    *("cut", "dropped", "bad", "seconds"),
+)
 
 
 def _megabytes(worker: Worker) -> float | None:
@@ -194,7 +258,12 @@ def _check_options(run: Run) -> None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
     if run.jobs is not None and run.jobs < 1:
         raise DatasetError(f"jobs: found {shown(run.jobs)}, expected at least 1")
-    for name, allowed in (("engine", ("local", "ray")), ("on_error", ("fail", "skip"))):
+    _check_lengths(run)
+    for name, allowed in (
+        ("engine", ("local", "ray")),
+        ("on_error", ("fail", "skip")),
+        ("too_long", ("fail", "drop", "cut")),
+    ):
         if getattr(run, name) not in allowed:
             found, expected = shown(getattr(run, name)), " or ".join(allowed)
             raise DatasetError(f"{name}: found {found}, expected {expected}")
@@ -207,6 +276,19 @@ def _check_options(run: Run) -> None:
         raise DatasetError(str(error)) from None
     except ValueError as error:  # the engine's own
         raise DatasetError(f"{run.tokenizer}: {error}") from None
+
+
+def _check_lengths(run: Run) -> None:
+    for name, number in (("pack", run.pack), ("max_length", run.longest)):
+        if number is not None and (number.__class__ is not int or number < 1):
+            raise DatasetError(f"{name}: found {shown(number)}, expected at least 1")
+    if run.pack is None:
+        return
+    if run.longest is not None and run.longest > run.pack:
+        problem = f"found {run.longest}, expected no more than the {run.pack} of a packed row"
+        raise DatasetError(f"max_length: {problem}")
+    if run.carry is not None:
+        raise DatasetError("carry: found it with pack, expected a row for each example")
 
 
 def _check_encoding(run: Run) -> None:
@@ -267,11 +349,11 @@ def _engine(run: Run) -> Engine:
     job, jobs = run.job, run.jobs or (1 if run.is_small else cores())
 
     def local(start: Position) -> Generator[Done, None, None]:
-        chunks = read_chunks(run.inputs, start, run.column, run.carry)
+        chunks = read_chunks(run.inputs, start, run.column, run.carry, run.chunks)
         return encoded_here(job, chunks) if jobs == 1 else encoded_in_processes(job, chunks, jobs)
 
     def ray(start: Position) -> Generator[Done, None, None]:
-        return encoded_on_ray(job, run.inputs, start, run.column, run.jobs)
+        return encoded_on_ray(job, run.inputs, start, run.column, run.chunks, run.jobs)
 
     if run.engine == "local":
         return local
@@ -314,6 +396,9 @@ def _identity(run: Run) -> dict[str, Any]:
         "labels": run.labels,
         "drop_unlearnable": run.drop_unlearnable,
         "rejects": run.rejects is not None,
+        "lengths": [run.job.longest, run.too_long, run.pack],
+        "share": list(run.share),
+        "counts": run.counts,
     }
 
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4.encoding.conventions import NATIVE
 from dsv4.encoding.door import as_message, maybe_list
+from dsv4.encoding.omissions import Omission
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.turns import last_turn, turn_stop
 from dsv4.errors import EncodeError, OptionError
 from dsv4.format import tokens
-from dsv4.format.dialects import dialect_named
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
 from dsv4.request import Options, Request
+from dsv4.tokens.coder import Coder
 from dsv4.tokens.masks import Owned
-from dsv4.tokens.prefix import Difference, difference_between
+from dsv4.tokens.prefix import Difference, Side, difference_between
 from dsv4.tokens.stream import IdParser
-from dsv4.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,6 +31,25 @@ class _Sampled(NamedTuple):
 
     ids: list[int]
     thinking: bool
+
+
+class Snapshot(NamedTuple):
+    """The ids of a session at some time. Settled ones are only ever added to."""
+
+    settled: Owned
+    pieces: int
+    tail: Owned
+
+    @property
+    def owned(self) -> Owned:
+        """The ids, and the pieces they came from."""
+        ends = self.settled.ends[: self.pieces]
+        whole = Owned()
+        whole.add_run(
+            self.settled.ids[: ends[-1] if ends else 0], self.settled.pieces[: self.pieces], ends
+        )
+        whole.add_run(self.tail.ids, self.tail.pieces, self.tail.ends)
+        return whole
 
 
 class Session:
@@ -45,17 +64,19 @@ class Session:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, request: Request | None = None, **options: Unpack[Options]
+        self, tokenizer: Coder, request: Request | None = None, **options: Unpack[Options]
     ) -> None:
         if request is not None and options:
             problem = f"found {', '.join(options)} beside a request, expected the options on it"
             raise OptionError("request", problem)
-        request = request or Request((), **options)
+        if request is None:
+            options.setdefault("dialect", tokenizer.dialect)
+            request = Request((), **options)
         if request.context:
             raise OptionError("context", "found it, expected earlier messages to be appended")
         self._tokenizer = tokenizer
         self._request = replace(request, messages=())
-        self._dialect = dialect_named(request.dialect)
+        self._dialect = tokenizer.dialect_for(request.dialect)
         self._messages: list[dict[str, Any]] = []
         self._sampled: dict[int, _Sampled] = {}
         self._declared: list[Any] = list(request.tools or ())
@@ -66,6 +87,8 @@ class Session:
         # The ids that are settled, and those that are not, as they were last given.
         self._settled = Owned()
         self._tail = Owned()
+        self._settled_images: list[Any] = []
+        self._tail_images: list[Any] = []
         self._settled_messages = 0
         self._settled_calls: dict[str, Any] | None = None
         self._starts_over = False
@@ -78,18 +101,27 @@ class Session:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation so far, in a list of its own."""
+        """The messages so far, in a list of its own; those that were sampled as they were read."""
         return list(self._messages)
+
+    @property
+    def images(self) -> list[Any]:
+        """The records of the images in the prompt, in its order, as `Prompt.images` has them."""
+        self._bring_up_to_date()
+        return self._settled_images + self._tail_images
 
     def append(self, message: Any) -> None:
         """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
 
-        Raises an `EncodeError` for what is no message.
+        Raises an `EncodeError` for what is no message, and for one that has no place in the format
+        here: then the session is as it was.
         """
         fields = as_message(message, ("messages", len(self._messages)))
+        self._check(fields)
         self._messages.append(fields)
         self._is_current = False
-        if self._brings_tools(fields) or self._takes_extras(fields):
+        # Both are asked, because each remembers what it has seen.
+        if any([self._brings_tools(fields), self._takes_extras(fields)]):
             self._starts_over = True
 
     def append_sampled(self, ids: Iterable[int]) -> Message:
@@ -115,10 +147,40 @@ class Session:
 
     def prompt_ids(self) -> list[int]:
         """The ids of the conversation so far. The last turn asks for an answer, if it can."""
+        self._bring_up_to_date()
+        return self._settled.ids + self._tail.ids
+
+    def snapshot(self) -> Snapshot:
+        """What the session holds now, to be looked at even after it has grown."""
+        self._bring_up_to_date()
+        return Snapshot(self._settled, len(self._settled.pieces), self._tail)
+
+    def _bring_up_to_date(self) -> None:
         if not self._is_current:
             self._encode_tail()
             self._is_current = True
-        return self._settled.ids + self._tail.ids
+
+    def _check(self, message: dict[str, Any]) -> None:
+        """Encodes a message by itself, after the one before it: so it costs what it is long."""
+        before = self._messages[-1:]
+        carries = self._has_extras() and self._system is None and message.get("role") == "system"
+        if self._declared and not carries:
+            before = [{"role": "system", "tools": self._declared}, *before]
+        request = replace(
+            self._request,
+            messages=[message],
+            context=() if carries else before,
+            tools=self._request.tools if carries else None,
+            response_format=self._request.response_format if carries else None,
+            tool_choice="none" if self._request.tool_choice == "none" else "auto",
+            prefix="",
+        )
+        try:
+            prompt = request.encode()
+            if not prompt.text.isascii():
+                self._tokenizer.check_text(prompt)
+        except EncodeError as error:
+            raise _counted_from(len(self._messages), error) from None
 
     # What the model wrote.
 
@@ -226,18 +288,19 @@ class Session:
 
     def _encode_tail(self) -> None:
         start = 0 if self._starts_over else self._settled_messages
-        new = self._encoded_from(start)
+        prompt = self._prompt_from(start)
+        new = self._tokenizer.owned(prompt, self._kept(prompt, start)).counted_from(start)
         old, before = self._tail, len(self._settled.ids)
         if self._starts_over:
             old, before = _joined(self._settled, self._tail), 0
             self._settled, self._settled_calls, self._starts_over = Owned(), None, False
-        self.rewritten = difference_between(old, new, before)
+            self._settled_images = []
+        self.rewritten = difference_between(
+            Side(old, tuple), Side(new, lambda: _moved(prompt.dropped, start)), before
+        )
         self._tail, self._settled_messages = new, start
+        self._tail_images = list(prompt.images)
         self._settle(self._last_turn(start))
-
-    def _encoded_from(self, start: int) -> Owned:
-        prompt = self._prompt_from(start)
-        return self._tokenizer.owned(prompt, self._kept(prompt, start)).counted_from(start)
 
     def _prompt_from(self, start: int) -> Prompt:
         messages = self._messages[start:]
@@ -272,6 +335,9 @@ class Session:
             return
         head, self._tail = self._tail.parted(last)
         self._settled.add_run(head.ids, head.pieces, head.ends)
+        images = sum(piece.field == "image" for piece in head.pieces)
+        self._settled_images += self._tail_images[:images]
+        del self._tail_images[:images]
         self._settled_messages = last
         for message in self._messages[start:last]:
             if message["role"] == "assistant" and message.get("tool_calls"):
@@ -298,6 +364,11 @@ def _joined(a: Owned, b: Owned) -> Owned:
     joined.add_run(a.ids, a.pieces, a.ends)
     joined.add_run(b.ids, b.pieces, b.ends)
     return joined
+
+
+def _moved(dropped: Iterable[Omission], start: int) -> list[Omission]:
+    """What was left out, with messages as the session counts them."""
+    return [omission._replace(message=omission.message + start) for omission in dropped]
 
 
 def _counted_from(start: int, error: EncodeError) -> EncodeError:

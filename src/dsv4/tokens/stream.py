@@ -11,7 +11,7 @@ from dsv4.format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4.parsing.events import Event
 from dsv4.parsing.options import Reason
 from dsv4.parsing.parser import StreamParser
-from dsv4.tokens.tokenizer import Tokenizer
+from dsv4.tokens.coder import Coder
 
 # The tokens that mean something in a completion: those that every vocabulary has, and others.
 _NEEDED = tuple(map(str, (BOS, EOS, THINK_START, THINK_END, DSML)))
@@ -31,7 +31,7 @@ class IdParser:
     Raises a `VocabularyError` where the vocabulary lacks a token that completions have.
     """
 
-    def __init__(self, tokenizer: Tokenizer, parser: StreamParser | None = None) -> None:
+    def __init__(self, tokenizer: Coder, parser: StreamParser | None = None) -> None:
         self._tokenizer = tokenizer
         self._parser = StreamParser() if parser is None else parser
         self._acting = {tokenizer.special_id(token): token for token in _NEEDED}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
@@ -69,6 +70,11 @@ class Vocabulary:
         return Vocabulary, (self.text, self.name)
 
     @cached_property
+    def digest(self) -> bytes:
+        """What tells this vocabulary from every other."""
+        return sha256(self.text.encode("utf-8", "surrogatepass")).digest()
+
+    @cached_property
     def content(self) -> dict[str, Any]:
         try:
             content = json.loads(self.text)
@@ -125,18 +131,23 @@ class Vocabulary:
 
     def check(self, tokens: Iterable[Special], what: str) -> None:
         """Raises where one of these tokens is missing, or has another id than it should."""
-        wrong = [problem for problem in map(self._problem, tokens) if problem]
+        wrong = misfits(tokens, self.added)
         if wrong:
-            raise VocabularyError(f"{self.name} does not fit {what}: {'; '.join(wrong)}")
+            raise VocabularyError(f"{self.name} does not fit {what}: {wrong}")
 
-    def _problem(self, token: Special) -> str | None:
-        found = self.added.get(str(token))
-        if found is None:
-            return f"{token} is missing"
-        # V4.1's own tokens have no id that is known beforehand.
-        if token.id is not None and found != token.id:
-            return f"{token} is {found}, expected {token.id}"
-        return None
+
+def misfits(tokens: Iterable[Special], added: Mapping[str, int]) -> str:
+    """What is wrong with special tokens and their ids, for a dialect that needs these."""
+    return "; ".join(filter(None, (_misfit(token, added.get(str(token))) for token in tokens)))
+
+
+def _misfit(token: Special, found: int | None) -> str | None:
+    if found is None:
+        return f"{token} is missing"
+    # V4.1's own tokens have no id that is known beforehand.
+    if token.id is not None and found != token.id:
+        return f"{token} is {found}, expected {token.id}"
+    return None
 
 
 def _not_a_vocabulary(name: str, error: Exception) -> VocabularyError:
