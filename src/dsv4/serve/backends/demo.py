@@ -9,7 +9,7 @@ from dsv4.encoding.prompt import Prompt
 from dsv4.serve.backend import Backend, Chunk, Counts, Model, Options
 from dsv4.serve.demo.answers import answer_to
 from dsv4.serve.demo.reading import read_prompt
-from dsv4.serve.demo.writing import write_answer
+from dsv4.serve.demo.writing import model_ids, write_answer
 from dsv4.tokens import Tokenizer
 
 MODEL = Model("dsv4-demo", 1_048_576)
@@ -49,8 +49,7 @@ class Demo(Backend):
         if self._tokenizer is None:
             yield from (Chunk(text[n : n + _PIECE]) for n in range(0, len(text), _PIECE))
         else:
-            for id in self._tokenizer.encode_model_text(text):
-                yield Chunk(ids=(id,))
+            yield from (Chunk(ids=(id,)) for id in model_ids(self._tokenizer, text))
 
     async def models(self) -> list[Model]:
         return [MODEL]

@@ -11,6 +11,7 @@ from dsv4.format.dialects import Dialect
 from dsv4.request import encode
 from dsv4.serve.demo.answers import Answer
 from dsv4.serve.demo.reading import Asked
+from dsv4.tokens import Tokenizer
 
 
 def write_answer(answer: Answer, asked: Asked) -> str:
@@ -19,6 +20,17 @@ def write_answer(answer: Answer, asked: Asked) -> str:
     if answer.broken is not None:
         text = _broken(text, answer.broken, asked.dialect)
     return text
+
+
+def model_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text that a model wrote, in which special tokens are themselves."""
+    ids: list[int] = []
+    for part in tokens.markup(text).parts:
+        if isinstance(part, tokens.Special):
+            ids.append(tokenizer.special_id(part))
+        else:
+            ids += tokenizer.encode_text(part)
+    return ids
 
 
 def _turn(answer: Answer, asked: Asked) -> str:
