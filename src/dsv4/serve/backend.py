@@ -6,7 +6,7 @@ works as well as one behind HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -39,7 +39,7 @@ class Chunk:
     """A piece of a completion.
 
     Where `ids` are given they are what was generated, and `text` is not read. `finish` says why
-    generation ended, on the last piece: "stop" or "length".
+    generation ended, on the last piece: "stop" or "length". `delta` is what a chat server sent.
     """
 
     text: str = ""
@@ -47,6 +47,7 @@ class Chunk:
     logprobs: tuple[Logprob, ...] = ()
     finish: Literal["stop", "length"] | None = None
     counts: Counts | None = None
+    delta: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

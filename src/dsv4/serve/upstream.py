@@ -71,31 +71,19 @@ class Upstream:
             raise BackendError("the backend broke off in the middle of an event")
 
     async def _bytes(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
-        first, idle = self._settings.first_byte_timeout, self._settings.idle_timeout
+        """The answer as it comes. How long to wait for it is for the caller to say."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
-            response = await asyncio.wait_for(
-                self._connected().post(self._url + path, data=data), first
-            )
-        except asyncio.TimeoutError:
-            raise BackendError(f"the backend sent nothing for {first:g} s", 504) from None
-        except (aiohttp.ClientError, OSError) as error:
+            response = await self._connected().post(self._url + path, data=data)
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             raise BackendError(f"the backend cannot be reached: {_said(error)}", 503) from None
         try:
             await _refuse_failure(response)
             _refuse_other_types(response)
-            wait = first
-            while True:
-                try:
-                    chunk = await asyncio.wait_for(response.content.readany(), wait)
-                except asyncio.TimeoutError:
-                    raise BackendError(f"the backend sent nothing for {wait:g} s", 504) from None
-                except (aiohttp.ClientError, OSError) as error:
-                    raise BackendError(f"the backend broke off: {_said(error)}") from None
-                if not chunk:
-                    return
-                wait = idle
+            while chunk := await response.content.readany():
                 yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            raise BackendError(f"the backend broke off: {_said(error)}") from None
         finally:
             response.close()
 

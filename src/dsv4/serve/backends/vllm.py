@@ -73,7 +73,7 @@ def read_completion(event: Any) -> Chunk:
         ids=ids if isinstance(ids, list) else None,
         logprobs=_logprobs(choice.get("logprobs")),
         finish=_finish(choice.get("finish_reason")),
-        counts=_counts(event.get("usage") if isinstance(event, dict) else None),
+        counts=read_counts(event.get("usage") if isinstance(event, dict) else None),
     )
 
 
@@ -83,7 +83,8 @@ def _finish(reason: Any) -> Any:
     return "length" if reason == "length" else "stop"
 
 
-def _counts(usage: Any) -> Counts | None:
+def read_counts(usage: Any) -> Counts | None:
+    """The counts of an answer in OpenAI's form."""
     if not isinstance(usage, dict):
         return None
     details = usage.get("prompt_tokens_details")
