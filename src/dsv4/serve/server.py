@@ -10,6 +10,7 @@ from dsv4.errors import Error
 from dsv4.format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.serve.backend import Backend, BackendError, Model
 from dsv4.serve.backends.chat import Chat
+from dsv4.serve.conversations import Conversations
 from dsv4.serve.keys import Keyring, read_keys
 from dsv4.serve.limits import Gate
 from dsv4.serve.metrics import Metrics
@@ -47,6 +48,7 @@ class Server:
         self.recorder = Recorder(settings.record) if settings.record else None
         seal = read_seal(settings.seal_key_file) if settings.replay == "sealed" else None
         self.memory = Memory(store_for(settings), seal)
+        self.conversations = Conversations(self.memory.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
         self.api_settings = self._api_settings()
