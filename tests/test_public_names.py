@@ -75,6 +75,8 @@ def test_the_package() -> None:
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
         *("ToolCallAborted", "Diagnostic", "End", "Event"),
+        # looking and training
+        *("check", "Finding", "dataset", "profiles"),
         # both
         *("DIALECTS", "Dialect", "dialect_for", "__version__"),
         *("Error", "EncodeError", "ParseError", "UnknownModel"),

@@ -1,5 +1,11 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from dsv4 import dataset
+from dsv4.checking import Finding, check
 from dsv4.encoding.prompt import Piece, Prompt
 from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
@@ -21,8 +27,10 @@ from dsv4.parsing.parser import StreamParser
 from dsv4.parsing.tasks import parse_task
 from dsv4.parsing.whole import parse
 from dsv4.request import Request, encode
+from dsv4.version import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from dsv4 import profiles
 
 __all__ = [
     "DIALECTS",
@@ -35,6 +43,7 @@ __all__ = [
     "Ending",
     "Error",
     "Event",
+    "Finding",
     "Message",
     "ParseError",
     "Piece",
@@ -50,8 +59,18 @@ __all__ = [
     "UnknownModel",
     "__version__",
     "assemble",
+    "check",
+    "dataset",
     "dialect_for",
     "encode",
     "parse",
     "parse_task",
+    "profiles",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Rooms that most programs never ask for are imported when they are."""
+    if name == "profiles":
+        return import_module("dsv4.profiles")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,8 +9,7 @@ import pytest
 from running import CONVERSATION, as_json, dsv4, printed, refused
 
 from builders import assistant, system, user
-from dsv4.cli.endings import FINISHED
-from dsv4.cli.findings import KINDS
+from dsv4.checking import KINDS
 
 
 def found(*messages: Any, options: tuple[str, ...] = (), **request: Any) -> list[tuple[str, str]]:
@@ -142,11 +141,12 @@ TEXT = "text, null or a list of text blocks"
 def test_for_people() -> None:
     done = dsv4("check", stdin=as_json(user(5), user("\x1b<think>"), assistant()))
     assert done.returncode == 1
+    finished = "nothing to generate: the last turn is finished"
     spelled = "the text spells the special token <think>"
     assert done.stdout.decode().splitlines() == [
         f"stdin: messages[0].content: error: found 5, expected {TEXT} [not_encodable]",
         f"stdin: messages[1].content: warning: {spelled} [special_token_in_text]",
-        f"stdin: messages[2]: warning: {FINISHED.words} [nothing_to_generate]",
+        f"stdin: messages[2]: warning: {finished} [nothing_to_generate]",
         "1 error, 2 warnings",
     ]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_vocabulary import write_small_vocabulary
 
 import dsv4
+from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
 from dsv4.tokens import Tokenizer

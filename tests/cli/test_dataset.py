@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_vocabulary import write_small_vocabulary
 
 import dsv4
+from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
 from dsv4.tokens import Tokenizer
@@ -196,13 +196,13 @@ def test_a_bad_line_ends_the_run(tmp_path: Path, run: Any) -> None:
 MISUSE: list[tuple[list[str], str]] = [
     (["missing.jsonl", "-o", "out.jsonl"], "missing.jsonl: no such file or directory"),
     ([".", "-o", "out.jsonl"], ".: is a directory"),
-    (["in.jsonl", "-o", "out.txt"], "-o: found out.txt, expected a name that ends in one of"),
+    (["in.jsonl", "-o", "out.txt"], "output: found out.txt, expected a name that ends in one of"),
     (["in.jsonl", "-o", "no/out.jsonl"], "cannot write no/out.jsonl: no such file or directory"),
     (["in.jsonl", "-o", "in.jsonl"], "in.jsonl is input and output"),
-    (["in.jsonl", "-o", "out.jsonl", "--effort", "much"], "--effort: found 'much'"),
+    (["in.jsonl", "-o", "out.jsonl", "--effort", "much"], "effort: found 'much'"),
     (["in.jsonl", "-o", "out.jsonl", "--dialect", "v4.1"], "tokenizer.json does not fit v4.1"),
-    (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "--expand has a mask"),
-    (["in.jsonl", "-o", "-", "--resume"], "--resume needs files"),
+    (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "expand has a mask"),
+    (["in.jsonl", "-o", "-", "--resume"], "resume: needs files"),
     (["-", "-o", "out.jsonl", "--resume"], "stdin can be the only input alone"),
     (["in.jsonl", "-o", "out.jsonl", "--tokenizer", "odd.json"], "odd.json does not fit"),
     (["bad.jsonl.gz", "-o", "out.jsonl", "--jobs", "1"], "bad.jsonl.gz: not a gzipped file"),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import add_file_argument, add_prompt_arguments, requests
-from dsv4.cli.terminal import Paint, add_color_argument, harmless
+from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.writing import output
+from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
-    from dsv4.cli.findings import Finding
+    from dsv4.checking import Finding
 
 HELP = "what is wrong with a conversation, or will surprise"
 EXAMPLE = """
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.cli.findings import KINDS, findings
+    from dsv4.checking import KINDS, check
 
     for kind in args.ignore:
         if kind not in KINDS:
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     levels: Counter[str] = Counter()
     with output() as file:
         for request in requests(args):
-            for finding in findings(request):
+            for finding in check(request.request):
                 if finding.kind not in args.ignore:
                     levels[finding.level] += 1
                     file.write(_line(request.place, finding, args.json, paint) + "\n")
@@ -58,11 +58,22 @@ def run(args: argparse.Namespace) -> int:
 
 def _line(file: str, finding: Finding, as_json: bool, paint: Paint) -> str:
     if as_json:
-        return json.dumps({"file": file, **asdict(finding)}, ensure_ascii=False)
+        return json.dumps(_as_dict(file, finding), ensure_ascii=False)
     level = paint(finding.level, "bold", "red" if finding.level == "error" else "yellow")
     kind = paint(f"[{finding.kind}]", "dim")
-    place, problem = harmless(finding.place), harmless(finding.problem)
+    place, problem = harmless(finding.path), harmless(finding.message)
     return f"{file}: {place}: {level}: {problem} {kind}"
+
+
+def _as_dict(file: str, finding: Finding) -> dict[str, object]:
+    return {
+        "file": file,
+        "level": finding.level,
+        "kind": finding.kind,
+        "place": finding.path,
+        "location": finding.location,
+        "message": finding.message,
+    }
 
 
 def _summary(levels: Counter[str]) -> str:

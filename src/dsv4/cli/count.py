@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from dsv4.cli.failure import Failure
 from dsv4.cli.requests import (
-    Request,
+    Placed,
     add_file_argument,
     add_prompt_arguments,
     add_tokenizer_argument,
     requests,
-    role_of,
 )
-from dsv4.cli.terminal import Paint, add_color_argument, harmless, width_of
+from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.tokenizing import load_tokenizer, vocabulary_must_fit
 from dsv4.cli.writing import output
+from dsv4.view.characters import harmless, width_of
 
 if TYPE_CHECKING:
     import dsv4
@@ -102,10 +102,10 @@ class Count:
     tools: list[ToolCount]
 
 
-def counted(request: Request, tokenizer: Tokenizer, window: int = WINDOW) -> Count:
+def counted(request: Placed, tokenizer: Tokenizer, window: int = WINDOW) -> Count:
     prompt = request.encode()
     with tokenizing(request.place):
-        messages = _by_message(tokenizer.prompt_cost(prompt), request.messages)
+        messages = _by_message(tokenizer.prompt_cost(prompt), request.roles)
         tools = list(_by_tool(prompt, tokenizer))
     return Count(request.place, sum(m.tokens for m in messages), window, messages, tools)
 
@@ -121,19 +121,19 @@ def tokenizing(place: str) -> Iterator[None]:
 
 
 def _by_message(
-    cost: dict[tuple[int | None, str], int], messages: Sequence[object]
+    cost: dict[tuple[int | None, str], int], roles: Sequence[str]
 ) -> list[MessageCount]:
     fields: dict[int | None, Counter[str]] = {}
     for (message, field), tokens in cost.items():
         fields.setdefault(message, Counter())[field] += tokens
     return [
-        MessageCount(n, _role(messages, n), sum(fields[n].values()), dict(fields[n]))
+        MessageCount(n, _role(roles, n), sum(fields[n].values()), dict(fields[n]))
         for n in sorted(fields, key=lambda n: (n is None, n))
     ]
 
 
-def _role(messages: Sequence[object], index: int | None) -> str | None:
-    return None if index is None else str(role_of(messages[index]))
+def _role(roles: Sequence[str], index: int | None) -> str | None:
+    return None if index is None else str(roles[index])
 
 
 def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:

@@ -8,17 +8,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from dsv4.cli import diff_profiles
 from dsv4.cli.count import tokenizing
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import (
-    Request,
+    Placed,
     add_prompt_arguments,
     add_tokenizer_argument,
     only_request,
 )
-from dsv4.cli.terminal import Paint, add_color_argument, harmless
+from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.tokenizing import load_tokenizer
 from dsv4.cli.writing import output
+from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -27,6 +29,7 @@ HELP = "where two prompts part, and why: what a prefix cache can not use"
 EXAMPLE = """
 dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json
+dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
 """
 # So many tokens are shown around the place where prompts part.
 CONTEXT = 10
@@ -37,8 +40,14 @@ SPELLED = "one has a special token where the other has text that spells it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    for name, help in (("a", "a conversation"), ("b", "one that is to go on where A ends")):
-        parser.add_argument(name, metavar=name.upper(), help=help)
+    parser.add_argument("a", metavar="A", help="a conversation")
+    parser.add_argument("b", metavar="B", nargs="?", help="one that is to go on where A ends")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        action="append",
+        help="given twice, with A alone: what two servers make of one request, and why they differ",
+    )
     parser.add_argument("--json", action="store_true", help="print a line of JSON")
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
@@ -47,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Status 0 if B starts with all of A."""
+    if args.profile:
+        return diff_profiles.run(args)
+    if args.b is None:
+        raise Failure("found one conversation, expected two")
     if args.a == args.b == "-":
         raise Failure("found stdin twice, expected two conversations")
     tokenizer = load_tokenizer(args.tokenizer)
@@ -57,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return DONE if parting.is_prefix else FINDINGS
 
 
-def _request(args: argparse.Namespace, path: str) -> Request:
+def _request(args: argparse.Namespace, path: str) -> Placed:
     return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
 
 
@@ -92,7 +105,7 @@ class Parting:
         return self.cause is None
 
 
-def parting_of(a: Request, b: Request, tokenizer: Tokenizer) -> Parting:
+def parting_of(a: Placed, b: Placed, tokenizer: Tokenizer) -> Parting:
     from dsv4.tokens import why_not_prefix
 
     first, second = a.encode(), b.encode()

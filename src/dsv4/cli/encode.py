@@ -7,9 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dsv4.cli.failure import DONE
-from dsv4.cli.reading import name_of
 from dsv4.cli.requests import (
-    Request,
+    Placed,
     add_file_argument,
     add_prompt_arguments,
     add_tokenizer_argument,
@@ -17,6 +16,7 @@ from dsv4.cli.requests import (
 )
 from dsv4.cli.tokenizing import load_tokenizer, vocabulary_must_fit
 from dsv4.cli.writing import output
+from dsv4.reading.files import name_of
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _written(request: Request, args: argparse.Namespace, tokenizer: Tokenizer | None) -> Any:
+def _written(request: Placed, args: argparse.Namespace, tokenizer: Tokenizer | None) -> Any:
     """The prompt itself; as a value, where it is one line of many or ids are asked for."""
     prompt = request.encode()
     if tokenizer is None:

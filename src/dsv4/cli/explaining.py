@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import dsv4
 from dsv4.cli.repairs import SENTENCES
-from dsv4.cli.terminal import Paint, harmless
+from dsv4.cli.terminal import Paint
+from dsv4.view.characters import harmless
 
 LONGEST_QUOTE = 60
 

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import NoReturn, Protocol, TextIO, cast
 
 import dsv4
-from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, reason
+from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
+from dsv4.reading.failures import InputError, reason
 
 # Only the module of the command that was asked for is loaded. What it needs of the toolkit it
 # imports when it runs, so that help costs little.
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failure as failure:
         return _complain(str(failure), failure.status)
     except dsv4.Error as error:
-        return _complain(str(error), FINDINGS)
+        return _complain(str(error), MISUSE if isinstance(error, InputError) else FINDINGS)
     except KeyboardInterrupt:
         _forget_output()
         return _complain("interrupted", INTERRUPTED)
@@ -183,7 +184,7 @@ def _use_utf8(stream: TextIO | None) -> None:
 
 
 def _complain(problem: str, status: int) -> int:
-    from dsv4.cli.terminal import harmless
+    from dsv4.view.characters import harmless
 
     if sys.stderr is not None:
         line = harmless(" ".join(problem.splitlines()))

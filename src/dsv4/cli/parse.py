@@ -13,10 +13,12 @@ from typing import Any, BinaryIO, TextIO
 
 import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
-from dsv4.cli.reading import decoded, name_of, open_input, read_json, read_text
+from dsv4.cli.reading import read_json, read_text
 from dsv4.cli.requests import add_dialect_arguments, dialect_of
 from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.writing import output
+from dsv4.reading.files import name_of, open_input
+from dsv4.reading.text import decoded
 
 HELP = "what a completion says: an assistant's message"
 EXAMPLE = """

@@ -1,17 +1,14 @@
-"""What commands read: text, JSON and JSON lines, from files or stdin (None or "-").
-
-Everything wrong with a file is a `Failure` that names it, with line and column where it has them.
-"""
+"""What commands read: text, JSON and JSON lines, from files or stdin (None or "-")."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
-from dsv4.cli.failure import Failure, reason
+from dsv4.reading.failures import InputError
+from dsv4.reading.files import name_of, open_input
+from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 
 
 class Document(NamedTuple):
@@ -19,28 +16,6 @@ class Document(NamedTuple):
 
     place: str
     value: Any
-
-
-def name_of(path: str | None) -> str:
-    """A file as messages call it."""
-    return "stdin" if path is None or path == "-" else path
-
-
-@contextmanager
-def open_input(path: str | None) -> Iterator[BinaryIO]:
-    """The bytes of a file, or of stdin."""
-    try:
-        if path is None or path == "-":
-            if sys.stdin is None:
-                raise Failure("stdin is closed: give a file")
-            yield sys.stdin.buffer
-        else:
-            with open(path, "rb") as file:
-                yield file
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):  # of whoever writes what was read here
-            raise
-        raise Failure(f"{name_of(path)}: {reason(error)}") from None
 
 
 def read_text(path: str | None) -> str:
@@ -65,7 +40,7 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
     text, name = _unmarked(read_text(path)), name_of(path)
     try:
         return iter([Document(name, json_value(text, name))])
-    except Failure:
+    except InputError:
         if not _is_json(_first_line(text)):
             raise
     return _lines_read(enumerate(text.split("\n"), 1), name)
@@ -77,35 +52,9 @@ def read_json_lines(path: str | None) -> Iterator[Document]:
         yield from _lines_read(_numbered(file, name_of(path)), name_of(path))
 
 
-def json_value(text: str, name: str, line: int = 1) -> Any:
-    """The value of JSON text that starts at a line of a file."""
-    if not text.strip():
-        raise Failure(f"{name}: found nothing, expected JSON")
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"{name}:{error.lineno + line - 1}:{error.colno}"
-        raise Failure(f"{place}: not JSON: {error.msg[:1].lower()}{error.msg[1:]}") from None
-    except RecursionError:
-        raise Failure(f"{name}:{line}: the JSON is nested too deep to be read") from None
-    except ValueError as error:  # a number of too many digits
-        raise Failure(f"{name}:{line}: {error}") from None
-
-
-def decoded(data: bytes, name: str, line: int = 1) -> str:
-    """The text of UTF-8 that starts at a line of a file."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start]
-        line += before.count(b"\n")
-        column = len(before) - (before.rfind(b"\n") + 1) + 1
-        raise Failure(f"{name}:{line}:{column}: not UTF-8: {error.reason}") from None
-
-
 def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(file, 1):
-        text = decoded(line.rstrip(b"\r\n"), name, number)  # no error is behind a line's end
+        text = decoded(line.rstrip(b"\r\n"), name, number)  # no error is in a line's end
         yield number, _unmarked(text) if number == 1 else text
 
 
@@ -116,8 +65,7 @@ def _lines_read(numbered: Iterator[tuple[int, str]], name: str) -> Iterator[Docu
 
 
 def _unmarked(text: str) -> str:
-    """Without the byte order mark that some editors put in front."""
-    return text.removeprefix("\ufeff")
+    return text.removeprefix(BYTE_ORDER_MARK)
 
 
 def _first_line(text: str) -> str:

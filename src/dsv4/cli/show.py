@@ -12,7 +12,7 @@ from dsv4.cli.requests import (
     add_tokenizer_argument,
     only_request,
 )
-from dsv4.cli.terminal import Paint, add_color_argument, terminal_width
+from dsv4.cli.terminal import add_color_argument, terminal_width, uses_color
 from dsv4.cli.tokenizing import maybe_tokenizer
 from dsv4.cli.writing import output, write_text
 
@@ -37,27 +37,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.cli.view import view_of
-    from dsv4.cli.view_text import lines_of, painted
+    from dsv4.view.rows import view_of
+    from dsv4.view.text import lines_of, painted
 
     if args.width is not None and args.width < 1:
         raise Failure(f"--width: found {args.width}, expected at least 1")
     request = only_request(args)
     prompt = request.encode()
-    view = view_of(request, prompt, maybe_tokenizer(args.tokenizer, prompt))
+    view = view_of(prompt, request.roles, maybe_tokenizer(args.tokenizer, prompt))
     if args.html is not None:
-        from dsv4.cli.view_html import page
+        from dsv4.view.html import page
 
         write_text(args.html, page(view, request.place, args.tools))
     if args.svg is not None:
-        from dsv4.cli.view_svg import picture
+        from dsv4.view.svg import picture
 
         width = args.width or PICTURE_WIDTH
         lines = lines_of(view, width, args.tools, signs=False)
         write_text(args.svg, picture(lines, width, f"dsv4 show {request.place}"))
     if args.html is None and args.svg is None:
-        paint = Paint(args.color, sys.stdout)
+        color = uses_color(args.color, sys.stdout)
         width = args.width or terminal_width()
         with output() as file:
-            file.writelines(painted(lines_of(view, width, args.tools, not paint.on), paint))
+            file.writelines(painted(lines_of(view, width, args.tools, not color), color))
     return DONE

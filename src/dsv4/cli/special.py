@@ -8,8 +8,8 @@ import json
 import dsv4
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import add_dialect_arguments, dialect_of
-from dsv4.cli.terminal import width_of
 from dsv4.cli.writing import output
+from dsv4.view.characters import width_of
 
 HELP = "the special tokens: name, spelling and id"
 EXAMPLE = """

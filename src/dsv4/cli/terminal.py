@@ -6,7 +6,6 @@ import argparse
 import os
 import shutil
 import sys
-import unicodedata
 from typing import TextIO
 
 _STYLES = {
@@ -56,29 +55,3 @@ class Paint:
 def terminal_width() -> int:
     """How many columns there are; `COLUMNS` has the last word."""
     return shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
-
-
-def width_of(text: str) -> int:
-    """How many columns a text takes."""
-    return len(text) if text.isascii() else sum(map(_char_width, text))
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def harmless(text: str) -> str:
-    """Text from outside on one line, with nothing in it that a terminal would act on."""
-    return text if text.isprintable() else "".join(map(visible, text))
-
-
-def visible(char: str) -> str:
-    """A character as a terminal can show it: what has no form of its own gets one."""
-    code = ord(char)
-    if char.isprintable():
-        return char
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return {0x7F: "\u2421", 0xA0: "\u237d"}.get(code, f"[U+{code:04X}]")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import Failure, reason
+from dsv4.cli.failure import Failure
+from dsv4.reading.failures import reason
 
 if TYPE_CHECKING:
     import dsv4

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, TextIO
 
-from dsv4.cli.failure import FINDINGS, Failure, half_character, reason
+from dsv4.cli.failure import FINDINGS, Failure, half_character
+from dsv4.reading.failures import reason
 
 
 @contextmanager

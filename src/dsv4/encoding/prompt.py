@@ -120,6 +120,13 @@ class Prompt:
     def __repr__(self) -> str:
         return f"<Prompt of {len(self)} characters, dialect {self.dialect}>"
 
+    def _repr_html_(self) -> str:
+        """The prompt in colours, where a notebook shows it."""
+        # The one import from a floor above: a prompt is made without a thought of being looked at.
+        from dsv4.view.html import fragment
+
+        return fragment(self)
+
     def __getstate__(self) -> tuple[list[str], int, list[Any], Dialect]:
         return self._flat, self._first_index, self.images, self.dialect
 

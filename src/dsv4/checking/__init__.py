@@ -1,0 +1,6 @@
+"""Linting of conversations: what is wrong with one, or will surprise whoever wrote it."""
+
+from dsv4.checking.check import check
+from dsv4.checking.findings import KINDS, Finding
+
+__all__ = ["KINDS", "Finding", "check"]
