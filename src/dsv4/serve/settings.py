@@ -248,6 +248,16 @@ def to_toml(settings: Settings) -> str:
     return "\n".join(lines) + "\n"
 
 
+def to_environ(settings: Settings) -> dict[str, str]:
+    """The settings as variables, for processes that are started with them."""
+    given = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    return {
+        f"DSV4_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in given.items()
+        if value is not None and name != "config"
+    }
+
+
 def _toml_value(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
