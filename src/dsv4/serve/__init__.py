@@ -1,6 +1,9 @@
 """The gateway: three protocols over any backend of DeepSeek-V4 models. Extra `serve`."""
 
-from dsv4.serve.app import app
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from dsv4.serve.backend import (
     Backend,
     BackendError,
@@ -11,6 +14,9 @@ from dsv4.serve.backend import (
     Options,
 )
 from dsv4.serve.settings import SettingError, Settings
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 __all__ = [
     "Backend",
@@ -24,3 +30,16 @@ __all__ = [
     "Settings",
     "app",
 ]
+
+
+def app(settings: Settings | None = None, backend: Backend | None = None) -> Starlette:
+    """The gateway as an ASGI app, to be served or mounted.
+
+    `settings` are the defaults if not given; `backend` is the one that they name, or any object
+    with the methods of `Backend`. Returns the app. Raises a `SettingError` for settings that cannot
+    be used, and an `ImportError` where the extra `serve` is not installed.
+    """
+    # Only here: settings and their flags are there without the extra.
+    from dsv4.serve.assembly import assemble_app
+
+    return assemble_app(settings, backend)

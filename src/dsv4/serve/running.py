@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from dsv4.serve.app import app
+from dsv4.serve import app
 from dsv4.serve.backend import BackendError
 from dsv4.serve.posture import Posture, described
 from dsv4.serve.server import Server

@@ -24,12 +24,8 @@ from dsv4.tokens import Tokenizer
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
 
 
-def app(settings: Settings | None = None, backend: Backend | Chat | None = None) -> Starlette:
-    """The gateway as an ASGI app, to be served or mounted.
-
-    `settings` are the defaults if not given; `backend` is the one that they name, or any object
-    with the methods of `dsv4.serve.Backend`. Raises a `SettingError` for settings that cannot be.
-    """
+def assemble_app(settings: Settings | None, backend: Backend | Chat | None) -> Starlette:
+    """What `dsv4.serve.app` gives."""
     settings = settings or Settings()
     tokenizer = load_tokenizer(settings)
     server = Server(settings, backend or backend_named(settings, tokenizer), tokenizer)
