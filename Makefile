@@ -6,7 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test format bench fuzz clean
+# Tests share no files and no order, so they run on several cores. More than four take more memory
+# than they save time: each process has a vocabulary of its own.
+PARALLEL := -n auto --maxprocesses=4 --dist worksteal
+
+# Of the core's lines and branches, at least this share is run by the tests, in percent.
+COVERAGE := --cov --cov-fail-under=95
+
+.PHONY: demo test test-all test-large test-pythons test-wheel docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/encode.py
@@ -15,11 +22,36 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not large"
+	$(BIN)/python scripts/other_pythons.py
+
+# Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the
+# documentation.
+test-all: test test-large test-pythons test-wheel docs
+
+test-large: $(VENV)/installed-for-tests
+	$(BIN)/pytest -m large
+
+test-pythons: $(VENV)/installed-for-tests
+	$(BIN)/python scripts/other_pythons.py --all
+
+test-wheel: $(VENV)/installed-for-dist
+	$(BIN)/python scripts/check_wheel.py $(PARALLEL) -m "not large"
+
+# The documentation as a site, in build/site. A warning is an error.
+docs: $(VENV)/installed-for-docs
+	$(BIN)/mkdocs build --strict
+
+# What is published, in dist/.
+dist: $(VENV)/installed-for-dist
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 format: $(VENV)/installed-for-tests
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python scripts/wrap_markdown.py
 
 # The benchmarks measure a peer too, which is among the tests' requirements.
 bench: $(VENV)/installed-for-tests
@@ -47,6 +79,15 @@ $(VENV)/installed: pyproject.toml
 $(VENV)/installed-for-tests: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[test]'
+	touch $(VENV)/installed $@
+
+$(VENV)/installed-for-dist: $(VENV)/installed-for-tests
+	$(INSTALL) '.[dist]'
+	touch $@
+
+$(VENV)/installed-for-docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[docs]'
 	touch $(VENV)/installed $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml

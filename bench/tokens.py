@@ -18,7 +18,7 @@ from dsv4.format.tokens import EOS
 try:
     from tokenizers import Tokenizer as Peer
 
-    from dsv4.tokens import Session, StreamParser, Tokenizer
+    from dsv4.tokens import IdParser, Session, Tokenizer
 
     TOKENIZER = Tokenizer.load()
 except (ImportError, dsv4.Error) as error:
@@ -100,12 +100,12 @@ def other_views(rounds: int) -> None:
     written = [id for id, weight in zip(*TOKENIZER.encode_masked(prompt), strict=True) if weight]
     written = written[: written.index(TOKENIZER.special_id(EOS)) + 1]
     each = best(lambda: streamed(written), rounds) / len(written)
-    row("StreamParser.feed_ids, for each id of the first answer", f"{1e6 * each:.3g} µs")
+    row("IdParser.feed_ids, for each id of the first answer", f"{1e6 * each:.3g} µs")
     print()
 
 
 def streamed(ids: list[int]) -> None:
-    parser = StreamParser(TOKENIZER)
+    parser = IdParser(TOKENIZER)
     for id in ids:
         parser.feed_ids((id,))
     parser.finish()

@@ -95,6 +95,11 @@ conversations = st.lists(messages, min_size=1, max_size=8)
 dialects = st.sampled_from(sorted(DIALECTS))
 
 
+def fitting(messages: list[Message], dialect: str) -> list[Message]:
+    """The messages whose roles a dialect has."""
+    return [message for message in messages if message["role"] in DIALECTS[dialect].roles]
+
+
 def options(dialect: str) -> st.SearchStrategy[dict[str, Any]]:
     """Options of `dsv4.encode` that make no difference to which conversations are right."""
     efforts = st.sampled_from(sorted(DIALECTS[dialect].efforts, key=str))

@@ -58,7 +58,8 @@ class TestPrefix:
 
     def test_spans(self) -> None:
         m = dsv4.parse("x", thinking=False, prefix=f"a {INVOKE_END}")
-        assert all(d.start < 0 for d in m.diagnostics) or not m.diagnostics
+        assert m.content == "x"
+        assert not m.diagnostics
 
 
 NAMED_AS_TAGS = declared(
@@ -152,7 +153,6 @@ class TestDiagnostics:
         assert not m.diagnostics
 
     def test_markup_left_as_text_at_the_end(self) -> None:
-        assert kinds_of(dsv4.parse(f"x <{DSML}", thinking=False, tools=[])) == ["markup_as_text"]
         assert kinds_of(dsv4.parse(f"```\nx <{DSML}inv", thinking=False, tools=TOOLS)) == [
             "markup_as_text"
         ]

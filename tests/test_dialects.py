@@ -10,7 +10,7 @@ import pytest
 
 import dsv4
 from builders import BOS, assistant, call, calling, developer, openai_tool, system, user
-from dsv4 import DIALECTS, EncodeError, dialect_for
+from dsv4 import DIALECTS, OptionError, dialect_for
 
 EFFORT_MAX = "Reasoning Effort: Absolute maximum with no shortcuts permitted.\n"
 EFFORT_0731_MAX = "Reasoning Effort: Beyond maximum — exhaustive, relentless, and uncompromising.\n"
@@ -20,8 +20,8 @@ def encode(*messages: dict[str, Any], **options: Any) -> str:
     return str(dsv4.encode(list(messages), **options))
 
 
-def test_there_are_three() -> None:
-    assert list(DIALECTS) == ["v4", "v4-0731", "v4.1"]
+def test_the_releases() -> None:
+    assert list(DIALECTS) == ["v4", "v4-0731", "v4-vision", "v4.1"]
     assert [str(dialect) for dialect in DIALECTS.values()] == list(DIALECTS)
 
 
@@ -44,9 +44,10 @@ def test_a_dialect_does_not_change() -> None:
 
 @pytest.mark.parametrize("dialect", ["v5", "V4", "", None, 4, ["v4"]])
 def test_unknown_dialect(dialect: Any) -> None:
-    with pytest.raises(EncodeError) as caught:
+    with pytest.raises(OptionError) as caught:
         dsv4.encode([user()], dialect=dialect)
-    assert str(caught.value) == f"dialect: found {dialect!r}, expected one of v4, v4-0731, v4.1"
+    expected = "one of v4, v4-0731, v4-vision, v4.1, or a Dialect"
+    assert str(caught.value) == f"dialect: found {dialect!r}, expected {expected}"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,7 @@ def test_unknown_dialect(dialect: Any) -> None:
         ("deepseek-ai/DeepSeek-V4-0731", "v4-0731"),
         ("DeepSeek-V4-Pro-0731", "v4-0731"),
         ("deepseek-v4-flash-0731-fp8", "v4-0731"),
+        ("deepseek-ai/DeepSeek-V4-Flash-Vision-Exp", "v4-vision"),
         ("DeepSeek-V4.1", "v4.1"),
         ("deepseek-ai/DeepSeek-V4.1-Flash", "v4.1"),
         ("deepseek-v4_1", "v4.1"),
@@ -110,7 +112,7 @@ class TestEffort:
 
     @pytest.mark.parametrize(
         ("effort", "number"),
-        [(None, 75), ("low", 50), ("high", 75), ("xhigh", 75), ("max", 100), (1, 1), (100, 100)],
+        [(None, 75), ("low", 50), ("high", 75), ("max", 100), (1, 1), (100, 100)],
     )
     def test_v4_1_writes_a_number(self, effort: Any, number: int) -> None:
         line = (
@@ -140,16 +142,16 @@ class TestEffort:
                 (
                     "v4.1",
                     effort,
-                    'None, "low", "high", "xhigh", "max" or a whole number from 1 to 100 (v4.1)',
+                    'None, "low", "high", "max" or a whole number from 1 to 100 (v4.1)',
                 )
-                for effort in (0, 101, True, 2.5, 50.0, "medium", "50", [])
+                for effort in (0, 101, True, 2.5, 50.0, "medium", "xhigh", "50", [], "", False)
             ),
         ],
     )
     def test_anything_else_is_an_error_in_both_modes(
         self, dialect: str, effort: Any, expected: str, thinking: bool
     ) -> None:
-        with pytest.raises(EncodeError) as caught:
+        with pytest.raises(OptionError) as caught:
             dsv4.encode([user()], thinking=thinking, effort=effort, dialect=dialect)
         assert str(caught.value) == f"effort: found {effort!r}, expected {expected}"
 

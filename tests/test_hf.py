@@ -36,7 +36,7 @@ class TestText:
     def test_vectors(self, case: Case) -> None:
         named = {"add_generation_prompt": True, **template_options(case)}
         if "error" in case:
-            with pytest.raises(dsv4.EncodeError):
+            with pytest.raises(dsv4.Error):
                 written(case["messages"], **named)
         else:
             assert written(case["messages"], **named) == case["prompt"]
@@ -63,7 +63,7 @@ class TestText:
         assert header(enable_thinking=True)[-7:] == "<think>"
         assert header(thinking=False) == header(enable_thinking=False) == "</think>"
         assert header(thinking=False, enable_thinking=False) == "</think>"
-        with pytest.raises(dsv4.EncodeError, match=r"thinking: .*expected one of them"):
+        with pytest.raises(dsv4.OptionError, match=r"thinking: .*expected one of them"):
             header(thinking=True, enable_thinking=False)
 
     def test_many_conversations(self) -> None:
@@ -130,13 +130,13 @@ class TestContinuing:
         ],
     )
     def test_what_cannot_be_continued(self, last: Any, field: Any, path: str) -> None:
-        with pytest.raises(dsv4.EncodeError) as caught:
+        with pytest.raises(dsv4.Error) as caught:
             written([last], continue_final_message=field)
         assert caught.value.path == path
 
     def test_reasoning_that_is_not_shown(self) -> None:
         messages = [user(), assistant("", reasoning="hm")]
-        with pytest.raises(dsv4.EncodeError, match="shows no reasoning"):
+        with pytest.raises(dsv4.OptionError, match="shows no reasoning"):
             written(messages, continue_final_message="reasoning", thinking=False)
 
 
@@ -171,11 +171,11 @@ class TestErrors:
         ],
     )
     def test_options_that_exclude_each_other(self, named: dict[str, Any]) -> None:
-        with pytest.raises(dsv4.EncodeError):
+        with pytest.raises(dsv4.OptionError):
             hf.apply_chat_template(None, [user(), assistant()], **named)
 
     def test_nothing_to_install_it_on(self) -> None:
-        with pytest.raises(dsv4.EncodeError, match="expected a tokenizer of transformers"):
+        with pytest.raises(dsv4.OptionError, match="expected a tokenizer of transformers"):
             hf.install(object())
 
 
@@ -250,9 +250,9 @@ class TestIds:
         backend = tokenizer().backend_tokenizer
         assert hf.apply_chat_template(backend, messages, **named) == ids(messages)
         assert hf.apply_chat_template(Tokenizer.load(), messages, **named) == ids(messages)
-        with pytest.raises(dsv4.EncodeError, match="expected a tokenizer of transformers"):
+        with pytest.raises(dsv4.OptionError, match="expected a tokenizer of transformers"):
             hf.apply_chat_template(Tokenizer.load(), messages)
-        with pytest.raises(dsv4.EncodeError, match=r"^tokenizer: "):
+        with pytest.raises(dsv4.OptionError, match=r"^tokenizer: "):
             hf.apply_chat_template(None, messages)
 
 

@@ -44,7 +44,7 @@ ASKING = "<｜Assistant｜><think>"
 
 
 def error_of(function: Any, *args: Any, **named: Any) -> str:
-    with pytest.raises(dsv4.EncodeError) as caught:
+    with pytest.raises(dsv4.Error) as caught:
         function(*args, **named)
     return str(caught.value)
 

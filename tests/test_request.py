@@ -8,7 +8,7 @@ import pytest
 
 import dsv4
 from builders import BOS, assistant, function, openai_tool, system, text, user
-from dsv4 import EncodeError
+from dsv4 import EncodeError, OptionError
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
@@ -18,8 +18,11 @@ def encode(*messages: Any, **options: Any) -> str:
 
 
 def error_of(*args: Any, **options: Any) -> str:
-    with pytest.raises(EncodeError) as caught:
+    """What is said of a conversation, or of an option that does not fit it."""
+    with pytest.raises((EncodeError, OptionError)) as caught:
         dsv4.encode(*args, **options)
+    is_conversation = caught.value.location[0] in ("messages", "context")
+    assert type(caught.value) is (EncodeError if is_conversation else OptionError)
     return str(caught.value)
 
 
@@ -193,7 +196,7 @@ class TestResponseFormat:
 
     def test_a_schema_that_is_not_json(self) -> None:
         message = error_of([user()], response_format={"type": "object", "x": {1}})
-        assert message.startswith("response_format: {'type': 'object', 'x': {1}} cannot be written")
+        assert message.startswith("response_format.x: {1} cannot be written as JSON")
 
 
 class TestPlaces:

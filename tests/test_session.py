@@ -25,7 +25,6 @@ from builders import (
     user,
 )
 from dsv4.tokens import Session, Tokenizer
-from dsv4.tokens import session as session_module
 from dsv4.tokens.prefix import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
 from strategies import dialects, messages, options
 
@@ -147,11 +146,13 @@ class TestCost:
         """How many messages were encoded at each turn."""
         counts: list[int] = []
 
-        def counting(messages: list[Any], **chosen: Any) -> dsv4.Prompt:
-            counts.append(len(messages))
-            return dsv4.encode(messages, **chosen)
+        encode = dsv4.Request.encode
 
-        monkeypatch.setattr(session_module, "encode", counting)
+        def counting(request: dsv4.Request) -> dsv4.Prompt:
+            counts.append(len(list(request.messages)))
+            return encode(request)
+
+        monkeypatch.setattr(dsv4.Request, "encode", counting)
         session = Session(tokenizer)
         for message in turns:
             session.append(message)
@@ -177,7 +178,7 @@ class TestCost:
         self, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         session = grown(tokenizer, [user()])
-        monkeypatch.setattr(session_module, "encode", None)
+        monkeypatch.setattr(dsv4.Request, "encode", None)
         session.prompt_ids()
 
 
@@ -393,7 +394,7 @@ class TestOpenTurns:
         session = grown(tokenizer, [user()])
         session.append_sampled(reference("Hm"))
         before = session.messages, session.prompt_ids()
-        with pytest.raises(dsv4.EncodeError, match="ids: found -4"):
+        with pytest.raises(dsv4.OptionError, match="ids: found -4"):
             session.append_sampled([-4])
         assert (session.messages, session.prompt_ids()) == before
 
@@ -410,11 +411,11 @@ class TestWrongInput:
             session.prompt_ids()
 
     def test_context(self, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"context: .* expected earlier messages"):
+        with pytest.raises(dsv4.OptionError, match=r"context: .* expected earlier messages"):
             Session(tokenizer, context=[user()])
 
     def test_a_dialect(self, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match="dialect"):
+        with pytest.raises(dsv4.OptionError, match="dialect"):
             Session(tokenizer, dialect="v5")
 
 

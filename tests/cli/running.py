@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ ROOT = Path(__file__).parent.parent.parent
 CONVERSATION = ROOT / "examples" / "conversation.json"
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")},
-    "PYTHONPATH": str(ROOT / "src"),
+    # Where these tests import it from, which may be an installed wheel.
+    "PYTHONPATH": str(Path(find_spec("dsv4").origin).parent.parent),
 }
 
 

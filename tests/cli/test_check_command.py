@@ -41,8 +41,8 @@ def test_nothing_to_say() -> None:
 def test_every_error_is_found() -> None:
     messages = (user(5), calls(call(id="a", arguments="[1]")), result("a"), {"role": "x"}, user())
     assert found(*messages, reasoning_effort="low", tools=[{}]) == [
-        ("tools[0].function", "not_encodable"),
         ("effort", "not_encodable"),
+        ("tools[0].function", "not_encodable"),
         ("messages[0].content", "not_encodable"),
         ("messages[1].tool_calls[0].function.arguments", "not_encodable"),
         ("messages[3].role", "not_encodable"),

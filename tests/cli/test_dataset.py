@@ -163,7 +163,7 @@ BAD = {
     4: (b'{"role": "user"}', 'in.jsonl:4: found an object without "messages": put the messages in'),
     5: (b'[{"role": "u\xff"}]', "in.jsonl:5:13: not UTF-8: invalid start byte"),
     6: (b'[{"role": "nobody"}]', "in.jsonl:6: messages[0].role: found 'nobody'"),
-    8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: text: found "),
+    8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: messages[0].content: found "),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Finding, Location, index_of
 from dsv4.encoding.prompt import Prompt
-from dsv4.errors import EncodeError, Error
+from dsv4.errors import EncodeError, Error, OptionError
 from dsv4.reading.bodies import messages_of, options_of, role_of
 from dsv4.request import Request
 
@@ -57,7 +56,7 @@ def _request(body: Any) -> tuple[Request, list[Finding]]:
 
 
 def _error(error: Error) -> Finding:
-    problem = error.problem if isinstance(error, EncodeError) else str(error)
+    problem = error.problem if isinstance(error, (EncodeError, OptionError)) else str(error)
     return Finding("error", "not_encodable", _location(error), problem)
 
 
@@ -70,7 +69,7 @@ def _errors(request: Request) -> tuple[list[Finding], tuple[Request, Prompt] | N
     while True:
         try:
             return found, (request, request.encode())
-        except EncodeError as error:
+        except (EncodeError, OptionError) as error:
             finding = _error(error)
             if finding in found:
                 return found, None
@@ -111,12 +110,4 @@ def _stand_in(message: Any) -> dict[str, Any]:
 
 
 def _location(error: Error) -> Location:
-    if isinstance(error, EncodeError):
-        found: Location | None = getattr(error, "location", None)
-        return found if found is not None else _parsed(error.path)
-    return ()
-
-
-def _parsed(path: str) -> Location:
-    parts = re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)
-    return tuple(int(index) if index else name for index, name in parts)
+    return error.location if isinstance(error, (EncodeError, OptionError)) else ()

@@ -15,7 +15,8 @@ from typing import Any
 
 from dsv4.checking.findings import Finding, Location, path_of
 from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.prompt import Piece, Prompt
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
 from dsv4.errors import shown
 from dsv4.format import tokens
 from dsv4.reading.bodies import role_of

@@ -9,6 +9,7 @@ import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import count
 from typing import Any, BinaryIO, TextIO
 
 import dsv4
@@ -62,11 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    ids = (f"call_{number}" for number in count())  # the same for the same text
     parser = dsv4.StreamParser(
         thinking=not args.chat,
         tools=None if args.tools is None else _tools(args.tools),
         dialect=dialect_of(args),
         strict=args.strict,
+        new_id=ids.__next__,
     )
     try:
         if args.stream:
@@ -98,19 +101,12 @@ def _print(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
 
             file.writelines(explained(text, message, Paint(args.color, sys.stdout)))
             return
-        value = message.to_dict(ids=_same_for(text))
+        value = message.to_dict()
         if args.full:
             value = _full(message, value)
         file.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
     if not args.full:
         _mention(message)
-
-
-def _same_for(text: str) -> str:
-    """A name for calls: the same text gives the same ids."""
-    from hashlib import sha256
-
-    return sha256(text.encode()).hexdigest()[:16]
 
 
 def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Placed:
         """The prompt. An error says in which file, or line, the place is."""
         try:
             return self.request.encode()
-        except dsv4.EncodeError as error:
+        except (dsv4.EncodeError, dsv4.OptionError) as error:
             raise Failure(f"{self.place}: {error}", FINDINGS) from None
 
 
@@ -93,7 +93,7 @@ def dialect_of(args: argparse.Namespace) -> str | None:
     try:
         return str(dsv4.dialect_for(args.model))
     except dsv4.UnknownModel as error:
-        raise Failure(f"--model: {error}") from None
+        raise Failure(f"--model: {error.problem}") from None
 
 
 def overrides_of(args: argparse.Namespace) -> Overrides:

@@ -6,22 +6,24 @@ dialects are there. Options that `transformers` has too mean what they mean ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from dsv4.compat import chat_template
+from dsv4.encoding.conventions import NATIVE
+from dsv4.encoding.door import as_message
 from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
 from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.turns import as_dict
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect
-from dsv4.request import encode
+from dsv4.request import Request
 
 INSTALL = 'pip install "dsv4[hf]"'
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING_FIELDS = NATIVE.reasoning_fields
 
 
 def apply_chat_template(
@@ -41,9 +43,9 @@ def apply_chat_template(
     thinking: bool | None = None,
     enable_thinking: bool | None = None,
     reasoning_effort: str | int | None = None,
-    drop_thinking: bool = True,
-    response_format: dict[str, Any] | None = None,
-    dialect: str | Dialect = "v4",
+    drop_thinking: bool = Request.drop_thinking,
+    response_format: Mapping[str, Any] | None = Request.response_format,
+    dialect: str | Dialect = Request.dialect,
     **chat_template_kwargs: Any,
 ) -> Any:
     """The prompt of a conversation, or of each in a list of them, as ids or as text.
@@ -52,18 +54,19 @@ def apply_chat_template(
     """
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
-    options = {
-        "tools": None if tools is None else [_as_schema(tool) for tool in tools],
-        "response_format": response_format,
-        "thinking": _thinks(thinking, enable_thinking),
-        "effort": reasoning_effort,
-        "drop_thinking": drop_thinking,
-        "dialect": dialect,
-        **_more_options(chat_template_kwargs),
-    }
+    request = Request(
+        (),
+        tools=None if tools is None else [_as_schema(tool) for tool in tools],
+        response_format=response_format,
+        thinking=_thinks(thinking, enable_thinking),
+        effort=reasoning_effort,
+        drop_thinking=drop_thinking,
+        bos=_bos(chat_template_kwargs),
+        dialect=dialect,
+    )
     conversations, batched = _conversations(messages)
     prompts = [
-        _prompt(conversation, add_generation_prompt, continue_final_message, options)
+        _prompt(conversation, add_generation_prompt, continue_final_message, request)
         for conversation in conversations
     ]
     if not tokenize:
@@ -88,7 +91,7 @@ def install(tokenizer: Any) -> Any:
     Its `chat_template` becomes our Jinja template, for programs that look there.
     """
     if not hasattr(tokenizer, "apply_chat_template"):
-        raise EncodeError(
+        raise OptionError(
             "tokenizer", f"found {shown(tokenizer)}, expected a tokenizer of transformers"
         )
     tokenizer.chat_template = chat_template()
@@ -110,49 +113,50 @@ def _apply_installed(
 def _check_outputs(tokenize: bool, return_dict: bool, masked: bool) -> None:
     if masked and not (tokenize and return_dict):
         problem = "found True, expected it with tokenize=True and return_dict=True"
-        raise EncodeError("return_assistant_tokens_mask", problem)
+        raise OptionError("return_assistant_tokens_mask", problem)
 
 
 def _check_ends(add_generation_prompt: bool, continued: bool | str, masked: bool) -> None:
     if continued and add_generation_prompt:
         problem = "found it with add_generation_prompt, expected one of them"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     if continued and masked:
         problem = "found it with return_assistant_tokens_mask, expected one of them"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     if continued not in (True, False, None, "content", *_REASONING_FIELDS):
         problem = f'found {shown(continued)}, expected True, "content" or "reasoning_content"'
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
 
 
 def _thinks(thinking: bool | None, enable_thinking: bool | None) -> bool:
     if thinking is None:
-        return True if enable_thinking is None else enable_thinking
+        return Request.thinking if enable_thinking is None else enable_thinking
     if enable_thinking is not None and enable_thinking != thinking:
         problem = f"found {shown(thinking)} and enable_thinking={enable_thinking!r}"
-        raise EncodeError("thinking", f"{problem}, expected one of them")
+        raise OptionError("thinking", f"{problem}, expected one of them")
     return thinking
 
 
-# Variables of the template that are options of the encoder under another name.
-_RENAMED = {"add_default_bos_token": "bos"}
+# The template's variable for whether there is a BOS.
+_BOS = "add_default_bos_token"
 # What asks for nothing that is not done: text never becomes a control token here.
 _ALWAYS_SO = ("sanitize_control_tokens",)
 # Parameters of the method in `transformers` that may stand there with nothing in them.
 _EMPTY_ONLY = ("documents", "chat_template", "tokenizer_kwargs")
 
 
-def _more_options(given: dict[str, Any]) -> dict[str, Any]:
+def _bos(given: dict[str, Any]) -> bool:
+    """The one option among further keywords, all of which must be known."""
     for name, value in given.items():
         if name in _EMPTY_ONLY and value:
             raise TypeError(f"apply_chat_template() found {name}, which dsv4 has no use for")
-        if name not in (*_RENAMED, *_ALWAYS_SO, *_EMPTY_ONLY):
+        if name not in (_BOS, *_ALWAYS_SO, *_EMPTY_ONLY):
             expected = "thinking, reasoning_effort, drop_thinking, response_format, dialect"
             raise TypeError(
                 f"apply_chat_template() found the unknown keyword {name!r}, expected options of "
-                f"transformers, or {expected}, {', '.join(_RENAMED)}"
+                f"transformers, or {expected}, {_BOS}"
             )
-    return {_RENAMED[name]: value for name, value in given.items() if name in _RENAMED}
+    return given.get(_BOS, Request.bos)  # type: ignore[no-any-return]
 
 
 def _as_schema(tool: Any) -> Any:
@@ -175,43 +179,44 @@ def _conversations(messages: Any) -> tuple[list[Any], bool]:
         return [messages.messages], False
     if not isinstance(messages, (list, tuple)) or not messages:
         found = shown(messages)
-        raise EncodeError("messages", f"found {found}, expected a conversation or a list of them")
+        raise EncodeError(
+            ("messages",), f"found {found}, expected a conversation or a list of them"
+        )
     if isinstance(messages[0], (list, tuple)) or hasattr(messages[0], "messages"):
         return [getattr(chat, "messages", chat) for chat in messages], True
     return [messages], False
 
 
-def _prompt(
-    messages: Sequence[Any], asks: bool, continued: bool | str, options: dict[str, Any]
-) -> Prompt:
+def _prompt(messages: Sequence[Any], asks: bool, continued: bool | str, request: Request) -> Prompt:
     if not continued:
-        prompt = encode(messages, **options)
+        prompt = replace(request, messages=messages).encode()
         return prompt if asks else without_final_header(prompt)
     inside_reasoning = continued in _REASONING_FIELDS
-    prompt = encode(_with_open_end(messages, inside_reasoning), **options)
+    opened_end = _with_open_end(messages, inside_reasoning)
+    prompt = replace(request, messages=opened_end).encode()
     if not inside_reasoning:
         return prompt
     opened = maybe_open_reasoning(prompt)
     if opened is None:
         problem = f"found {shown(continued)}, but the last message shows no reasoning"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     return opened
 
 
 def _with_open_end(messages: Sequence[Any], inside_reasoning: bool) -> list[Any]:
     """The messages, the last one without its end. What would come after its text is refused."""
     index = len(messages) - 1
-    path = f"messages[{index}]"
+    place = ("messages", index)
     if index < 0:
-        raise EncodeError("messages", "found none, expected a message to continue")
-    last = as_dict(messages[-1], path)
+        raise EncodeError(("messages",), "found none, expected a message to continue")
+    last = as_message(messages[-1], place)
     if last.get("role") != "assistant":
         found = shown(last.get("role"))
-        raise EncodeError(f"{path}.role", f'found {found}, expected "assistant" to continue')
+        raise EncodeError((*place, "role"), f'found {found}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
             problem = f"found {shown(last[field])}, expected nothing after the text to continue"
-            raise EncodeError(f"{path}.{field}", problem)
+            raise EncodeError((*place, field), problem)
     return [*messages[:-1], {**last, "wo_eos": True}]
 
 
@@ -257,7 +262,7 @@ def _padded(tokenizer: Any, ids: list[Any], padding: bool | str, max_length: int
     if pad is None:
         found = shown(tokenizer)
         problem = f"found {found}, expected a tokenizer of transformers ({INSTALL})"
-        raise EncodeError("tokenizer", f"{problem}, or return_dict=False")
+        raise OptionError("tokenizer", f"{problem}, or return_dict=False")
     return pad({"input_ids": ids}, padding=padding, max_length=max_length)
 
 

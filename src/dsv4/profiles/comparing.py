@@ -51,6 +51,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
+        """Whether both servers build the same prompt. A request that both refuse has none."""
         return self.first.prompt == self.second.prompt is not None
 
 

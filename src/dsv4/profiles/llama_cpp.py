@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from dsv4.encoding.json_text import to_json
-from dsv4.encoding.turns import call_order, in_call_order
+from dsv4.encoding.turns import call_places, place_of, sort_results
 from dsv4.errors import EncodeError, shown
 from dsv4.format import tokens
 from dsv4.format.dialects import NAME_END, RESPONSE_FORMAT, STRING_FALSE, STRING_TRUE
@@ -175,12 +175,17 @@ def _turns(
 
 
 def _sorted(blocks: list[Object], calls: list[Object]) -> list[Object]:
-    order = call_order(calls)
-    if not order:
+    places = call_places(calls)
+    if not places:
         return blocks
-    return in_call_order(
-        blocks, order, lambda b: bool(b["role"] == "tool"), lambda b: b["tool_call_id"]
-    )
+    placed = [(_place(block, places), block) for block in blocks]
+    sort_results(placed)
+    return [block for _, block in placed]
+
+
+def _place(block: Object, places: dict[Any, int]) -> int | None:
+    """Where the call stands that a result answers. None for what is no result."""
+    return place_of(block["tool_call_id"], places) if block["role"] == "tool" else None
 
 
 def _block(message: Object) -> str:

@@ -8,11 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dsv4.errors import EncodeError, shown
-from dsv4.format.dialects import V4_0731, V4_1, Dialect
+from dsv4.format.dialects import ROLES, V4_0731, V4_1, Dialect
 
 # vLLM and SGLang serve V4.1 with a copy of the encoder that keeps the developer role and does not
 # look for the image placeholder in texts. The profiles cover no images, so there is no token.
-V4_1_COPY = replace(V4_1, image_token=None)
+V4_1_COPY = replace(
+    V4_1,
+    roles=ROLES,
+    image_token=None,
+    image_text_refused=False,
+    arguments="text",
+    namespaces=False,
+)
 
 # Every server writes the revised effort texts on V4.
 SERVED: dict[str, Dialect] = {"v4": V4_0731, "v4.1": V4_1_COPY}

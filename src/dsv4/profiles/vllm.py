@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from dsv4.encoding.placing import encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, shown
 from dsv4.format import tokens
@@ -25,6 +24,7 @@ from dsv4.profiles.body import (
 )
 from dsv4.profiles.mode import Mode
 from dsv4.profiles.served import served
+from dsv4.request import encode
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 # What V4 makes of an effort; any other text is high.

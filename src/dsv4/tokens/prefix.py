@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dsv4.encoding.prompt import Piece, Prompt
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
 from dsv4.tokens.masks import Owned
 from dsv4.tokens.tokenizer import Tokenizer, same_start

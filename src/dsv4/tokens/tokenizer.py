@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.errors import EncodeError, shown
-from dsv4.format.tokens import V4_TOKENS
-from dsv4.request import encode
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.raw_turns import RawTurn
+from dsv4.errors import EncodeError, Location, OptionError, shown
+from dsv4.format.tokens import EOS, THINK_END, V4_TOKENS
+from dsv4.request import Options, Request
 from dsv4.tokens.engines import Encode, engine_named
 from dsv4.tokens.masks import Owned, Policy, Span, Weigh, borders, weigher
 from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary, is_bundled
 
-# Short runs between special tokens come again and again: the ids of so many are remembered.
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Short runs between special tokens come again and again: the ids of this many are remembered.
 REMEMBERED_RUNS = 16_384
 REMEMBERED_LENGTH = 64
 
@@ -71,7 +77,7 @@ class Tokenizer:
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
             found = shown(tokenizer)
-            raise EncodeError("tokenizer", f"found {found}, expected a fast tokenizer")
+            raise OptionError("tokenizer", f"found {found}, expected a fast tokenizer")
         return Tokenizer(Vocabulary(backend.to_str(), "the given tokenizer"), engine)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -83,12 +89,17 @@ class Tokenizer:
     # Text and prompts -> ids.
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The ids of a prompt."""
+        """The ids of a prompt. Turns whose ids were given with them have those."""
         ids: list[int] = []
         added = self._specials(prompt)
+        if prompt.sampled:
+            return self.owned(prompt).ids
         for run, special in prompt.runs():
             if run:
-                ids += self._text_ids(run)
+                try:
+                    ids += self._text_ids(run)
+                except _HalfCharacter:
+                    raise _half_character(prompt.pieces) from None
             if special is not None:
                 ids.append(added[special])
         return ids
@@ -96,8 +107,11 @@ class Tokenizer:
     def encode_text(self, text: str) -> list[int]:
         """The ids of a text, in which no special token is recognised."""
         if not isinstance(text, str):
-            raise EncodeError("text", f"found {shown(text)}, expected text")
-        return list(self._text_ids(text))
+            raise OptionError("text", f"found {shown(text)}, expected text")
+        try:
+            return list(self._text_ids(text))
+        except _HalfCharacter:
+            raise OptionError("text", _half_problem(text)) from None
 
     def encode_masked(
         self, prompt: Prompt, policy: Policy = "assistant"
@@ -121,14 +135,18 @@ class Tokenizer:
             cost[piece.message, piece.field] += end - start
         return dict(cost)
 
-    def expand(self, messages: Sequence[Any], **options: Any) -> list[Example]:
+    def expand(
+        self, messages: Iterable[Any] | Request, **options: Unpack[Options]
+    ) -> list[Example]:
         """A conversation as training examples, each turn as it was sampled.
 
         When reasoning is dropped from earlier turns, what was sampled is in no single prompt: each
-        stretch of assistant turns is an example with the reasoning it had. Options are `encode`'s.
+        stretch of assistant turns is an example with the reasoning it had. `options` are those of
+        `Request`, which may also be given in place of the messages.
         """
+        request = _as_request(messages, options)
         examples: list[Example] = []
-        for start, prompt in _sampled_prompts(messages, options):
+        for start, prompt in _sampled_prompts(request):
             owned = self.owned(prompt)
             weights = owned.weights(_model_from(start))
             shared = same_start(examples[-1].ids, owned.ids) if examples else 0
@@ -145,7 +163,7 @@ class Tokenizer:
         """What one id stands for."""
         found = self.vocabulary.bytes_of.get(id)
         if found is None:
-            raise EncodeError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
+            raise OptionError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
         return found
 
     def special_id(self, token: str) -> int:
@@ -162,7 +180,15 @@ class Tokenizer:
 
         `sampled` gives the ids of all that the model wrote in some messages, by index.
         """
-        return self._owned(prompt.pieces, self._specials(prompt), sampled)
+        added = self._specials(prompt)
+        if prompt.sampled:
+            sampled = {**self._given_ids(prompt.sampled), **sampled}
+        return self._owned(prompt.pieces, added, sampled)
+
+    def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
+        think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
+        given = {index: turn.ids(think_end, eos) for index, turn in turns.items()}
+        return {index: ids for index, ids in given.items() if ids is not None}
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
         """The ids of pieces by themselves, apart from the prompt they are of."""
@@ -171,7 +197,6 @@ class Tokenizer:
     def _owned(
         self, pieces: Sequence[Piece], added: dict[str, int], sampled: Mapping[int, Sequence[int]]
     ) -> Owned:
-        length_of = self.vocabulary.length_of.__getitem__
         owned = Owned()
         for kind, run in _text_runs(pieces, sampled):
             first = run[0]
@@ -179,12 +204,20 @@ class Tokenizer:
                 owned.add((added[first.text],), first)
             elif kind != _TEXT:
                 owned.add(sampled[kind], first)
-            elif len(run) == 1:
-                owned.add(self._text_ids(first.text), first)
             else:
-                ids = self._text_ids("".join(piece.text for piece in run))
-                owned.add_run(ids, run, borders(run, map(length_of, ids)))
+                self._add_text(owned, run)
         return owned
+
+    def _add_text(self, owned: Owned, run: Sequence[Piece]) -> None:
+        try:
+            ids = self._text_ids("".join(piece.text for piece in run))
+        except _HalfCharacter:
+            raise _half_character(run) from None
+        if len(run) == 1:
+            owned.add(ids, run[0])
+        else:
+            length_of = self.vocabulary.length_of.__getitem__
+            owned.add_run(ids, run, borders(run, map(length_of, ids)))
 
     # Inside.
 
@@ -198,8 +231,7 @@ class Tokenizer:
         try:
             return engine(text)
         except (UnicodeEncodeError, TypeError):
-            problem = f"found {shown(text)}, in which half a surrogate pair stands alone"
-            raise EncodeError("text", f"{problem}: expected text that UTF-8 can write") from None
+            raise _HalfCharacter from None
 
     def _load_engine(self) -> Encode:
         with self._lock:
@@ -214,12 +246,41 @@ class Tokenizer:
     def _specials(self, prompt: Prompt) -> dict[str, int]:
         """The ids of special tokens, after a look whether the dialect has them all."""
         if not isinstance(prompt, Prompt):
-            raise EncodeError("prompt", f"found {shown(prompt)}, expected what dsv4.encode gives")
+            raise OptionError("prompt", f"found {shown(prompt)}, expected what dsv4.encode gives")
         dialect = prompt.dialect
         if dialect.name not in self._checked:
             self.vocabulary.check(dialect.special_tokens, str(dialect))
             self._checked.add(dialect.name)
         return self.vocabulary.added
+
+
+def _as_request(messages: Iterable[Any] | Request, options: Options) -> Request:
+    if not isinstance(messages, Request):
+        return Request(messages, **options)
+    if options:
+        problem = f"found {', '.join(options)} beside a request, expected the options on it"
+        raise OptionError("messages", problem)
+    return messages
+
+
+class _HalfCharacter(Exception):
+    """A text that UTF-8 cannot write."""
+
+
+def _half_problem(text: str) -> str:
+    problem = f"found {shown(text)}, in which half a surrogate pair stands alone"
+    return f"{problem}: expected text that UTF-8 can write"
+
+
+def _half_character(pieces: Sequence[Piece]) -> EncodeError:
+    """The error for pieces in one of which half a character stands: it names the message."""
+    for piece in pieces:
+        try:
+            piece.text.encode()
+        except UnicodeEncodeError:
+            message: Location = () if piece.message is None else ("messages", piece.message)
+            return EncodeError((*message, piece.field), _half_problem(piece.text))
+    return EncodeError(("messages",), "found half a character, expected text that UTF-8 can write")
 
 
 _loading = Lock()
@@ -263,15 +324,14 @@ def _text_runs(
         yield before, run
 
 
-def _sampled_prompts(
-    messages: Sequence[Any], options: dict[str, Any]
-) -> Iterator[tuple[int, Prompt]]:
+def _sampled_prompts(request: Request) -> Iterator[tuple[int, Prompt]]:
     """The prompts in which every assistant turn is as it was sampled, each with the index from
     which on its turns are in no prompt before it."""
+    messages = list(request.messages)
     start, before = 0, 0
     last: Prompt | None = None
     for end in _sampled_ends(messages):
-        prompt = encode(list(messages[:end]), **options)
+        prompt = replace(request, messages=messages[:end]).encode()
         if last is not None and not str(prompt).startswith(str(last)):
             yield start, last
             start = before

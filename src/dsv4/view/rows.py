@@ -10,11 +10,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.encoding.turns import ROLES
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
+from dsv4.format.dialects import ROLES
 from dsv4.view.characters import visible
 from dsv4.view.endings import Ending, ending
 
@@ -117,7 +118,8 @@ def _flagged(prompt: Prompt) -> Iterator[Piece]:
             for n, (a, b) in enumerate(pairwise(cuts), first):
                 text = piece.text[a - start : b - start]
                 # Behind an odd number of borders it is inside a place.
-                yield piece._replace(text=text, origin="flag" if n % 2 else piece.origin)
+                origin: Any = "flag" if n % 2 else piece.origin
+                yield piece._replace(text=text, origin=origin)
         start = end
 
 
