@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsv4 import dataset
 from dsv4.checking import Finding, check
+from dsv4.decoding import Decoded, Note, decode
 from dsv4.encoding.memory import set_cache_size
 from dsv4.encoding.omissions import Omission, OmissionRule
 from dsv4.encoding.pieces import Field, Origin, Piece
@@ -45,6 +46,7 @@ __all__ = [
     "AbortReason",
     "ArgumentsDelta",
     "ContentDelta",
+    "Decoded",
     "Diagnostic",
     "DiagnosticKind",
     "Dialect",
@@ -58,6 +60,7 @@ __all__ = [
     "Finding",
     "Finish",
     "Message",
+    "Note",
     "Omission",
     "OmissionRule",
     "OptionError",
@@ -80,6 +83,7 @@ __all__ = [
     "assemble",
     "check",
     "dataset",
+    "decode",
     "dialect_for",
     "encode",
     "parse",

@@ -19,6 +19,7 @@ COMMANDS = {
     "encode": "dsv4.cli.encode",
     "show": "dsv4.cli.show",
     "parse": "dsv4.cli.parse",
+    "decode": "dsv4.cli.decode",
     "check": "dsv4.cli.check",
     "count": "dsv4.cli.count",
     "diff": "dsv4.cli.diff",

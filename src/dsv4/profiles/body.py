@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import shown
+from dsv4.profiles.places import refused
 
 Object: TypeAlias = dict[str, Any]
 
 
 def object_at(value: Any, path: str) -> Object:
     if not isinstance(value, dict):
-        raise EncodeError(path, f"found {shown(value)}, expected an object")
+        raise refused(path, f"found {shown(value)}, expected an object")
     return value
 
 
@@ -23,7 +24,7 @@ def maybe_object(value: Any, path: str) -> Object:
 
 def list_at(value: Any, path: str) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
-        raise EncodeError(path, f"found {shown(value)}, expected a list")
+        raise refused(path, f"found {shown(value)}, expected a list")
     return value
 
 
@@ -34,13 +35,13 @@ def maybe_list(value: Any, path: str) -> Sequence[Any]:
 
 def text_at(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise EncodeError(path, f"found {shown(value)}, expected text")
+        raise refused(path, f"found {shown(value)}, expected text")
     return value
 
 
 def one_of(value: Any, expected: Sequence[str], path: str) -> str:
     if not isinstance(value, str) or value not in expected:
-        raise EncodeError(path, f"found {shown(value)}, expected one of {', '.join(expected)}")
+        raise refused(path, f"found {shown(value)}, expected one of {', '.join(expected)}")
     return value
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from dsv4.errors import EncodeError
 from dsv4.profiles.asked import Location
 from dsv4.profiles.body import Object, as_object
-from dsv4.profiles.places import location_of
 from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.served import served
 from dsv4.profiles.topics import TOPICS
@@ -88,7 +87,7 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[R
     for side in sides:
         if side.error is not None:
             message = f"{side.profile.server} refuses the request: {side.error}"
-            yield Reason("refused", location_of(side.error), message)
+            yield Reason("refused", side.error.location, message)
     thinking = True
     if all(side.error is None for side in sides):
         thinking = any(side.profile.mode(body, dialect).thinking for side in sides)

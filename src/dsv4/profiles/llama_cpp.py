@@ -12,8 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from dsv4.encoding.json_text import to_json
-from dsv4.encoding.turns import call_places, place_of, sort_results
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import shown
 from dsv4.format import tokens
 from dsv4.format.dialects import NAME_END, RESPONSE_FORMAT, STRING_FALSE, STRING_TRUE
 from dsv4.profiles.body import (
@@ -27,6 +26,7 @@ from dsv4.profiles.body import (
     text_at,
 )
 from dsv4.profiles.mode import Mode
+from dsv4.profiles.places import refused
 from dsv4.profiles.served import served
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
@@ -39,7 +39,7 @@ _INTEGERS = range(-(2**63), 2**63)
 def render(body: Object, dialect: str) -> str:
     if dialect != "v4":
         problem = f"found {shown(dialect)}, expected v4: llama.cpp has no other template"
-        raise EncodeError("dialect", problem)
+        raise refused("dialect", problem)
     arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
     written = mode(body, dialect)
     messages = [_message(message, path) for message, path in messages_of(body)]
@@ -146,7 +146,7 @@ def _call(call: Any, path: str) -> Object:
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:
-            raise EncodeError(path, f"found {shown(arguments)}: {error}") from None
+            raise refused(path, f"found {shown(arguments)}: {error}") from None
     return {"id": call.get("id"), "name": name, "arguments": object_at(arguments, path)}
 
 
@@ -175,17 +175,11 @@ def _turns(
 
 
 def _sorted(blocks: list[Object], calls: list[Object]) -> list[Object]:
-    places = call_places(calls)
-    if not places:
-        return blocks
-    placed = [(_place(block, places), block) for block in blocks]
-    sort_results(placed)
-    return [block for _, block in placed]
-
-
-def _place(block: Object, places: dict[Any, int]) -> int | None:
-    """Where the call stands that a result answers. None for what is no result."""
-    return place_of(block["tool_call_id"], places) if block["role"] == "tool" else None
+    """Results in the order of their calls, all else where it stands."""
+    order = {call["id"]: n for n, call in enumerate(calls)}
+    results = [block for block in blocks if block["role"] == "tool"]
+    ordered = iter(sorted(results, key=lambda block: order.get(block["tool_call_id"], 0)))
+    return [next(ordered) if block["role"] == "tool" else block for block in blocks]
 
 
 def _block(message: Object) -> str:

@@ -1,17 +1,16 @@
-"""Places in a request, as the steps that lead to them."""
+"""What a server says no to, and where it stands in the request."""
 
 from __future__ import annotations
 
 import re
 
 from dsv4.errors import EncodeError
-from dsv4.profiles.asked import Location
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 
 
-def location_of(error: EncodeError) -> Location:
-    """Where an error says that something is wrong: ("messages", 3, "content")."""
-    return tuple(
-        int(step[1]) if step[1] is not None else step[2] for step in _STEP.finditer(error.path)
-    )
+def refused(path: str, problem: str) -> EncodeError:
+    """The error of a server that refuses a request: where, as people write it, and why."""
+    steps = _STEP.finditer(path)
+    location = (int(step[1]) if step[1] is not None else step[2] for step in steps)
+    return EncodeError(tuple(location), problem)

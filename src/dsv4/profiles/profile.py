@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import shown
 from dsv4.profiles import llama_cpp, recipe, recipe_layouts, sglang, vllm
 from dsv4.profiles.body import Object, as_object
 from dsv4.profiles.mode import Mode
+from dsv4.profiles.places import refused
 from dsv4.profiles.served import SERVED, served
 
 
@@ -54,7 +55,7 @@ def profile_named(name: str) -> Profile:
     found = PROFILES.get(ALIASES.get(name, name)) if isinstance(name, str) else None
     if found is None:
         expected = ", ".join((*PROFILES, *ALIASES))
-        raise EncodeError("profile", f"found {shown(name)}, expected one of {expected}")
+        raise refused("profile", f"found {shown(name)}, expected one of {expected}")
     return found
 
 
@@ -72,10 +73,8 @@ def render(body: Any, name: str, *, dialect: str = "v4") -> str:
     served(dialect)
     if dialect not in profile.dialects:
         expected = " or ".join(profile.dialects)
-        raise EncodeError("dialect", f"found {dialect}, expected {expected} on {profile.server}")
+        raise refused("dialect", f"found {dialect}, expected {expected} on {profile.server}")
     try:
         return profile.write(as_object(body), dialect)
     except RecursionError:
-        raise EncodeError(
-            "request", "found values nested too deep, expected fewer levels"
-        ) from None
+        raise refused("request", "found values nested too deep, expected fewer levels") from None

@@ -21,6 +21,7 @@ from dsv4.profiles.body import (
 )
 from dsv4.profiles.json_schemas import check_schema
 from dsv4.profiles.mode import Mode
+from dsv4.profiles.places import refused
 from dsv4.profiles.recipe_json import checked
 from dsv4.profiles.served import served
 from dsv4.profiles.strict_schemas import check_strict, strict_parameters
@@ -129,10 +130,10 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
         return (), False
     names = [function["name"] for function in functions]
     if len(set(names)) < len(names):
-        raise EncodeError("tools", f"found {shown(names)}, expected different names")
+        raise refused("tools", f"found {shown(names)}, expected different names")
     forced = wanted is not None or choice == "required"
     if forced and thinking:
-        raise EncodeError("tool_choice", f"found {shown(choice)}, which needs thinking to be off")
+        raise refused("tool_choice", f"found {shown(choice)}, which needs thinking to be off")
     for n, function in enumerate(functions):
         if not function.get("strict"):
             _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
@@ -140,7 +141,7 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
         functions = [function for function in functions if function["name"] == wanted]
         if not functions:
             found = f"found {shown(wanted)}, which is no tool"
-            raise EncodeError("tool_choice.function.name", found)
+            raise refused("tool_choice.function.name", found)
     return tuple(_schemas(functions, body)), forced
 
 
@@ -150,12 +151,12 @@ def _function(tool: Any, path: str) -> Object:
     name = text_at(function.get("name"), f"{path}.function.name")
     if not _NAME.fullmatch(name):
         problem = f"found {shown(name)}, expected 1 to 128 letters, digits, _ or -"
-        raise EncodeError(f"{path}.function.name", problem)
+        raise refused(f"{path}.function.name", problem)
     if function.get("description") is not None:
         text_at(function["description"], f"{path}.function.description")
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
-        raise EncodeError(f"{path}.function.strict", f"found {shown(strict)}, expected a boolean")
+        raise refused(f"{path}.function.strict", f"found {shown(strict)}, expected a boolean")
     return function
 
 
@@ -165,16 +166,16 @@ def _check_parameters(parameters: Any, path: str) -> None:
     check_schema(parameters, path)
     kind = parameters.get("type") if isinstance(parameters, dict) else None
     if kind != "object":
-        raise EncodeError(f"{path}.type", f'found {shown(kind)}, expected "object"')
+        raise refused(f"{path}.type", f'found {shown(kind)}, expected "object"')
 
 
 def _schemas(functions: list[Object], body: Object) -> Iterator[Object]:
     strict = [bool(function.get("strict")) for function in functions]
     if any(strict) and not all(strict):
-        raise EncodeError("tools", "found strict tools among others, expected one kind")
+        raise refused("tools", "found strict tools among others, expected one kind")
     if all(strict) and body.get("response_format") is not None:
         problem = f"found {shown(body['response_format'])}, expected none with strict tools"
-        raise EncodeError("response_format", problem)
+        raise refused("response_format", problem)
     for function in functions:
         parameters = function.get("parameters")
         if function.get("strict"):
@@ -192,7 +193,7 @@ def _schemas(functions: list[Object], body: Object) -> Iterator[Object]:
 def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[Message]:
     listed = list(messages_of(body))
     if not listed:
-        raise EncodeError("messages", "found none, expected at least one message")
+        raise refused("messages", "found none, expected at least one message")
     for n, (message, path) in enumerate(listed):
         role = one_of(message.get("role"), ROLES, f"{path}.role")
         if message.get("name") is not None:
@@ -215,15 +216,15 @@ def _assistant(message: Object, path: str, thinking: bool, dialect: str, last: b
     content, reasoning = message.get("content"), message.get("reasoning_content")
     calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     if content is None and not calls:
-        raise EncodeError(f"{path}.content", "found nothing, expected text or calls")
+        raise refused(f"{path}.content", "found nothing, expected text or calls")
     text = "" if content is None else _content(content, f"{path}.content", dialect)
     if reasoning is not None:
         text_at(reasoning, f"{path}.reasoning_content")
     prefix = message.get("prefix")
     if prefix is not None and not isinstance(prefix, bool):
-        raise EncodeError(f"{path}.prefix", f"found {shown(prefix)}, expected true or false")
+        raise refused(f"{path}.prefix", f"found {shown(prefix)}, expected true or false")
     if prefix and not last:
-        raise EncodeError(f"{path}.prefix", "found true, expected it on the last message alone")
+        raise refused(f"{path}.prefix", "found true, expected it on the last message alone")
     return Message(
         "assistant", text, (reasoning or "") if thinking else None, calls, prefix=bool(prefix)
     )
@@ -257,7 +258,7 @@ def _calls(calls: Any, path: str) -> Iterator[Call]:
         return
     listed = list_at(calls, path)
     if not listed:
-        raise EncodeError(path, "found an empty list, expected a call, or no such field")
+        raise refused(path, "found an empty list, expected a call, or no such field")
     for n, call in enumerate(listed):
         at = f"{path}[{n}]"
         one_of(object_at(call, at).get("type"), ("function",), f"{at}.type")
@@ -280,20 +281,20 @@ def _check_results(messages: tuple[Message, ...]) -> None:
         if message.role == "tool":
             if message.call_id not in waiting:
                 problem = f"found {shown(message.call_id)}, which is no call that waits"
-                raise EncodeError(f"{path}.tool_call_id", problem)
+                raise refused(f"{path}.tool_call_id", problem)
             waiting.remove(message.call_id)
             continue
         if waiting:
             raise _unanswered(waiting, path)
         waiting = {call.id for call in message.calls}
         if len(waiting) < len(message.calls):
-            raise EncodeError(f"{path}.tool_calls", "found an id twice, expected different ids")
+            raise refused(f"{path}.tool_calls", "found an id twice, expected different ids")
     if waiting:
         raise _unanswered(waiting, "messages")
 
 
 def _unanswered(waiting: set[str], path: str) -> EncodeError:
-    return EncodeError(path, f"expected results for the calls {', '.join(sorted(waiting))} before")
+    return refused(path, f"expected results for the calls {', '.join(sorted(waiting))} before")
 
 
 def _format(body: Object, messages: tuple[Message, ...]) -> tuple[Any, bool]:
@@ -307,7 +308,7 @@ def _format(body: Object, messages: tuple[Message, ...]) -> tuple[Any, bool]:
     if kind == "json_object":
         if not any("json" in message.text.lower() for message in messages):
             problem = 'expected the word "json" in some message, which json_object asks for'
-            raise EncodeError("response_format.type", problem)
+            raise refused("response_format.type", problem)
         return None, True
     if kind != "json_schema":
         return None, False
@@ -320,7 +321,7 @@ def _schema(wrapper: Object) -> Any:
         if wrapper.get(field) is not None:
             text_at(wrapper[field], f"response_format.json_schema.{field}")
     if "schema" not in wrapper:
-        raise EncodeError(path, "found nothing, expected a JSON Schema")
+        raise refused(path, "found nothing, expected a JSON Schema")
     if wrapper.get("strict"):
         check_strict(wrapper["schema"], path)
     else:
@@ -334,4 +335,4 @@ def _check_prefix(
     calls = any(message.calls or message.role == "tool" for message in messages)
     if schemas or calls or json_object:
         problem = "found true, expected it in a conversation without tools, calls and json_object"
-        raise EncodeError(f"messages[{len(messages) - 1}].prefix", problem)
+        raise refused(f"messages[{len(messages) - 1}].prefix", problem)

@@ -7,7 +7,8 @@ from math import isfinite
 from typing import Any
 
 from dsv4.encoding.json_text import to_json
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import shown
+from dsv4.profiles.places import refused
 
 # Integers outside become floats.
 SMALLEST, LARGEST = -(2**63), 2**64 - 1
@@ -32,7 +33,7 @@ def checked(value: Any, path: str, big_integers: bool) -> Any:
     try:
         return _checked(value, DEPTH, big_integers)
     except (_NotJson, OverflowError, RecursionError) as error:
-        raise EncodeError(path, f"found {shown(value)}: {error}") from None
+        raise refused(path, f"found {shown(value)}: {error}") from None
 
 
 def _constant(name: str) -> Any:

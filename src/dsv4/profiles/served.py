@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import shown
 from dsv4.format.dialects import ROLES, V4_0731, V4_1, Dialect
+from dsv4.profiles.places import refused
 
-# vLLM and SGLang serve V4.1 with a copy of the encoder that keeps the developer role and does not
-# look for the image placeholder in texts. The profiles cover no images, so there is no token.
+# vLLM and SGLang serve V4.1 with a copy of the encoder from before namespaces, which keeps the
+# developer role and does not look for the image placeholder in texts.
 V4_1_COPY = replace(
     V4_1,
     roles=ROLES,
-    image_token=None,
     image_text_refused=False,
     arguments="text",
     namespaces=False,
@@ -29,5 +29,5 @@ def served(name: str) -> Dialect:
     """The dialect that servers write for `name`, which is "v4" or "v4.1"."""
     found = SERVED.get(name) if isinstance(name, str) else None
     if found is None:
-        raise EncodeError("dialect", f"found {shown(name)}, expected one of {', '.join(SERVED)}")
+        raise refused("dialect", f"found {shown(name)}, expected one of {', '.join(SERVED)}")
     return found

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import shown
 from dsv4.format import tokens
 from dsv4.profiles import recipe, recipe_layouts
 from dsv4.profiles.body import (
@@ -21,6 +21,7 @@ from dsv4.profiles.body import (
     text_at,
 )
 from dsv4.profiles.mode import Mode
+from dsv4.profiles.places import refused
 from dsv4.profiles.served import served
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
@@ -64,7 +65,7 @@ def _number(effort: Any, dialect: str) -> int:
     if not known or dialect == "v4":
         where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
         problem = f"found {shown(effort)}, expected one of {', '.join(EFFORTS)}{where}"
-        raise EncodeError("reasoning_effort", problem)
+        raise refused("reasoning_effort", problem)
     return max(1, round(100 * float(effort)))
 
 
@@ -89,7 +90,7 @@ def _tools(body: Object) -> list[Any]:
         tool for tool in tools if object_at(tool.get("function"), "tools").get("name") == wanted
     ]
     if not named:
-        raise EncodeError("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
+        raise refused("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
     return named
 
 
@@ -145,7 +146,7 @@ def _compact(value: Any, path: str) -> str:
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise EncodeError(path, f"found {shown(value)}: {error}") from None
+        raise refused(path, f"found {shown(value)}: {error}") from None
 
 
 def _with_task(prompt: str, task: Any, conversation: recipe.Conversation) -> str:

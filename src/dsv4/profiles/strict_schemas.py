@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import shown
 from dsv4.profiles.body import Object, list_at, object_at, one_of, text_at
+from dsv4.profiles.places import refused
 
 FORMATS = ("email", "hostname", "ipv4", "ipv6", "uuid")
 LISTED_TYPES = ("string", "number", "integer", "boolean", "null")
@@ -20,7 +21,7 @@ def strict_parameters(parameters: Any, path: str) -> Object:
     given = {"type": "object"} if parameters is None else parameters
     rebuilt = _schema(given, path, top=True)
     if rebuilt.get("type") != "object":
-        raise EncodeError(path, f"found {shown(parameters)}, expected an object's schema")
+        raise refused(path, f"found {shown(parameters)}, expected an object's schema")
     return rebuilt
 
 
@@ -41,13 +42,13 @@ def _schema(schema: Any, path: str, top: bool = False) -> Object:
         keys = _KEYS[one_of(kind, ("object", *_KEYS), f"{path}.type")]
         rebuilt = {"type": kind, **_kept(given, path, keys)}
         if kind == "array" and "items" not in rebuilt:
-            raise EncodeError(f"{path}.items", "found nothing, expected the schema of the items")
+            raise refused(f"{path}.items", "found nothing, expected the schema of the items")
         return rebuilt
     if given.get("anyOf") is not None:
         return _kept(given, path, {"anyOf": _choices, "description": text_at})
     if given.get("$ref") is not None:
         return _kept(given, path, {"$ref": text_at})
-    raise EncodeError(path, f"found {shown(schema)}, expected a schema with type, anyOf or $ref")
+    raise refused(path, f"found {shown(schema)}, expected a schema with type, anyOf or $ref")
 
 
 def _kept(given: Object, path: str, keys: dict[str, Callable[[Any, str], Any]]) -> Object:
@@ -68,9 +69,9 @@ def _object(given: Object, path: str, top: bool) -> Object:
         given.get("additionalProperties").__class__ not in (bool, type(None))
     ):
         found = shown(given["additionalProperties"])
-        raise EncodeError(f"{path}.additionalProperties", f"found {found}, expected false")
+        raise refused(f"{path}.additionalProperties", f"found {found}, expected false")
     if not properties and not top:
-        raise EncodeError(f"{path}.properties", "found none, expected some properties")
+        raise refused(f"{path}.properties", "found none, expected some properties")
     return {
         "type": "object",
         "properties": properties,
@@ -83,7 +84,7 @@ def _object(given: Object, path: str, top: bool) -> Object:
 def _check_required(required: Any, properties: Object, path: str) -> None:
     names = [text_at(name, f"{path}[{n}]") for n, name in enumerate(required)]
     if sorted(names) != sorted(properties):
-        raise EncodeError(path, f"found {shown(names)}, expected the name of every property, once")
+        raise refused(path, f"found {shown(names)}, expected the name of every property, once")
 
 
 def _properties(properties: Any, path: str) -> Object:
@@ -105,13 +106,13 @@ def _texts(value: Any, path: str) -> list[str]:
 
 def _integer(value: Any, path: str) -> int:
     if value.__class__ is not int or not -(2**63) <= value < 2**63:
-        raise EncodeError(path, f"found {shown(value)}, expected a whole number")
+        raise refused(path, f"found {shown(value)}, expected a whole number")
     return int(value)
 
 
 def _number(value: Any, path: str) -> int | float:
     if value.__class__ is not int and value.__class__ is not float:
-        raise EncodeError(path, f"found {shown(value)}, expected a number")
+        raise refused(path, f"found {shown(value)}, expected a number")
     return value
 
 

@@ -10,7 +10,6 @@ from dsv4.errors import EncodeError
 from dsv4.profiles import asked
 from dsv4.profiles.asked import Location
 from dsv4.profiles.body import Object, as_object
-from dsv4.profiles.places import location_of
 from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
 from dsv4.profiles.served import served
 
@@ -68,7 +67,7 @@ def traps(body: Any, name: str, *, dialect: str = "v4") -> list[Trap]:
         render(body, name, dialect=dialect)
     except EncodeError as error:
         message = f"{profile.server} refuses the request: {error}"
-        return [Trap("refused", location_of(error), message)]
+        return [Trap("refused", error.location, message)]
     request = Taken(as_object(body), profile, dialect)
     found = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
     return [

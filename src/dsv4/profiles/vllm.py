@@ -23,6 +23,7 @@ from dsv4.profiles.body import (
     text_at,
 )
 from dsv4.profiles.mode import Mode
+from dsv4.profiles.places import refused
 from dsv4.profiles.served import served
 from dsv4.request import encode
 
@@ -64,15 +65,15 @@ def _tools(body: Object) -> list[Object]:
     given = body.get("tools")
     if given is None:
         if choice is not None and choice != "none":
-            raise EncodeError("tool_choice", f"found {shown(choice)} without tools, expected none")
+            raise refused("tool_choice", f"found {shown(choice)} without tools, expected none")
         return []
     listed = list_at(given, "tools")
     if not listed:
-        raise EncodeError("tools", "found an empty list, expected a tool, or no such field")
+        raise refused("tools", "found an empty list, expected a tool, or no such field")
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
     wanted = named_choice(choice)
     if wanted is not None and all(tool["function"]["name"] != wanted for tool in tools):
-        raise EncodeError("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
+        raise refused("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
     if wanted is None and choice is not None:
         one_of(choice, ("none", "auto", "required"), "tool_choice")
     return tools
@@ -121,7 +122,7 @@ def _v4_1_effort(effort: Any) -> str | int:
         return int(effort)
     if effort is not None and (not isinstance(effort, str) or effort not in V4_1_EFFORTS):
         problem = f"found {shown(effort)}, expected low, high, xhigh, max or a number from 1 to 100"
-        raise EncodeError("reasoning_effort", problem)
+        raise refused("reasoning_effort", problem)
     return V4_1_EFFORTS[effort]
 
 

@@ -11,10 +11,13 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dsv4.decoding.prompts import prompt_from
+from dsv4.decoding.recognition import dialects_of
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.errors import EncodeError, Location, OptionError, shown
+from dsv4.format.dialects import Dialect, dialect_named
 from dsv4.format.tokens import EOS, THINK_END, V4_TOKENS
 from dsv4.request import Options, Request
 from dsv4.tokens.engines import Encode, engine_named
@@ -158,6 +161,33 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, special tokens spelled out."""
         return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace")
+
+    def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
+        """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
+
+        `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,
+        the text shows which it may be. Raises an `EncodeError` for an id that the vocabulary does
+        not have, and an `OptionError` for an unknown dialect.
+        """
+        ids = list(ids)
+        likely = dialect if dialect is not None else dialects_of(self.decode(ids))[0]
+        release = dialect_named(likely)
+        return prompt_from(self._parts(ids, release), release)
+
+    def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
+        added = self.vocabulary.added
+        specials = {added[token]: token for token in dialect.special_tokens if token in added}
+        run: list[int] = []
+        for id in ids:
+            if id not in specials:
+                run.append(id)
+                continue
+            if run:
+                yield self.decode(run)
+                run = []
+            yield specials[id]
+        if run:
+            yield self.decode(run)
 
     def bytes_of(self, id: int) -> bytes:
         """What one id stands for."""

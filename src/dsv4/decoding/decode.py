@@ -1,0 +1,151 @@
+"""A prompt -> the request that writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from dsv4.decoding.decoded import Decoded, Note
+from dsv4.decoding.masking import Mask
+from dsv4.decoding.reading import Choice, Found, Reading
+from dsv4.decoding.recognition import dialects_of
+from dsv4.decoding.v4 import read_v4
+from dsv4.decoding.v32 import read_v32
+from dsv4.encoding.prompt import Prompt
+from dsv4.errors import Error, OptionError, ParseError, shown
+from dsv4.format.dialects import DIALECTS, Dialect, dialect_named
+from dsv4.request import Request
+
+# The ways to read a prompt, the plainest first. The first is nearly always right.
+CHOICES = (
+    Choice(),
+    Choice(drop=False),
+    Choice(drop=True),
+    Choice(thinking=False),
+    Choice(thinking=True),
+    Choice(sections=False),
+    Choice(results=False),
+    Choice(sections=False, thinking=False),
+    Choice(joined=True),
+    Choice(joined=True, results=False),
+)
+
+
+def decode(
+    prompt: str | Prompt, *, dialect: str | Dialect | None = None, strict: bool = False
+) -> Decoded:
+    """The request that writes a prompt.
+
+    `prompt` is its text, or a `Prompt`, as `Tokenizer.prompt` makes one of ids: then it is known
+    which tokens are tokens, and which are only spelled. `dialect` is the release it is written in;
+    without it, the prompt shows which it may be.
+
+    Returns a `Decoded`. Where it is `exact`, its request encodes to the very prompt. Raises
+    `ParseError` for a prompt that no request writes, if `strict` is true; otherwise that is read as
+    well as it can be. Raises `OptionError` for what is no prompt, and for an unknown dialect.
+    """
+    source = _Source(prompt)
+    if dialect is not None:
+        likely: tuple[Dialect, ...] = (dialect_named(dialect),)
+        tried = likely
+    else:
+        likely = source.dialects
+        tried = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
+    first: Decoded | None = None
+    for candidate in tried:
+        decoded = _decode(source, candidate, likely)
+        if decoded.exact:
+            return decoded
+        first = first or decoded
+    assert first is not None
+    if strict:
+        problem = first.notes[-1]
+        raise ParseError(problem.start, problem.text)
+    return first
+
+
+class _Source:
+    """A prompt to be read: its text, and where it is known to spell tokens that are none."""
+
+    def __init__(self, prompt: str | Prompt) -> None:
+        self.spellings: list[tuple[int, int]] | None = None
+        self._dialect: Dialect | None = None
+        if isinstance(prompt, Prompt):
+            self.text, self.spellings = str(prompt), prompt.special_text
+            self._dialect = prompt.dialect
+        elif isinstance(prompt, str):
+            self.text = str.__str__(prompt)
+        else:
+            raise OptionError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
+        self.mask = Mask(self.text, [start for start, _ in self.spellings or ()])
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """The dialects it may be of."""
+        return dialects_of(self.text) if self._dialect is None else (self._dialect,)
+
+    @property
+    def is_known(self) -> bool:
+        return self.spellings is not None
+
+    def same(self, written: Prompt | None) -> bool:
+        return written is not None and str(written) == self.text
+
+    def same_tokens(self, written: Prompt) -> bool:
+        """Whether the same are tokens, and not only the same text."""
+        return self.spellings is None or written.special_text == self.spellings
+
+
+def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
+    """The prompt as one of a dialect."""
+    found = Found(source.mask.text, dialect)
+    names = (dialect.name, *(other.name for other in likely if other is not dialect))
+    exact: Decoded | None = None
+    first: Decoded | None = None
+    for choice in _choices(source.is_known):
+        reading = _READERS[dialect.layout](found, choice)
+        request = reading.request(dialect, source.mask)
+        written = _written(request)
+        notes = (*reading.notes, *_dialect_note(names))
+        if written is not None and source.same(written):
+            decoded = Decoded(request, True, notes, names)
+            if source.same_tokens(written):
+                return decoded
+            exact = exact or decoded
+        elif first is None:
+            foreign = _foreign_note(source.text, written)
+            first = Decoded(request, False, (*notes, foreign), names)
+    if exact is not None:
+        return exact
+    assert first is not None
+    return first
+
+
+def _choices(known: bool) -> Iterator[Choice]:
+    """What is known of tokens is used first."""
+    for trusted in (known, not known):
+        yield from (replace(choice, trusted=trusted) for choice in CHOICES)
+
+
+def _written(request: Request) -> Prompt | None:
+    try:
+        return request.encode()
+    except Error:
+        return None
+
+
+def _dialect_note(names: tuple[str, ...]) -> Iterator[Note]:
+    if len(names) > 1:
+        yield Note("dialect-ambiguous", 0, 0, None, f"it may be of {', '.join(names)}")
+
+
+def _foreign_note(text: str, written: Prompt | None) -> Note:
+    """Where the prompt stops being what the encoder writes."""
+    ours = "" if written is None else str(written)
+    pairs = enumerate(zip(text, ours, strict=False))
+    at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
+    found = shown(text[at : at + 30])
+    return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here")
+
+
+_READERS: dict[str, Callable[[Found, Choice], Reading]] = {"v4": read_v4, "v3.2": read_v32}
