@@ -33,6 +33,7 @@ FLOORS = (
 STANDARD_LIBRARY_ALONE = (
     *("dsv4.errors", "dsv4.format", "dsv4.encoding", "dsv4.parsing", "dsv4.request"),
     *("dsv4.compat.release", "dsv4.compat.vllm", "dsv4.decoding", "dsv4.profiles"),
+    "dsv4.api",
 )
 
 # A notebook asks a prompt how it looks: what answers is imported when it does.

@@ -60,7 +60,9 @@ def change(holder: Any, key: Any, dice: random.Random) -> None:
     elif kind == 2 and isinstance(holder, list):
         dice.shuffle(holder)
     elif kind == 3 and isinstance(holder, dict):
-        holder[dice.choice((key, "type", "role", "content", "name", "x"))] = copy.deepcopy(dice.choice(ODD))
+        holder[dice.choice((key, "type", "role", "content", "name", "x"))] = copy.deepcopy(
+            dice.choice(ODD)
+        )
     else:
         holder[key] = copy.deepcopy(dice.choice(ODD))
 

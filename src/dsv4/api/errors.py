@@ -7,7 +7,7 @@ dsv4.Error
 
 from __future__ import annotations
 
-from dsv4.errors import EncodeError, Error, shown
+from dsv4.errors import EncodeError, Error, OptionError, shown
 
 # What both vendors call an error of a status. A protocol changes the few names that differ.
 TYPES: dict[int, str] = {
@@ -76,6 +76,6 @@ def as_api_error(error: BaseException) -> ApiError:
     """Any exception as one that can be answered. Of a fault of ours nothing is told."""
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, EncodeError):
+    if isinstance(error, (EncodeError, OptionError)):
         return ApiError(error.problem, path=error.path)
     return ApiError("The server failed to answer this request.", status=500)

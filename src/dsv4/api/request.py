@@ -62,15 +62,8 @@ class ApiRequest:
         `prompt` is what `request.encode()` gave; without it the prompt is made once more. Calls
         come as they are written, also those that are cut short: the writer holds them back.
         """
-        request = self.request
-        return StreamParser(
-            ending=(request.encode() if prompt is None else prompt).ending,
-            tools=() if request.tools is None else request.tools,
-            tool_choice=request.tool_choice,
-            dialect=request.dialect,
-            stop=request.stop,
-            new_id=_NEW_IDS[self.protocol],
-        )
+        ending = None if prompt is None else prompt.ending
+        return self.request.parser(ending=ending, new_id=_NEW_IDS[self.protocol])
 
 
 _NEW_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_IDS.items()}

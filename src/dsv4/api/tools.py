@@ -118,8 +118,10 @@ def read_function(function: dict[str, Any], path: str, schema: str = "parameters
 
 def read_allowed(allowed: dict[str, Any], path: str, key: Any) -> Choice:
     """A choice that allows some of the tools. `key` reads one of its entries, or gives None."""
-    mode = allowed.get("mode")
-    mode = "auto" if mode is None else fields.one_of("auto", "required")(mode, f"{path}.mode")
+    given = allowed.get("mode")
+    if given is not None:
+        fields.one_of("auto", "required")(given, f"{path}.mode")
+    mode: Literal["auto", "required"] = "required" if given == "required" else "auto"
     listed = fields.listed(allowed.get("tools"), f"{path}.tools")
     keys = [key(item, f"{path}.tools[{n}]") for n, item in enumerate(listed)]
     return Choice(mode, allowed=frozenset(k for k in keys if k is not None))

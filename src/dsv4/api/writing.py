@@ -80,7 +80,8 @@ class EventWriter:
         outcome = self.outcomes[choice]
         if outcome.complete and not self.call.parallel and handler in CONTENT:
             return []
-        return handler(self, event, choice, outcome, logprobs)
+        events: Events = handler(self, event, choice, outcome, logprobs)
+        return events
 
     def frames(self, events: Iterable[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
         """The same as bytes of server-sent events, by a shorter way for the commonest of them."""

@@ -46,6 +46,7 @@ DiagnosticKind: TypeAlias = Literal[
     "text_after_block",
     "more_departures",
 ]
+"""What kind of departure from the strict grammar a diagnostic reports."""
 
 # How tags are spelled.
 OTHER_RELEASE: Final = "other_release"

@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 
 from dsv4.parsing.diagnostics import SENTENCES, DiagnosticKind
 
-# Why the text ended: the model was done; it made calls; the text was cut.
 Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
-# Why a call will not be completed: the text ended in it; it cannot be read; it is beyond a limit.
+"""Why the text ended: the model was done; it made calls; the text was cut."""
 AbortReason: TypeAlias = Literal["cut_short", "unreadable", "limit"]
+"""Why a call will not be completed: the text ended in it; it cannot be read; a limit was passed."""
 
 
 @dataclass(slots=True)

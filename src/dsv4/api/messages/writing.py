@@ -42,7 +42,7 @@ class Writer(EventWriter):
     def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
         """The message without its content, with the tokens of the prompt."""
         self._input = Usage(prompt=input_tokens, cached=cached)
-        message = {
+        message: dict[str, Any] = {
             "id": self.id,
             "type": "message",
             "role": "assistant",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -277,7 +278,10 @@ def _read_custom(item: Block, path: str) -> Tool:
     return Tool(fields.name_at(item, path), path, description, kind="custom", format=form)
 
 
-TOOLS = {"function": read_function, "custom": _read_custom}
+TOOLS: dict[str, Callable[[Block, str], Tool]] = {
+    "function": read_function,
+    "custom": _read_custom,
+}
 
 
 def _choice(value: Any, path: str) -> Choice:
