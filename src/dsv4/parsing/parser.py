@@ -131,6 +131,15 @@ class StreamParser:
         events = self._shortcut.pass_on(text)
         return self._feed(text) if events is None else events
 
+    def feed_inert(self, text: str) -> list[Event]:
+        """The events that `text` brings, in which nothing is a special token, whatever it spells.
+
+        For text whose special tokens are known by other means, as in a stream of ids. Raises an
+        `OptionError` after `finish`.
+        """
+        events = self._shortcut.pass_on(text)
+        return self._feed(text, inert=True) if events is None else events
+
     def _feed(self, text: str, inert: bool = False) -> list[Event]:
         if not isinstance(text, str):
             raise OptionError("text", f"found {shown(text)}, expected text")

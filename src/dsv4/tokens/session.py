@@ -15,6 +15,7 @@ from dsv4.errors import EncodeError, OptionError
 from dsv4.format import tokens
 from dsv4.format.dialects import dialect_named
 from dsv4.parsing.message import Message, assemble
+from dsv4.parsing.parser import StreamParser
 from dsv4.request import Options, Request
 from dsv4.tokens.masks import Owned
 from dsv4.tokens.prefix import Difference, difference_between
@@ -161,12 +162,10 @@ class Session:
         return _Sampled(self._tokenizer.ids_of(model), thinking)
 
     def _read(self, sampled: _Sampled) -> Message:
-        parser = IdParser(
-            self._tokenizer,
-            thinking=sampled.thinking,
-            tools=self._declared or None,
-            dialect=self._dialect,
+        reader = StreamParser(
+            thinking=sampled.thinking, tools=self._declared or None, dialect=self._dialect
         )
+        parser = IdParser(self._tokenizer, reader)
         return assemble([*parser.feed_ids(sampled.ids), *parser.finish()])
 
     def _kept(self, prompt: Prompt, start: int) -> dict[int, list[int]]:
