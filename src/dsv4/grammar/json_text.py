@@ -7,8 +7,6 @@ from dsv4.grammar.automaton import may_hold
 from dsv4.grammar.names import unlike
 from dsv4.grammar.numbers import number
 from dsv4.grammar.rules import (
-    EMPTY,
-    NEVER,
     Chars,
     Choice,
     Expression,

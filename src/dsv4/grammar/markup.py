@@ -8,7 +8,6 @@ from dsv4.format import tokens
 from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
 
 
-
 def _common_end(one: str, other: str) -> str:
     length = 0
     while one[-length - 1 :] == other[-length - 1 :]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsv4.grammar.rules import NEVER, Chars, Expression, chars, choice, literal, minus, one_of, sequence
+from dsv4.grammar.rules import (
+    NEVER,
+    Chars,
+    Expression,
+    chars,
+    choice,
+    literal,
+    minus,
+    one_of,
+    sequence,
+)
 
 # What a name that begins like a declared one may go on with. All characters would take an engine
 # ten times as long, for each letter of each declared name.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dsv4.grammar.rules import (
-    EMPTY,
     NEVER,
     Expression,
-    choice,
     chars,
+    choice,
     lexeme,
     literal,
     one_of,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsv4.serve.backend import (
+    AnyBackend,
     Backend,
     BackendError,
     Chunk,
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-def app(settings: Settings | None = None, backend: Backend | None = None) -> Starlette:
+def app(settings: Settings | None = None, backend: AnyBackend | None = None) -> Starlette:
     """The gateway as an ASGI app, to be served or mounted.
 
     `settings` are the defaults if not given; `backend` is the one that they name, or any object

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
-from dsv4.api.ids import new_id
+from dsv4.api.ids import mark, new_id
 from dsv4.encoding.prompt import Prompt
 from dsv4.grammar import for_request
-from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
+from dsv4.parsing.events import Diagnostic, Event
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
     DisconnectWatch,
@@ -27,8 +26,7 @@ from dsv4.serve.asgi import (
     read_body,
     send_json,
 )
-from dsv4.serve.backend import BackendError, Chunk, Options
-from dsv4.serve.backends.chat import Chat
+from dsv4.serve.backend import BackendError, Chunk, Options, is_chat
 from dsv4.serve.generation import ClientGone, Generation
 from dsv4.serve.healing import Healer
 from dsv4.serve.keys import Key
@@ -146,9 +144,7 @@ class Answering:
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await _encoded(call, server, size)
-        prepared = Prepared(
-            key, body, call, prompt, ids, Options(1), [], None, began
-        )
+        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
         prepared.options = self._options(prepared)
@@ -158,7 +154,7 @@ class Answering:
     def _options(self, prepared: Prepared) -> Options:
         server, call = self._server, prepared.call
         tokens, context = prepared.prompt_tokens, server.context
-        if tokens >= context and not isinstance(server.backend, Chat):
+        if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
         sampling = call.sampling
         return Options(
@@ -183,9 +179,7 @@ class Answering:
         return for_request(request, form=form, parallel=call.parallel)
 
 
-async def _encoded(
-    call: ApiRequest, server: Server, size: int
-) -> tuple[Prompt, list[int] | None]:
+async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
     def encoded() -> tuple[Prompt, list[int] | None]:
         prompt = call.request.encode()
         return prompt, None if server.tokenizer is None else server.tokenizer.encode(prompt)
@@ -252,15 +246,17 @@ class _Run:
         self._debug = debug
         self._request_headers = headers
         call = prepared.call
-        healed = isinstance(server.backend, Chat)
+        healed = is_chat(server.backend)
         self._readers: Sequence[Any] = [
-            Healer(call) if healed else Reader(call, server.tokenizer) for _ in range(call.n)
+            Healer(call) if healed else Reader(call, prepared.prompt, server.tokenizer)
+            for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open)
 
-    def _open(self) -> AsyncIterator[Chunk]:
-        backend, prepared = self._server.backend, self._prepared
-        if isinstance(backend, Chat):
+    def _open(self) -> AsyncGenerator[Chunk, None]:
+        backend: Any = self._server.backend
+        prepared = self._prepared
+        if is_chat(backend):
             return backend.stream_request(as_chat(prepared.body, prepared.call.protocol))
         return backend.stream(prepared.prompt, prepared.ids, prepared.options)
 
@@ -318,7 +314,7 @@ class _Run:
             events if call.n > 1 else events[0],
             usage=self._usage(),
             reason=self._reasons() if call.n > 1 else self._reasons()[0],
-            **await self._kept(),
+            **self._named(),
         )
         if self._debug:
             body["dsv4"] = self._debugged()
@@ -368,10 +364,11 @@ class _Run:
     # What is kept.
 
     def _named(self) -> dict[str, Any]:
-        return {"turn": self._prepared.turn_ids[0]}
+        return {"seal": self._seal}
 
-    async def _kept(self) -> dict[str, Any]:
-        return self._named()
+    def _seal(self) -> str:
+        """What the client is to give back with its reasoning: the name under which it is kept."""
+        return mark(self._prepared.turn_ids[0])
 
     async def _store(self, response: Any) -> None:
         """Keeps the turn before the client knows of it: it may come back at once."""
@@ -379,7 +376,7 @@ class _Run:
         before = [_plain(message) for message in prepared.call.request.messages]
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             turn = _turn(turn_id, reader)
-            if turn is not None and not isinstance(server.backend, Chat):
+            if turn is not None and not is_chat(server.backend):
                 await server.memory.remember(prepared.key.name, before, turn)
         if response is not None and prepared.call.protocol == "responses":
             await server.conversations.keep(prepared.key.name, prepared.body, response)
@@ -454,6 +451,6 @@ def _full(call: Any) -> str:
     return call.name if call.namespace is None else f"{call.namespace}::{call.name}"
 
 
-def as_chat(body: dict[str, Any], protocol: str) -> dict[str, Any]:
+def as_chat(body: dict[str, Any], protocol: Any) -> dict[str, Any]:
     """A request of any protocol as Chat Completions has it."""
     return body if protocol == "chat" else convert(body, protocol, "chat")

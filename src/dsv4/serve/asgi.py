@@ -103,7 +103,10 @@ class EventStream:
 
 
 def _start(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
-    raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    raw = [
+        (name.encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in headers.items()
+    ]
     return {"type": "http.response.start", "status": status, "headers": raw}
 
 

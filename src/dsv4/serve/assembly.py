@@ -12,9 +12,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route
 
 from dsv4.serve.answering import Answering
-from dsv4.serve.backend import Backend, BackendError
+from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
-from dsv4.serve.backends.chat import Chat
 from dsv4.serve.plain_routes import Plain, Routes
 from dsv4.serve.server import Server
 from dsv4.serve.settings import Settings
@@ -24,7 +23,7 @@ from dsv4.tokens import Tokenizer
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
 
 
-def assemble_app(settings: Settings | None, backend: Backend | Chat | None) -> Starlette:
+def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
     """What `dsv4.serve.app` gives."""
     settings = settings or Settings()
     tokenizer = load_tokenizer(settings)
@@ -80,7 +79,12 @@ def routes(server: Server) -> list[BaseRoute]:
             _route(f"{prefix}/render", Plain(server, plain.render), "POST"),
             _route(f"{prefix}/parse", Plain(server, plain.parse), "POST"),
         ]
-    for path, handle in (("/", plain.hello), ("/api/hello", plain.hello), ("/health", plain.health), ("/ready", plain.ready)):
+    for path, handle in (
+        ("/", plain.hello),
+        ("/api/hello", plain.hello),
+        ("/health", plain.health),
+        ("/ready", plain.ready),
+    ):
         found.append(_route(path, Plain(server, handle, is_open=True), "GET"))
     if server.settings.metrics_port is None:
         found.append(_route("/metrics", Plain(server, plain.metrics), "GET"))

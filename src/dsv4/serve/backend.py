@@ -6,14 +6,18 @@ works as well as one behind HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from dsv4.encoding.prompt import Prompt
 
 if TYPE_CHECKING:
     from dsv4.grammar import Grammar
+
+
+# A way of writing grammars, by the engines that read it.
+Form: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +98,11 @@ class Backend(Protocol):
     """What generates text."""
 
     # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
-    grammar_form: str | None
+    grammar_form: Form | None
 
     def stream(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         """Generates. `ids` are the prompt's, where a tokenizer is there.
 
         Closing the iterator must free what the generation holds, at once. Raises `BackendError`.
@@ -109,6 +113,29 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Frees what it holds."""
+
+
+class ChatBackend(Protocol):
+    """A chat server: it makes its own prompts, and takes requests in place of them."""
+
+    grammar_form: Form | None
+
+    def stream_request(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """The answer to a request in Chat Completions' form."""
+
+    async def models(self) -> list[Model]:
+        """What it serves."""
+
+    async def aclose(self) -> None:
+        """Frees what it holds."""
+
+
+AnyBackend: TypeAlias = Backend | ChatBackend
+
+
+def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
+    """Whether a backend takes requests in place of prompts."""
+    return hasattr(backend, "stream_request")
 
 
 def read_number(value: Any, kind: type = int) -> Any:

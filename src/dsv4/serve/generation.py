@@ -7,7 +7,7 @@ client can take more goes out in one write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -19,7 +19,7 @@ from dsv4.serve.watch import Watch
 # How many pieces may wait for a client that reads slowly, before the backend is kept waiting.
 _MOST_WAITING = 4096
 
-Open = Callable[[], AsyncIterator[Chunk]]
+Open = Callable[[], AsyncGenerator[Chunk, None]]
 Passed = Callable[[list[tuple[int, Event]]], Awaitable[None]]
 
 
@@ -135,7 +135,7 @@ class Generation:
             self._running -= 1
             self._wake.set()
 
-    async def _tried(self) -> AsyncIterator[Chunk]:
+    async def _tried(self) -> AsyncGenerator[Chunk, None]:
         """The backend's pieces; tried again, with growing pauses, as long as nothing came."""
         for tries_left in range(self._settings.retries, -1, -1):
             try:

@@ -19,6 +19,7 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4.parsing.options import Reason
 from dsv4.serve.backend import Chunk, Counts
 
 
@@ -46,7 +47,7 @@ class Healer:
         self.sampled_text: list[str] = []
         self.sampled_ids: list[int] = []
         self.counts = Counts()
-        self.finish: str | None = None
+        self.finish: Reason | None = None
         self.is_done = False
         self.reasoning_tokens = 0
 

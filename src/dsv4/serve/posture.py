@@ -20,9 +20,25 @@ class Posture:
     notes: tuple[str, ...] = ()
 
 
+def posture_of(settings: Settings) -> Posture:
+    """What the settings alone tell, where nothing is running."""
+    return Posture(
+        url=f"http://{settings.host}:{settings.port}",
+        model=settings.model or "deepseek-v4",
+        dialect=settings.dialect or "v4",
+        context=settings.context or 131_072,
+        keys=0,
+        ids=True,
+    )
+
+
 def described(settings: Settings, posture: Posture) -> str:
     """The lines that are printed at the start."""
-    backend = settings.backend if settings.upstream is None else f"{settings.backend} at {settings.upstream}"
+    backend = (
+        settings.backend
+        if settings.upstream is None
+        else f"{settings.backend} at {settings.upstream}"
+    )
     guard = f"{posture.keys} keys" if posture.keys else "no keys"
     place = "loopback only" if settings.is_loopback else "open to the network"
     prompts = "token ids" if posture.ids else "text (install the extra `tokens` for ids)"

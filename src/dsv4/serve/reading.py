@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dsv4.api import ApiRequest, Usage
+from dsv4.encoding.prompt import Prompt
 from dsv4.format.tokens import THINK_END
 from dsv4.parsing.events import Event, StopHit, ToolCallEnd
+from dsv4.parsing.options import Reason
 from dsv4.serve.backend import Chunk, Counts
 from dsv4.tokens import IdParser, Tokenizer
 
@@ -15,10 +17,10 @@ from dsv4.tokens import IdParser, Tokenizer
 class Reader:
     """Reads one completion, and keeps what was sampled as it was."""
 
-    def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None) -> None:
+    def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
         self._call = call
         self._tokenizer = tokenizer
-        parser = call.parser()
+        parser = call.parser(prompt)
         self._text = parser
         self._ids = None if tokenizer is None else IdParser(tokenizer, parser)
         self.events: list[Event] = []
@@ -26,7 +28,7 @@ class Reader:
         self.sampled_ids: list[int] = []
         self.has_ids = False
         self.counts = Counts()
-        self.finish: str | None = None
+        self.finish: Reason | None = None
         # Whether generation can end here: nothing that comes would be shown.
         self.is_done = False
 
@@ -56,9 +58,9 @@ class Reader:
     def _noted(self, events: list[Event]) -> list[Event]:
         self.events += events
         for event in events:
-            if isinstance(event, StopHit):
-                self.is_done = True
-            elif isinstance(event, ToolCallEnd) and not self._call.parallel:
+            if isinstance(event, StopHit) or (
+                isinstance(event, ToolCallEnd) and not self._call.parallel
+            ):
                 self.is_done = True
         return events
 

@@ -84,7 +84,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
         os.environ.update(to_environ(settings))
         from uvicorn.supervisors import Multiprocess
 
-        Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listening]).run()
+        Multiprocess(config, [listening]).run()
         return 0
     uvicorn.Server(config).run(sockets=[listening])
     return 0

@@ -8,8 +8,7 @@ from dataclasses import replace
 from dsv4.api import Settings as ApiSettings
 from dsv4.errors import Error
 from dsv4.format.dialects import Dialect, dialect_for, dialect_named
-from dsv4.serve.backend import Backend, BackendError, Model
-from dsv4.serve.backends.chat import Chat
+from dsv4.serve.backend import AnyBackend, BackendError, Model
 from dsv4.serve.conversations import Conversations
 from dsv4.serve.keys import Keyring, read_keys
 from dsv4.serve.limits import Gate
@@ -30,7 +29,7 @@ class Server:
     """One app's state."""
 
     def __init__(
-        self, settings: Settings, backend: Backend | Chat, tokenizer: Tokenizer | None
+        self, settings: Settings, backend: AnyBackend, tokenizer: Tokenizer | None
     ) -> None:
         if not (settings.is_loopback or settings.api_key_file or settings.no_auth):
             problem = (
@@ -46,7 +45,7 @@ class Server:
         self.metrics = Metrics()
         self.prefixes = Prefixes()
         self.recorder = Recorder(settings.record) if settings.record else None
-        seal = read_seal(settings.seal_key_file) if settings.replay == "sealed" else None
+        seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         self.memory = Memory(store_for(settings), seal)
         self.conversations = Conversations(self.memory.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)

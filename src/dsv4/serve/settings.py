@@ -18,8 +18,8 @@ from dsv4.errors import Error, shown
 
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
 CallsMode: TypeAlias = Literal["whole", "streamed"]
-SystemPlace: TypeAlias = Literal["reminder", "place", "front"]
-ImageRule: TypeAlias = Literal["text", "refuse"]
+SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
+ImageRule: TypeAlias = Literal["replace", "refuse"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
 
 MIB = 1024 * 1024
@@ -72,7 +72,7 @@ class Settings:
     systems: SystemPlace = _setting(
         "reminder", "where system messages after the first turn go in dialects without their token"
     )
-    images: ImageRule = _setting("text", "what to do with images that the model cannot read")
+    images: ImageRule = _setting("replace", "what to do with images that the model cannot read")
     reasoning_field: ReasoningField = _setting(
         "reasoning_content", "name of the reasoning in Chat Completions responses"
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dsv4.serve.backend import Backend
+from dsv4.serve.backend import AnyBackend
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
 
 
-def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> Backend:
+def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend:
     """The backend that the settings name."""
     if settings.backend == "demo":
         from dsv4.serve.backends.demo import Demo

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
-from dsv4.serve.backend import Chunk, Counts, Model
+from dsv4.serve.backend import Chunk, Counts, Form, Model
 from dsv4.serve.backends.vllm import read_counts, read_models
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -14,13 +14,13 @@ from dsv4.serve.upstream import Upstream
 class Chat:
     """A server that makes its own prompts. It takes requests, not prompts."""
 
-    grammar_form: str | None = None
+    grammar_form: Form | None = None
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
 
-    async def stream_request(self, body: dict[str, Any]) -> AsyncIterator[Chunk]:
+    async def stream_request(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
         """The answer to a request in Chat Completions' form."""
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         if self._model is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Model, Options
+from dsv4.serve.backend import Backend, Chunk, Form, Model, Options
 from dsv4.serve.backends.vllm import read_completion, read_models, sampling
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -15,7 +15,7 @@ from dsv4.serve.upstream import Upstream
 class Completions(Backend):
     """A server of unknown make."""
 
-    grammar_form: str | None = None
+    grammar_form: Form | None = None
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
@@ -23,7 +23,7 @@ class Completions(Backend):
 
     async def stream(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         if self._model is None:
             self._model = (await self.models())[0].name
         body: dict[str, Any] = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Model, Options
+from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options
 from dsv4.serve.demo.answers import answer_to
 from dsv4.serve.demo.reading import read_prompt
 from dsv4.serve.demo.writing import model_ids, write_answer
@@ -20,7 +20,7 @@ _PIECE = 4
 class Demo(Backend):
     """The demo model."""
 
-    grammar_form: str | None = None
+    grammar_form: Form | None = None
 
     def __init__(self, tokenizer: Tokenizer | None, pace: float) -> None:
         self._tokenizer = tokenizer
@@ -28,12 +28,14 @@ class Demo(Backend):
 
     async def stream(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         # It sees what a model sees: ids, and nothing that they do not tell.
         if ids is not None and self._tokenizer is not None:
             prompt = self._tokenizer.prompt(ids)
         asked = await asyncio.to_thread(read_prompt, prompt)
-        pieces = list(self._pieces(write_answer(answer_to(asked, ids and len(ids)), asked)))
+        pieces = list(
+            self._pieces(write_answer(answer_to(asked, None if ids is None else len(ids)), asked))
+        )
         written = pieces[: options.max_tokens]
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -42,8 +44,8 @@ class Demo(Backend):
             await asyncio.sleep(max(due - loop.time(), 0))
             yield piece
         counts = Counts(len(ids) if ids is not None else None, None, len(written))
-        finish = "length" if len(written) < len(pieces) else "stop"
-        yield Chunk(ids=() if ids is not None else None, finish=finish, counts=counts)
+        cut = len(written) < len(pieces)
+        yield Chunk(ids=(), finish="length" if cut else "stop", counts=counts)
 
     def _pieces(self, text: str) -> Iterator[Chunk]:
         if self._tokenizer is None:

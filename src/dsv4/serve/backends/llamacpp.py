@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Model, Options, read_number
+from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 from dsv4.tokens import Tokenizer
@@ -15,7 +15,7 @@ from dsv4.tokens import Tokenizer
 class Llamacpp(Backend):
     """A llama.cpp server."""
 
-    grammar_form: str | None = "gbnf"
+    grammar_form: Form | None = "gbnf"
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self._upstream = Upstream(settings)
@@ -23,7 +23,7 @@ class Llamacpp(Backend):
 
     async def stream(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         async for event in self._upstream.events("/completion", _body(prompt, ids, options)):
             yield self._chunk(event)
 

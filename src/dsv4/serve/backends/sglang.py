@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Model, Options, read_number
+from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -14,14 +14,14 @@ from dsv4.serve.upstream import Upstream
 class Sglang(Backend):
     """An SGLang server."""
 
-    grammar_form: str | None = "xgrammar"
+    grammar_form: Form | None = "xgrammar"
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
 
     async def stream(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         seen = _Seen()
         async for event in self._upstream.events("/generate", _body(prompt, ids, options)):
             yield seen.chunk(event)

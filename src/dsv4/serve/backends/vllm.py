@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Logprob, Model, Options, read_number
+from dsv4.serve.backend import Backend, Chunk, Counts, Form, Logprob, Model, Options, read_number
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -14,7 +14,7 @@ from dsv4.serve.upstream import Upstream
 class Vllm(Backend):
     """A vLLM server."""
 
-    grammar_form: str | None = "xgrammar"
+    grammar_form: Form | None = "xgrammar"
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
@@ -22,7 +22,7 @@ class Vllm(Backend):
 
     async def stream(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         if self._model is None:
             self._model = (await self.models())[0].name
         body = self._body(prompt, ids, options)

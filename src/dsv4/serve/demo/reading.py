@@ -34,8 +34,8 @@ def read_prompt(prompt: Prompt) -> Asked:
     """What the prompt asks."""
     request = decode(prompt, dialect=prompt.dialect).request
     messages = list(request.messages)
+    ending = request.encode().ending
     text, results = _last_said(messages)
-    opened = prompt.ending.open if prompt.ending.kind == "continue" else ""
     return Asked(
         text=text,
         results=results,
@@ -43,11 +43,11 @@ def read_prompt(prompt: Prompt) -> Asked:
         response_format=next(
             (m["response_format"] for m in messages if m.get("response_format")), None
         ),
-        thinking=prompt.ending.thinking,
+        thinking=ending.thinking,
         dialect=dialect_named(prompt.dialect),
         turns=len(messages),
-        opened=opened,
-        named=_named(opened, dialect_named(prompt.dialect)),
+        opened=ending.open,
+        named=_named(ending.open, dialect_named(prompt.dialect)),
     )
 
 
@@ -70,7 +70,7 @@ def _last_said(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
         results.insert(0, said)
     if results:
         return "", tuple(results)
-    texts = []
+    texts: list[str] = []
     for role, said in reversed(last):
         if role == "tool":
             break
@@ -85,5 +85,5 @@ def _functions(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _named(opened: str, dialect: Dialect) -> str | None:
     """The tool whose call an open turn has begun."""
-    before, opening, rest = opened.rpartition(str(dialect.tags.invoke_open))
+    _, opening, rest = opened.rpartition(str(dialect.tags.invoke_open))
     return rest.partition('"')[0] if opening else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from dsv4.api.ids import maybe_marked
 from dsv4.api.request import ApiRequest
-from dsv4.request import Sampled
+from dsv4.encoding.sampled import Sampled
 from dsv4.serve.replay.seal import Seal
 from dsv4.serve.replay.store import Store
 from dsv4.serve.replay.turns import Turn, place_of, says_the_same
@@ -27,9 +27,7 @@ class Memory:
         """Whether turns travel with the client."""
         return self._seal is not None
 
-    async def remember(
-        self, owner: str, before: Sequence[Mapping[str, Any]], turn: Turn
-    ) -> None:
+    async def remember(self, owner: str, before: Sequence[Mapping[str, Any]], turn: Turn) -> None:
         """Keeps a turn, under every name that it may be asked for by."""
         if self.store is None:
             return
