@@ -329,10 +329,13 @@ class _Run:
         stream = EventStream(self._send, self._headers)
         frames = self._module.frames
 
+        def begun() -> bytes:
+            """What stands before all else, if nothing was written yet."""
+            if stream.has_begun:
+                return b""
+            return bytes(frames(writer.start(input_tokens=self._prepared.prompt_tokens)))
+
         async def sent(data: bytes) -> None:
-            if not stream.has_begun:
-                start = writer.start(input_tokens=self._prepared.prompt_tokens)
-                data = frames(start) + data
             if data:
                 assert watch.watch is not None
                 watch.watch.sends()
@@ -340,10 +343,10 @@ class _Run:
                 watch.watch.sent()
 
         async def passed(events: list[tuple[int, Event]]) -> None:
-            await sent(_frames(writer, events))
+            await sent(begun() + _frames(writer, events))
 
         async def alive() -> None:
-            await sent(frames(writer.keep_alive()) if stream.has_begun else b"")
+            await sent(begun() or frames(writer.keep_alive()))
 
         try:
             await self._generation.run(passed, alive)
