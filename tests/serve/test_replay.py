@@ -108,19 +108,13 @@ CLIENTS = {"chat": chat, "messages": messages_api, "responses": responses_api}
 
 
 def share(backend: Agent, tokenizer: Any) -> float:
-    """How much of each prompt plus its turn the next prompt repeats, all of them together."""
-    kept = total = 0
-    for before, text, after in zip(
-        backend.prompts, backend.sampled, backend.prompts[1:], strict=False
-    ):
-        whole = tokenizer.decode(before) + text
-        found = tokenizer.decode(after)
-        same = next(
-            (n for n, (a, b) in enumerate(zip(whole, found, strict=False)) if a != b), len(whole)
-        )
-        kept += same
-        total += len(whole)
-    return kept / total
+    """Of all prompts but the first, the share that begins with the one before and its turn."""
+    prompts = [tokenizer.decode(ids) for ids in backend.prompts]
+    grown = [
+        after.startswith(before + text)
+        for before, text, after in zip(prompts, backend.sampled, prompts[1:], strict=False)
+    ]
+    return sum(grown) / len(grown)
 
 
 @pytest.mark.parametrize("keep_reasoning", [True, False])
@@ -145,7 +139,7 @@ def test_without_replay_it_does_not(protocol: str, tokenizer: Any) -> None:
             await CLIENTS[protocol](g, False)
         return share(backend, tokenizer)
 
-    assert run(scenario(), 120) < 0.9
+    assert run(scenario(), 120) == 0.0
 
 
 def test_a_client_that_says_something_else_is_taken_at_its_word(tokenizer: Any) -> None:

@@ -50,7 +50,9 @@ class Memory:
         found = 0
         for n, turn in zip(spoken, turns, strict=True):
             if turn is not None:
-                messages[n] = Sampled(messages[n], text=turn.text, ids=turn.ids)
+                # The rules must see the reasoning, which the client may have left out.
+                message = {**messages[n], "reasoning_content": turn.reasoning}
+                messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
                 found += 1
         if not found:
             return call, 0
