@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from aiohttp import web
 
@@ -26,7 +26,7 @@ SKIPPED = {0, 1}
 class StandIn:
     """What all of them share. `faults` maps the number of a request to what happens then."""
 
-    routes: dict[str, str] = {}
+    routes: ClassVar[dict[str, str]] = {}
 
     def __init__(self, tokenizer: Tokenizer, *completions: str, pause: float = 0.0) -> None:
         self.tokenizer = tokenizer
@@ -105,7 +105,7 @@ DONE = b"data: [DONE]\n\n"
 class VllmServer(StandIn):
     """vLLM's `/v1/completions`."""
 
-    routes = {"/v1/completions": "complete", "/v1/models": "list_models"}
+    routes: ClassVar[dict[str, str]] = {"/v1/completions": "complete", "/v1/models": "list_models"}
 
     async def list_models(self, request: web.Request) -> web.Response:
         model = {"id": "deepseek-ai/DeepSeek-V4", "object": "model", "max_model_len": 65536}
@@ -156,7 +156,7 @@ class CompletionsServer(VllmServer):
 class SglangServer(StandIn):
     """SGLang's `/generate`: every event has all of the text so far."""
 
-    routes = {
+    routes: ClassVar[dict[str, str]] = {
         "/generate": "generate",
         "/get_model_info": "model_info",
         "/get_server_info": "server_info",
@@ -199,7 +199,11 @@ class SglangServer(StandIn):
 class LlamacppServer(StandIn):
     """llama.cpp's `/completion`: special tokens are empty text."""
 
-    routes = {"/completion": "complete", "/v1/models": "list_models", "/props": "properties"}
+    routes: ClassVar[dict[str, str]] = {
+        "/completion": "complete",
+        "/v1/models": "list_models",
+        "/props": "properties",
+    }
 
     async def list_models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "deepseek-v4.gguf"}]})
@@ -234,7 +238,10 @@ class LlamacppServer(StandIn):
 class ChatServer(StandIn):
     """A Chat Completions server whose answers leak. `completions` are lists of deltas as JSON."""
 
-    routes = {"/v1/chat/completions": "complete", "/v1/models": "list_models"}
+    routes: ClassVar[dict[str, str]] = {
+        "/v1/chat/completions": "complete",
+        "/v1/models": "list_models",
+    }
 
     async def list_models(self, request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": "leaky", "object": "model"}]})

@@ -1,4 +1,4 @@
-"""What goes wrong: backends that break, clients that go away. Nothing hangs, nothing is left over."""
+"""Backends that break, and clients that go away: nothing hangs, and nothing is left over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import TOOLS, events_of, gateway, run
-from standins import VllmServer, event
+from standins import VllmServer
 
 from dsv4.format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk, Model
@@ -85,7 +85,7 @@ def vllm(url: str, **settings: Any) -> dict[str, Any]:
 def test_a_backend_that_is_not_there() -> None:
     async def scenario() -> None:
         async with gateway(**vllm("http://127.0.0.1:1")) as g:
-            status, headers, body = await g.post("/v1/chat/completions", CHAT)
+            status, headers, _body = await g.post("/v1/chat/completions", CHAT)
             assert status == 503
             assert headers["retry-after"] == "1"
             assert (await g.get("/ready"))[0] == 503
@@ -131,12 +131,16 @@ def test_a_backend_that_breaks_in_the_middle_never_looks_like_a_clean_end(path: 
         backend = Scripted("Thinking ", "about", 0.1, RuntimeError("boom"))
         async with gateway(backend) as g:
             body = json.dumps({**PATHS[path], "stream": True})
-            received = b""
-            with pytest.raises(aiohttp.ClientPayloadError):
+            received = bytearray()
+
+            async def read() -> None:
                 async with g.client.post(g.url + path, data=body) as response:
                     assert response.status == 200
                     async for chunk in response.content.iter_any():
-                        received += chunk
+                        received.extend(chunk)
+
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await read()
             last = events_of(received.decode())[-1]
             assert last.get("error") or last["type"] in ("error", "response.failed"), last
 

@@ -37,8 +37,14 @@ def test_a_key_is_known_in_either_header(keys: Keyring, headers: dict[str, str],
 
 @pytest.mark.parametrize(
     "headers",
-    [{}, {"authorization": "Bearer secret"}, {"x-api-key": ""}, {"x-api-key": "secret-1 "}]
-    + [{"authorization": "Bearer \udcff"}, {"x-api-key": "ann:secret-1"}],
+    [
+        {},
+        {"authorization": "Bearer secret"},
+        {"x-api-key": ""},
+        {"x-api-key": "secret-1 "},
+        {"authorization": "Bearer \udcff"},
+        {"x-api-key": "ann:secret-1"},
+    ],
 )
 def test_nothing_else_is(keys: Keyring, headers: dict[str, str]) -> None:
     assert keys.owner(headers) is None

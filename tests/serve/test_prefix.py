@@ -14,7 +14,8 @@ IDS = st.lists(st.integers(0, 3), max_size=30)
 def test_the_common_start_is_counted(a: list[int], b: list[int]) -> None:
     prefixes = Prefixes()
     prefixes.note("ann", a)
-    expected = next((n for n, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    pairs = enumerate(zip(a, b, strict=False))
+    expected = next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
     assert prefixes.shared("ann", b) == expected
     assert prefixes.shared("bob", b) == 0
 

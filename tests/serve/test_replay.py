@@ -131,6 +131,21 @@ def test_with_replay_every_prompt_begins_with_the_one_before_and_what_was_sample
     assert run(scenario(), 120) == 1.0
 
 
+@pytest.mark.parametrize("protocol", ["messages", "responses"])
+def test_sealed_turns_need_no_store(protocol: str, tmp_path: Path, tokenizer: Any) -> None:
+    key = tmp_path / "seal"
+    key.write_text("a key of sixteen bytes or more")
+
+    async def scenario() -> float:
+        backend = Agent()
+        async with gateway(backend, replay="sealed", seal_key_file=str(key)) as g:
+            assert g.server.memory.store is None
+            await CLIENTS[protocol](g, True)
+        return share(backend, tokenizer)
+
+    assert run(scenario(), 120) == 1.0
+
+
 @pytest.mark.parametrize("protocol", CLIENTS)
 def test_without_replay_it_does_not(protocol: str, tokenizer: Any) -> None:
     async def scenario() -> float:

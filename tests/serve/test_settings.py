@@ -82,7 +82,7 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str | bytes, problem: str) 
 
 
 def test_a_missing_file_and_a_bad_variable_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="none.toml: No such file"):
+    with pytest.raises(SettingError, match=r"none\.toml: No such file"):
         load({"config": str(tmp_path / "none.toml")}, {})
     with pytest.raises(SettingError, match="DSV4_PORT: found 'x', expected a number"):
         load({}, {"DSV4_PORT": "x"})

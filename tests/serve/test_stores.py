@@ -171,7 +171,7 @@ def test_workers_share_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="replay: .*no/such"):
+    with pytest.raises(SettingError, match=r"replay: .*no/such"):
         SqliteStore(str(tmp_path / "no" / "such" / "file"), 1, 1)
 
 

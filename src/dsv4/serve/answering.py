@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messa
 from dsv4.api.ids import mark, new_id
 from dsv4.encoding.prompt import Prompt
 from dsv4.grammar import for_request
-from dsv4.parsing.events import Diagnostic, Event
+from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
     DisconnectWatch,
@@ -117,10 +118,9 @@ class Answering:
         body = read_json(data, server.settings.max_depth)
         if self._protocol == "responses" and server.memory.store is not None:
             body = await server.conversations.continued(key.name, body)
-        try:
+        # It is asked again when it is needed, and what it lacks is said then.
+        with suppress(BackendError):
             await server.meet_backend()
-        except BackendError:
-            pass  # it is asked again when it is needed, and what it lacks is said then
         call = self._module.read(body, dialect=server.dialect, settings=server.api_settings)
         self._check(body, call)
         return body, call
@@ -342,7 +342,15 @@ class _Run:
                 await stream.write(data)
                 watch.watch.sent()
 
+        # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
+        held: list[tuple[int, Event]] | None = [] if self._server.memory.seals else None
+
         async def passed(events: list[tuple[int, Event]]) -> None:
+            if held is not None:
+                after = next((n for n, (_, e) in enumerate(events) if not _is_reasoning(e)), None)
+                at = 0 if held else len(events) if after is None else after
+                held.extend(events[at:])
+                events = events[:at]
             await sent(begun() + _frames(writer, events))
 
         async def alive() -> None:
@@ -357,6 +365,7 @@ class _Run:
             # The protocol's own error, and then no clean end: clients take that for the answer.
             await stream.write(frames(writer.fail(api_error(error))))
             return
+        await sent(_frames(writer, held or []))
         last = writer.finish(usage=self._usage(), reason=self._reasons())
         if self._debug:
             last[-1]["dsv4"] = self._debugged()
@@ -370,8 +379,11 @@ class _Run:
         return {"seal": self._seal}
 
     def _seal(self) -> str:
-        """What the client is to give back with its reasoning: the name under which it is kept."""
-        return mark(self._prepared.turn_ids[0])
+        """What the client is to give back with its reasoning: the turn, or its name."""
+        server, prepared = self._server, self._prepared
+        turn = _turn(prepared.turn_ids[0], self._readers[0]) if server.memory.seals else None
+        sealed = None if turn is None else server.memory.sealed(prepared.key.name, turn)
+        return sealed or mark(prepared.turn_ids[0])
 
     async def _store(self, response: Any) -> None:
         """Keeps the turn before the client knows of it: it may come back at once."""
@@ -417,6 +429,10 @@ class _Run:
                     seconds=round(time.monotonic() - prepared.began, 3),
                 )
             )
+
+
+def _is_reasoning(event: Event) -> bool:
+    return isinstance(event, (ReasoningDelta, Diagnostic))
 
 
 def _frames(writer: Any, events: list[tuple[int, Event]]) -> bytes:

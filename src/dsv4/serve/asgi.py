@@ -1,4 +1,4 @@
-"""Requests and responses on bare ASGI: a stream's pieces go out as they are, with nothing between."""
+"""Requests and responses on bare ASGI: a stream's pieces go out with nothing in between."""
 
 from __future__ import annotations
 

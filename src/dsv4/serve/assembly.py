@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -31,10 +31,9 @@ def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starl
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        try:
+        # It may come later: `/ready` says whether it is there.
+        with suppress(BackendError):
             await server.meet_backend()
-        except BackendError:
-            pass  # it may come later: `/ready` says whether it is there
         yield
         await server.aclose()
 

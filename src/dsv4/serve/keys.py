@@ -52,7 +52,7 @@ def _given(headers: Mapping[str, str]) -> bytes:
 
 
 def read_keys(path: str) -> Keyring:
-    """The keys of a file: on each line `key`, `name:key` or `admin name:key`; `#` begins a comment."""
+    """The keys of a file, one per line: `key`, `name:key` or `admin name:key`; `#` is a comment."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()

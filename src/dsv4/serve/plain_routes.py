@@ -1,4 +1,4 @@
-"""The routes that generate nothing: models, counts, health, and a look at prompts and completions."""
+"""The routes that generate nothing: models, counts, health, prompts and completions looked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server says of itself when it starts: where it listens, what guards it, how to use it."""
+"""What the server says when it starts: where it listens, what guards it, how to use it."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ def described(settings: Settings, posture: Posture) -> str:
     lines = [
         f"dsv4 serve    {posture.url}",
         f"  backend     {backend}",
-        f"  model       {posture.model}, dialect {posture.dialect}, context {posture.context:,} tokens",
+        f"  model       {posture.model}, {posture.dialect}, context {posture.context:,} tokens",
         f"  prompts     sent as {prompts}",
         f"  access      {place}, {guard}",
-        f"  limits      {settings.streams} streams, {settings.queue} waiting, "
-        f"bodies of {settings.max_body // 2**20} MiB, {settings.total_timeout:g} s a request",
+        (
+            f"  limits      {settings.streams} streams, {settings.queue} waiting, "
+            f"bodies of {settings.max_body // 2**20} MiB, {settings.total_timeout:g} s a request"
+        ),
         f"  replay      {settings.replay}",
     ]
     lines += [f"  note        {note}" for note in posture.notes]
@@ -66,10 +68,11 @@ def short_clients(posture: Posture) -> str:
     url, model = posture.url, posture.model
     return "\n".join(
         [
-            f"Claude Code  ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=KEY ANTHROPIC_MODEL={model} claude",
+            f"Claude Code  ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=KEY \\",
+            f"               ANTHROPIC_MODEL={model} claude",
             f"OpenAI SDK   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=KEY",
             f"Try it       curl {url}/v1/chat/completions -H 'content-type: application/json' \\",
-            f"""               -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hi"}}]}}'""",
+            """               -d '{"messages": [{"role": "user", "content": "Hi"}]}'""",
         ]
     )
 

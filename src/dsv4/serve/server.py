@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from dsv4.api import Settings as ApiSettings
-from dsv4.errors import Error
+from dsv4.errors import UnknownModel
 from dsv4.format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.serve.backend import AnyBackend, BackendError, Model
 from dsv4.serve.conversations import Conversations
@@ -81,10 +82,9 @@ class Server:
         settings = self.settings
         self.model = Model(settings.model or found.name, settings.context or found.context)
         if settings.dialect is None:
-            try:
+            # Where the name says nothing the default stands.
+            with suppress(UnknownModel):
                 self.dialect = dialect_for(found.name)
-            except Error:
-                pass  # a name that says nothing: the default stands
         self.api_settings = replace(self.api_settings, model=self.model.name)
         self._knows_backend = True
 

@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 
 
 class SettingError(Error):
-    """A setting that cannot be used: `str(error)` names it, what was found and what would be right."""
+    """A setting that cannot be used: it is named, with what was found and what would be right."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(name, problem)

@@ -21,7 +21,7 @@ class Watch:
     def __init__(
         self, settings: Settings, quiet: Callable[[], None], late: Callable[[str], None]
     ) -> None:
-        """`quiet` is called when a sign of life is due, `late` with the name of what took too long."""
+        """`quiet` is called when a sign of life is due, `late` with the setting that was passed."""
         self._settings = settings
         self._quiet = quiet
         self._late = late

@@ -1,4 +1,4 @@
-"""Any Chat Completions server: the request as it is, and the answer put right (`dsv4.serve.healing`)."""
+"""Any Chat Completions server: the request as it is; `dsv4.serve.healing` puts the answer right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any other server that speaks `/v1/completions`: the prompt as text, and as little else as can be."""
+"""Any other server of `/v1/completions`: the prompt as text, and as little else as can be."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ return 1
 
 
 class RedisStore(Store):
-    """A Redis server. One that does not answer is a store that remembers nothing: requests go on."""
+    """A Redis server. While it does not answer nothing is remembered, and requests go on."""
 
     def __init__(self, url: str, entries: int, size: int, prefix: str = "dsv4:") -> None:
         self._client: Any = redis_client.from_url(url, socket_timeout=2, socket_connect_timeout=2)

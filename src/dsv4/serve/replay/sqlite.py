@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class SqliteStore(Store):
-    """A SQLite file. Everything runs in one thread of its own, so the server never waits for disk."""
+    """A SQLite file, used in one thread of its own, so that the server never waits for the disk."""
 
     def __init__(self, path: str, entries: int, size: int) -> None:
         self._most = entries
