@@ -94,3 +94,17 @@ def test_every_setting_has_a_help_text() -> None:
     import dataclasses
 
     assert all(field.metadata["help"] for field in dataclasses.fields(Settings))
+
+
+def test_the_page_of_settings_is_current() -> None:
+    import importlib.util
+
+    root = Path(__file__).parent.parent.parent
+    path = root / "scripts" / "write_settings.py"
+    spec = importlib.util.spec_from_file_location("write_settings", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    page = (root / "docs" / "serving.md").read_text("utf-8")
+    assert page == script.with_table(page), "run python scripts/write_settings.py"
