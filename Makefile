@@ -13,10 +13,10 @@ PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 # Of the core's lines and branches, at least this share is run by the tests, in percent.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo test test-all test-large test-pythons test-wheel docs dist format bench fuzz clean
+.PHONY: demo test test-all test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
-	$(BIN)/python examples/encode.py
+	$(BIN)/python examples/demo.py
 
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
@@ -30,7 +30,7 @@ test: $(VENV)/installed-for-tests
 test-all: test test-large test-pythons test-wheel docs
 
 test-large: $(VENV)/installed-for-tests
-	$(BIN)/pytest -m large
+	$(BIN)/pytest $(PARALLEL) -m large
 
 test-pythons: $(VENV)/installed-for-tests
 	$(BIN)/python scripts/other_pythons.py --all
@@ -48,6 +48,11 @@ dist: $(VENV)/installed-for-dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
+# Pages in a real browser. Without Chromium they are skipped, and say so.
+test-browser: $(VENV)/installed-for-tests
+	$(INSTALL) '.[browser]'
+	$(BIN)/pytest tests/browser
+
 format: $(VENV)/installed-for-tests
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -55,7 +60,7 @@ format: $(VENV)/installed-for-tests
 
 # The benchmarks measure a peer too, which is among the tests' requirements.
 bench: $(VENV)/installed-for-tests
-	set -e; for benchmark in bench/encode.py bench/parse.py bench/tokens.py; do \
+	set -e; for benchmark in bench/encode.py bench/parse.py bench/tokens.py bench/api.py; do \
 		$(BIN)/python $$benchmark; \
 	done
 

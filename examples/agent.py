@@ -136,8 +136,12 @@ def served(url: str, name: str) -> Model:
 
 def line_of(message: dict[str, Any]) -> str:
     calls = [call["function"] for call in message.get("tool_calls", ())]
-    shown = [f"{call['name']}({call['arguments']})" for call in calls]
+    shown = [f"{call['name']}({named(json.loads(call['arguments']))})" for call in calls]
     return f"{message['role']}: {' '.join(filter(None, [message['content'], *shown]))}"
+
+
+def named(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
 def main() -> None:

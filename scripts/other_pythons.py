@@ -73,7 +73,7 @@ def passes(version: tuple[int, int], path: str, run_all: bool) -> bool:
     files = [file for file in SMOKE if ROOT.joinpath(file).exists()]
     selected = NOT_HERE if run_all else files
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["--tb=short", "--maxfail=20", *selected]
+    command += ["--tb=short", "--maxfail=20", "-m", "not large", *selected]
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     return not subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
 
@@ -82,12 +82,12 @@ def environment(version: tuple[int, int], path: str) -> str:
     """The interpreter of an environment with what tests need. dsv4 itself comes from the source."""
     folder = ENVIRONMENTS / name(version)
     python = str(folder / "bin" / "python")
-    ready = folder / "ready"
-    if not ready.exists():
+    ready, contents = folder / "ready", "\n".join(REQUIREMENTS)
+    if not ready.exists() or ready.read_text() != contents:
         subprocess.run([path, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *REQUIREMENTS], check=True)
-        ready.touch()
+        ready.write_text(contents)
     return python
 
 

@@ -59,11 +59,15 @@ def source_of(module: str) -> Path:
 
 
 def defined_in(module: str, name: str) -> tuple[str, str]:
-    """The module in which a public name gets its value, and its name there, through all imports."""
+    """The module in which a public name gets its value, and its name there, through all imports.
+
+    A package that imports a module of its own says nothing of a value: the name is that module's.
+    """
     for node in ast.parse(source_of(module).read_text("utf-8")).body:
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
             if (alias.asname or alias.name) == name:
-                return defined_in(str(node.module), alias.name)
+                found = str(node.module), alias.name
+                return found if found == (module, name) else defined_in(*found)
     return module, name
 
 
@@ -80,10 +84,10 @@ def reference_page(module: str, names: list[str]) -> str:
 
 def entry(module: str, name: str) -> str:
     """Where a name's documentation goes. A module has a page of its own."""
-    path = f"{module}.{name}"
-    if is_module(path):
-        return f"## {name}\n\nA module: see [{path}]({path}.md).\n"
     home, original = defined_in(module, name)
+    path = f"{module}.{name}"
+    if is_module(f"{home}.{original}"):
+        return f"## {name}\n\nA module: see [{path}]({path}.md).\n"
     # A function in a module of its own name: only its whole path tells it from the module.
     shown = f"{home}.{original}" if home.endswith(f".{original}") else path
     options = f"      heading: {name!r}\n      show_root_heading: true\n"
@@ -149,6 +153,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         if files.get_file_from_path(target):
             relative = posixpath.relpath(target, posixpath.dirname(source) or ".")
             return f"{link['text']}({relative}{anchor})"
+        if path.startswith("docs/"):
+            return link[0]  # there is no such page, as mkdocs will say
         return in_repository(link["text"], path + anchor, config.repo_url)
 
     return "".join(outside_code(markdown, lambda prose: LINK.sub(in_site, prose)))

@@ -37,14 +37,14 @@ def documents() -> list[Path]:
 def wrapped(markdown: str) -> str:
     return "".join(
         "\n".join(rewrapped(lines) if kind == "prose" else lines) + "\n"
-        for kind, lines in blocks(markdown.splitlines())
+        for kind, lines in blocks(markdown.removesuffix("\n").split("\n"))
     )
 
 
 def too_long(markdown: str) -> Iterator[tuple[int, str]]:
     """Lines of prose over the limit, with their numbers. The targets of links do not count."""
     number = 0
-    for kind, lines in blocks(markdown.splitlines()):
+    for kind, lines in blocks(markdown.removesuffix("\n").split("\n")):
         for line in lines:
             number += 1
             if kind == "prose" and len(TARGET.sub("]", line)) > LIMIT:

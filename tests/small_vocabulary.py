@@ -13,7 +13,12 @@ def write_small_vocabulary(path: Path) -> Path:
     # A merge must be there for the file to count as BPE.
     vocabulary = {str(token): token.id for token in specials if token.id in (0, 1)}
     vocabulary |= {letter: 2 + n for n, letter in enumerate([*_byte_letters(), "he"])}
-    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": False,
+    }
     content = {
         "version": "1.0",
         "added_tokens": [_added(str(token), token.id) for token in specials],

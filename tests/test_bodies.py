@@ -50,9 +50,7 @@ def test_thinking(value: Any, thinking: bool) -> None:
     assert request_of({"messages": [], "thinking": value}).thinking is thinking
 
 
-@pytest.mark.parametrize(
-    "body", [None, 5, "text", {}, {"role": "user"}, {"messages": [], "thinking": 5}]
-)
+@pytest.mark.parametrize("body", [None, 5, "text", {}, {"role": "user"}])
 def test_what_is_no_conversation(body: Any) -> None:
     with pytest.raises(InputError):
         request_of(body)

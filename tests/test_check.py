@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +24,7 @@ def kinds(body: Any) -> list[tuple[str, str]]:
 
 def test_messages_a_body_and_a_request_are_taken_alike() -> None:
     found = dsv4.check(WRONG)
-    assert [finding.level for finding in found] == ["error", "warning"]
+    assert [finding.level for finding in found] == ["error", "note"]
     assert found[0].location == ("messages", 0, "content")
     assert found[0].kind == "not_encodable"
     assert found[0].message == "found 5, expected text, null or a list of text blocks"
@@ -49,7 +52,7 @@ def test_options_that_are_wrong() -> None:
         ("response_format", "not_encodable"),
         ("tools", "not_encodable"),
     ]
-    assert kinds({"messages": [user()], "thinking": "much"}) == [("", "not_encodable")]
+    assert kinds({"messages": [user()], "thinking": "much"}) == [("thinking", "not_encodable")]
 
 
 json_values = st.recursive(
@@ -90,5 +93,25 @@ messages = st.lists(
 def test_it_never_raises(body: Any) -> None:
     for finding in dsv4.check(body):
         assert finding.kind in KINDS
-        assert finding.level in ("error", "warning")
+        assert finding.level in ("error", "warning", "note")
         assert finding.message
+
+
+# The page that lists the kinds.
+
+PAGE = (Path(__file__).parent.parent / "docs" / "checking.md").read_text("utf-8")
+SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def test_every_kind_is_documented() -> None:
+    assert list(SECTIONS) == list(KINDS)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "not_json"])
+def test_the_example_of_a_kind_has_it(kind: str) -> None:
+    level, meaning = KINDS[kind]
+    text = " ".join(SECTIONS[kind].split())
+    assert text.startswith(f"**{level}** · {meaning}")
+    (example,) = re.findall(r"```json\n(.*?)```", SECTIONS[kind], re.DOTALL)
+    purpose: Any = "training" if kind == "nothing_to_learn" else None
+    assert kind in {finding.kind for finding in dsv4.check(json.loads(example), purpose=purpose)}

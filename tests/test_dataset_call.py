@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 
 import dsv4
 from builders import assistant, user
-from dsv4.dataset import BadLine, DatasetError, encode_files
+from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
+from dsv4.dataset.partial import _is_same_file
 from dsv4.dataset.watching import Watcher
 from dsv4.tokens import Tokenizer
 
@@ -91,3 +93,196 @@ def test_wrong_options(
     with pytest.raises(DatasetError, match=problem):
         encode_files([conversations], tmp_path / "out.jsonl", tokenizer=vocabulary, **options)
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "in.jsonl"}
+
+
+def encoded(path: Path, conversations: list[Any], vocabulary: Path, **options: Any) -> list[Any]:
+    """The rows of some conversations."""
+    path.write_text("".join(f"{json.dumps(c)}\n" for c in conversations))
+    out = path.with_name("out.jsonl")
+    encode_files([path], out, tokenizer=vocabulary, jobs=1, overwrite=True, **options)
+    return rows(out)
+
+
+class TestColumns:
+    def test_fields_go_along_with_file_and_line(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        bodies = [{"messages": CONVERSATIONS[0], "id": 7, "tags": ["a"]}, CONVERSATIONS[1]]
+        first, second = encoded(path, bodies, vocabulary, carry=["id", "tags"])
+        assert [first[n] for n in ("id", "tags", "file", "line")] == [7, ["a"], str(path), 1]
+        assert [second[n] for n in ("id", "tags", "line")] == [None, None, 2]
+
+    def test_they_do_in_parquet(self, tmp_path: Path, vocabulary: Path) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        texts = [json.dumps(conversation) for conversation in CONVERSATIONS]
+        table = arrow.table({"text": texts, "id": list("abcde")})
+        parquet.write_table(table, tmp_path / "in.parquet")
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "column": "text"}
+        out = tmp_path / "out.parquet"
+        encode_files([tmp_path / "in.parquet"], out, carry=["id"], **options)
+        written = parquet.read_table(out).to_pylist()
+        assert [(row["id"], row["line"]) for row in written] == list(
+            zip("abcde", range(1, 6), strict=True)
+        )
+
+    def test_labels(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        (masked,) = encoded(path, CONVERSATIONS[:1], vocabulary)
+        (labelled,) = encoded(path, CONVERSATIONS[:1], vocabulary, labels=True)
+        pairs = zip(masked["input_ids"], masked["loss_mask"], strict=True)
+        assert labelled["labels"] == [id if learned else -100 for id, learned in pairs]
+        assert "loss_mask" not in labelled
+
+
+class TestLearning:
+    def test_messages_have_weights(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        turns = [user("a"), assistant("b"), user("c"), assistant("d")]
+        whole = encoded(path, [turns], vocabulary, drop_thinking=False)[0]
+        for expand in (False, True):
+            weighted = [turns[0], {**turns[1], "weight": 0}, turns[2], {**turns[3], "weight": 1}]
+            (row,) = encoded(path, [weighted], vocabulary, expand=expand, drop_thinking=False)
+            assert row["input_ids"] == whole["input_ids"]
+            assert 0 < sum(row["loss_mask"]) < sum(whole["loss_mask"])
+        with pytest.raises(BadLine, match=r"messages\[1\].weight: found 0.5, expected 0 or 1"):
+            encoded(path, [[turns[0], {**turns[1], "weight": 0.5}]], vocabulary)
+
+    def test_what_has_nothing_to_learn(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        conversations = [[user()], CONVERSATIONS[0]]
+        assert len(encoded(path, conversations, vocabulary)) == 2
+        assert len(encoded(path, conversations, vocabulary, drop_unlearnable=True)) == 1
+        summary = encode_files(
+            [path], tmp_path / "o.jsonl", tokenizer=vocabulary, jobs=1, drop_unlearnable=True
+        )
+        assert (summary.conversations, summary.examples, summary.unlearnable) == (2, 1, 1)
+
+    def test_reasoning_that_is_left_out_is_counted(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        path.write_text(json.dumps(CONVERSATIONS[0] + CONVERSATIONS[1] + CONVERSATIONS[2]))
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1}
+        assert encode_files([path], tmp_path / "a.jsonl", **options).left_out == 2
+        assert encode_files([path], tmp_path / "b.jsonl", expand=True, **options).left_out == 0
+
+
+class TestShapes:
+    def test_sharegpt(self, tmp_path: Path, vocabulary: Path) -> None:
+        turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]
+        path = tmp_path / "in.jsonl"
+        messages = [user("Hi"), assistant("Hello!")]
+        assert encoded(path, [{"conversations": turns}], vocabulary) == encoded(
+            path, [messages], vocabulary
+        )
+
+    def test_an_array_of_conversations(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path
+    ) -> None:
+        (tmp_path / "all.json").write_text(json.dumps(CONVERSATIONS, indent=2))
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1}
+        encode_files([tmp_path / "all.json"], tmp_path / "a.jsonl", **options)
+        encode_files([conversations], tmp_path / "b.jsonl", **options)
+        assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+        (tmp_path / "none.json").write_text("[1, 2]")
+        with pytest.raises(DatasetError, match="expected an array of conversations"):
+            encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
+
+    def test_lists_of_messages_in_parquet(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path
+    ) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1}
+        parquet.write_table(arrow.table({"messages": CONVERSATIONS}), tmp_path / "in.parquet")
+        encode_files([tmp_path / "in.parquet"], tmp_path / "a.jsonl", **options)
+        encode_files([conversations], tmp_path / "b.jsonl", **options)
+        assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+        calls = [{"function": {"name": "f", "arguments": {"a": 1}}}]
+        inexact = [[user(), {"role": "assistant", "tool_calls": calls}]]
+        parquet.write_table(arrow.table({"messages": inexact}), tmp_path / "bad.parquet")
+        problem = r"tool_calls\.function\.arguments is a struct: .* keep it as JSON text"
+        with pytest.raises(DatasetError, match=problem):
+            encode_files([tmp_path / "bad.parquet"], tmp_path / "c.jsonl", **options)
+
+
+class TestAgain:
+    """What an earlier run has left."""
+
+    @pytest.fixture
+    def options(self, vocabulary: Path) -> dict[str, Any]:
+        return {"tokenizer": vocabulary, "jobs": 1}
+
+    def test_a_finished_run_is_not_done_again(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        encode_files([conversations], out, **options)
+        before = out.stat()
+        assert encode_files([conversations], out, resume=True, **options).finished
+        assert out.stat() == before
+
+    def test_an_interrupted_one_is_not_thrown_away(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+
+        class Stop(Watcher):
+            def advance(self, progress: Any) -> None:
+                raise KeyboardInterrupt
+
+        with pytest.raises(Interrupted) as caught:
+            encode_files([conversations], out, watcher=Stop(), **options)
+        assert caught.value.kept == 5
+        with pytest.raises(DatasetError, match="stopped after 5 conversations: resume it, or"):
+            encode_files([conversations], out, **options)
+        with pytest.raises(DatasetError, match="overwrite: found it with resume"):
+            encode_files([conversations], out, resume=True, overwrite=True, **options)
+        summary = encode_files([conversations], out, resume=True, **options)
+        assert (summary.conversations, len(rows(out))) == (5, 5)
+
+    def test_overwriting(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        (tmp_path / "out.jsonl.partial").write_text("half")
+        progress = {"after": [0, 1, 1], "conversations": 1}
+        entry = {"job": {}, "progress": progress}
+        (tmp_path / "out.jsonl.journal").write_text(json.dumps(entry))
+        with pytest.raises(DatasetError, match="resume it, or overwrite it"):
+            encode_files([conversations], out, **options)
+        encode_files([conversations], out, overwrite=True, **options)
+        assert len(rows(out)) == 5
+
+    def test_a_file_that_another_run_has_just_named(self, tmp_path: Path) -> None:
+        partial = tmp_path / "out.jsonl.partial"
+        with open(partial, "wb") as file:
+            os.replace(partial, tmp_path / "out.jsonl")
+            assert not _is_same_file(file, str(partial))  # type: ignore[arg-type]
+            partial.write_bytes(b"of a third run")
+            assert not _is_same_file(file, str(partial))  # type: ignore[arg-type]
+
+
+class TestRejects:
+    def test_bad_lines_are_kept(self, tmp_path: Path, vocabulary: Path) -> None:
+        path, kept = tmp_path / "in.jsonl", tmp_path / "bad.jsonl"
+        lines = [b"[1", json.dumps(CONVERSATIONS[0]).encode(), b'"\xff"']
+        path.write_bytes(b"\n".join(lines))
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "on_error": "skip"}
+        encode_files([path], tmp_path / "out.jsonl", rejects=kept, **options)
+        first, second = rows(kept)
+        assert (first["line"], first["text"]) == (1, "[1")
+        assert "not JSON" in str(first["error"])
+        assert (second["line"], second["text"]) == (3, '"\\xff"')
+
+    def test_every_line_is_bad(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        path.write_text("[1\n[2\n")
+        with pytest.raises(BadLine, match="all 2 lines are bad, the first of them: "):
+            encode_files(
+                [path], tmp_path / "out.jsonl", tokenizer=vocabulary, jobs=1, on_error="skip"
+            )
+        assert not (tmp_path / "out.jsonl").exists()
+        assert not (tmp_path / "out.jsonl.partial").exists()
+
+    def test_only_where_they_are_skipped(self, conversations: Path, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match="rejects: bad lines are kept where"):
+            encode_files([conversations], tmp_path / "o.jsonl", rejects=tmp_path / "r.jsonl")

@@ -96,8 +96,51 @@ def test_a_name_is_documented(module: str, name: str) -> None:
 def test_methods_are_documented(module: str, name: str) -> None:
     value = getattr(imported(module), name)
     members = public_members(value) if isinstance(value, type) else ()
-    missing = [member for member, function in members if not function.__doc__]
+    missing = [member for member, _ in members if not inspect.getdoc(getattr(value, member))]
     assert not missing, f"{module}.{name}: no docstring on {', '.join(missing)}"
+
+
+def callables(value: Any) -> Iterator[tuple[str, Any]]:
+    """Functions and methods; and a class, where it is made with options and not put together."""
+    if inspect.isfunction(value):
+        yield value.__name__, value
+    elif isinstance(value, type) and not issubclass(value, BaseException):
+        options = inspect.signature(value).parameters.values()
+        if any(option.kind is option.KEYWORD_ONLY for option in options):
+            yield value.__name__, value
+        yield from ((f"{value.__name__}.{name}", member) for name, member in public_members(value))
+
+
+def documentation(value: Any, function: Any) -> str:
+    """A docstring, together with those of what a method overrides: they describe its parameters."""
+    name = function.__name__
+    bases = value.__mro__ if isinstance(value, type) and function is not value else ()
+    overridden = (vars(base).get(name) for base in bases)
+    return "\n".join(each.__doc__ or "" for each in (function, *overridden) if each is not None)
+
+
+def not_named(function: Any, text: str) -> list[str]:
+    """Parameters that a docstring does not name, nor that of a public name which it refers to."""
+    words = in_code(text)
+    referred = [getattr(dsv4, word, None) for word in words]
+    words = words.union(*(in_code(value.__doc__) for value in referred if callable(value)))
+    parameters = inspect.signature(function).parameters
+    return [name for name in parameters if name not in ("self", "cls") and name not in words]
+
+
+def in_code(docstring: str | None) -> set[str]:
+    """The words between backticks."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", docstring or ""))))
+
+
+@every_name
+def test_parameters_are_named(module: str, name: str) -> None:
+    if module.startswith("dsv4.compat"):
+        pytest.skip("names and parameters are other people's, who document them")
+    value = getattr(imported(module), name)
+    found = {called: not_named(f, documentation(value, f)) for called, f in callables(value)}
+    missing = {called: names for called, names in found.items() if names}
+    assert not missing, f"{module}: docstrings that do not name parameters: {missing}"
 
 
 @pytest.mark.parametrize("module", site.public_modules())
@@ -133,6 +176,12 @@ class TestTheTest:
     def test_values(self) -> None:
         source = "a = 1\n'''It is one.'''\nb: int = 2\nc = 3\n"
         assert [value_is_documented(source, name) for name in "abc"] == [True, False, False]
+
+    def test_parameters(self) -> None:
+        def function(a: int, b: int, *, bos: bool) -> None:
+            """`a` and b; the rest as for `Request`."""
+
+        assert not_named(function, documentation(None, function)) == ["b"]  # Request names `bos`
 
     def test_members(self) -> None:
         class Class:

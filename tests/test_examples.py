@@ -27,9 +27,9 @@ def agent() -> Any:
 
 CONVERSATION = [
     "user: Which weekday?",
-    'assistant: add_days({"day": "2026-11-15", "days": 100})',
+    "assistant: add_days(day='2026-11-15', days=100)",
     "tool: 2027-02-23",
-    'assistant: weekday({"day": "2027-02-23"})',
+    "assistant: weekday(day='2027-02-23')",
     "tool: Tuesday",
     "assistant: It is a Tuesday.",
 ]

@@ -147,7 +147,7 @@ class TestEveryText:
         told = "".join(
             getattr(event, field)
             for event in events
-            for field in ("text", "name", "raw")
+            for field in ("text", "name", "closing", "raw")
             if hasattr(event, field)
         )
         assert all(word in told for word in words)
@@ -225,7 +225,8 @@ messages = st.fixed_dictionaries(
         "tool_calls": st.lists(calls.map(lambda function: {"function": function}), max_size=3),
     }
 )
-dialects = st.sampled_from(sorted(dsv4.DIALECTS))
+# V3.2 refuses an answer without reasoning and calls.
+dialects = st.sampled_from(sorted(set(dsv4.DIALECTS) - {"v3.2"}))
 
 
 def written(message: Message | dsv4.Message, thinking: bool = True, dialect: str = "v4") -> str:

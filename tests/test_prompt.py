@@ -230,7 +230,7 @@ class TestExtras:
     @pytest.mark.parametrize("dialect", dsv4.DIALECTS)
     def test_of_the_request_on_no_message(self, dialect: str) -> None:
         pieces = rows(
-            *(user("a"), user("b"), assistant("c")),
+            *(user("a"), user("b"), assistant("c", reasoning="hm")),
             tools=[function("f")],
             response_format={"type": "object"},
             dialect=dialect,

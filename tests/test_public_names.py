@@ -80,7 +80,7 @@ def test_the_package() -> None:
         *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
         *("Finish", "AbortReason", "DiagnosticKind"),
         # looking and training
-        *("check", "Finding", "dataset", "profiles"),
+        *("check", "Finding", "dataset", "profiles", "decode", "Decoded", "Note"),
         # both
         *("DIALECTS", "Dialect", "dialect_for", "__version__"),
         *("Error", "OptionError", "EncodeError", "ParseError", "UnknownModel"),

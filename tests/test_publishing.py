@@ -41,6 +41,14 @@ class TestVersion:
         assert f"## {dsv4.__version__}\n" in read("CHANGELOG.md")
 
 
+def test_whatever_can_be_imported_has_types() -> None:
+    """A single file could not say so, and would not be packaged."""
+    names = [path for path in ROOT.joinpath("src").iterdir() if not path.name.endswith("-info")]
+    assert {path.name for path in names} >= {"dsv4", "encoding_dsv4"}
+    packages = [path for path in names if path.name != "__pycache__"]
+    assert [path.name for path in packages if not path.joinpath("py.typed").exists()] == []
+
+
 class TestLinks:
     """The page of a package index has no files beside it."""
 

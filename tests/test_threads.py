@@ -6,6 +6,7 @@ import json
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -107,11 +108,12 @@ def test_ids() -> None:
 
 def test_threads_that_disturb_each_other_are_noticed() -> None:
     """It would be of no use if it could not fail."""
-    shared: list[Any] = []
+    shared = {}
 
     def work(item: Any) -> Any:
-        shared.append(item)
-        return [shared[-1] for _ in range(100)][-1]
+        shared["item"] = item
+        time.sleep(0)  # the turn of another thread
+        return shared["item"]
 
     items = list(range(200))
     assert any(results != items for results in everywhere(work, items))

@@ -10,6 +10,7 @@ from dsv4.decoding import Decoded, Note, decode
 from dsv4.encoding.memory import set_cache_size
 from dsv4.encoding.omissions import Omission, OmissionRule
 from dsv4.encoding.pieces import Field, Origin, Piece
+from dsv4.encoding.placing import encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.sampled import Sampled
 from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
@@ -35,7 +36,7 @@ from dsv4.parsing.message import Message, ToolCall, assemble
 from dsv4.parsing.parser import StreamParser
 from dsv4.parsing.tasks import parse_task
 from dsv4.parsing.whole import parse
-from dsv4.request import Request, encode
+from dsv4.request import Request
 from dsv4.version import __version__
 
 if TYPE_CHECKING:

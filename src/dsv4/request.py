@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict
 
 from dsv4.encoding.placing import check_options
-from dsv4.encoding.placing import encode as _encode
+from dsv4.encoding.placing import encode as encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
 from dsv4.format.endings import Ending
@@ -79,18 +79,18 @@ class Request:
         Raises an `EncodeError` for a message that has no place in the format, and an `OptionError`
         for an option that does not fit the messages.
         """
-        return _encode(
+        return encode(
             self.messages,
-            self.tools,
-            self.tool_choice,
-            self.response_format,
-            self.thinking,
-            self.effort,
-            self.drop_thinking,
-            self.bos,
-            self.context,
-            self.dialect,
-            self.prefix,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
+            response_format=self.response_format,
+            thinking=self.thinking,
+            effort=self.effort,
+            drop_thinking=self.drop_thinking,
+            bos=self.bos,
+            context=self.context,
+            dialect=self.dialect,
+            prefix=self.prefix,
         )
 
     def parser(
@@ -136,38 +136,3 @@ class Options(TypedDict, total=False):
     dialect: str | Dialect
     stop: Sequence[str] | str
     prefix: str
-
-
-def encode(
-    messages: Iterable[Any],
-    *,
-    tools: Iterable[Any] | None = None,
-    tool_choice: str | Mapping[str, Any] = "auto",
-    response_format: Mapping[str, Any] | None = None,
-    thinking: bool = True,
-    effort: str | int | None = None,
-    drop_thinking: bool = True,
-    bos: bool = True,
-    context: Iterable[Any] = (),
-    dialect: str | Dialect = "v4",
-    prefix: str = "",
-) -> Prompt:
-    """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
-
-    Takes the options of `Request`, which describes them, but for `stop`: that concerns the parser
-    alone. Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be,
-    and an `EncodeError` for a message that has no place in the format.
-    """
-    return _encode(
-        messages,
-        tools,
-        tool_choice,
-        response_format,
-        thinking,
-        effort,
-        drop_thinking,
-        bos,
-        context,
-        dialect,
-        prefix,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -165,3 +166,16 @@ def test_one_conversation_in_two_protocols_of_a_client_is_one_prompt() -> None:
         ("qw-02-chat-other-model", "qw-03-messages"),
     ):
         assert str(read(one).request.encode()) == str(read(other).request.encode())
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_what_is_read_is_what_constructors_would_make(name: str) -> None:
+    call = read(name)
+    for value in (call, call.request):
+        options = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        messages = {"messages": options.pop("messages")} if "messages" in options else {}
+        again = type(value)(**messages, **options)
+        assert again == value
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            value.model = "other"
+    assert str(again.encode()) == str(call.request.encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -30,6 +31,12 @@ def dsv4(
     data = stdin.encode() if isinstance(stdin, str) else stdin
     options = {"capture_output": True, "env": ENVIRONMENT, "cwd": ROOT, "check": False, **options}
     return subprocess.run(command(*arguments, bare=bare), input=data, **options)
+
+
+def interruptible() -> None:
+    """For a process that is to be stopped with Ctrl-C, where the tests run with it switched off:
+    after `nohup`, in cron and on some servers."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def printed(*arguments: object, **options: Any) -> str:

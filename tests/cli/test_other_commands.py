@@ -14,6 +14,7 @@ from running import ENVIRONMENT, ROOT, dsv4, printed, refused
 
 from dsv4 import __version__, compat
 from dsv4.cli.main import COMMANDS
+from dsv4.cli.version import PARTS
 
 
 class TestSpecial:
@@ -31,11 +32,20 @@ class TestSpecial:
         assert {"name": "user", "spelling": "<｜User｜>", "id": 128803} in tokens
 
 
+DEVELOPERS = ("all", "test", "fuzz", "docs", "dist", "browser")
+
+
 class TestVersion:
     def test_with_nothing_installed(self) -> None:
         first, *parts = printed("version", bare=True).splitlines()
         assert first.startswith(f"dsv4 {__version__}, Python 3.")
-        assert parts[0] == 'tokens   not installed: pip install "dsv4[tokens]"'
+        assert parts[0] == 'tokens   not installed: pip install -e ".[tokens]"'
+        assert [part.split()[0] for part in parts] == list(PARTS)
+
+    def test_every_extra_is_listed(self) -> None:
+        toml = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))
+        for_users = set(toml["project"]["optional-dependencies"]) - {*DEVELOPERS}
+        assert for_users <= set(PARTS)
 
     def test_as_an_option(self) -> None:
         assert printed("--version") == printed("version")

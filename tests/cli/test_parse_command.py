@@ -42,7 +42,7 @@ def test_what_it_prints_can_be_encoded(tmp_path: Path) -> None:
 
 
 def test_chat_mode() -> None:
-    message = json.loads(printed("parse", "--chat", stdin=f"Hello{EOS}"))
+    message = json.loads(printed("parse", "--mode", "chat", stdin=f"Hello{EOS}"))
     assert message == {"role": "assistant", "content": "Hello"}
 
 
@@ -102,7 +102,7 @@ def test_explaining_lets_no_control_character_through() -> None:
 
 def test_events_come_as_the_text_does() -> None:
     process = subprocess.Popen(
-        command("parse", "--stream", "--chat"),
+        command("parse", "--stream", "--mode", "chat"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=ENVIRONMENT,

@@ -8,7 +8,8 @@ comes later (`resolving.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
@@ -85,7 +86,6 @@ class Format:
     strict: bool | None = None
 
 
-@dataclass(slots=True)
 class Asked:
     """What a request asks for. None is what it does not say.
 
@@ -119,7 +119,17 @@ class Asked:
     cache_key: str | None = None
     # Whether the messages are turns as they are.
     settled: bool = False
-    # Where the request has its messages, and the last of them: for errors.
+    # Where the request has its messages, and how many it has: for errors.
     path: str = "messages"
-    last_path: str = "messages"
-    echo: Mapping[str, Any] = field(default_factory=dict)
+    given: int = 0
+    echo: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def last_path(self) -> str:
+        """Where the last message stands."""
+        return f"{self.path}[{self.given - 1}]"
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        # What a request does not say is the class's own. Most say little, and a constructor that
+        # sets every field takes longer than reading a short conversation.
+        self.__dict__ = said

@@ -15,13 +15,26 @@ from dsv4.api.errors import wrong
 Check: TypeAlias = Callable[[Any, str], Any]
 
 
-def checked(fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = "") -> dict:  # type: ignore[type-arg]
+def checked(
+    fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = ""
+) -> dict[str, Any]:
     """The fields that `checks` knows, those that are there and not null."""
     known = {}
     for key, value in fields.items():
         if value is not None and key in checks:
             known[key] = checks[key](value, f"{path}.{key}" if path else key)
     return known
+
+
+def said_in(body: Mapping[str, Any], reads: Mapping[str, tuple[str, Check]]) -> dict[str, Any]:
+    """What a body says, by the names that all protocols share. `reads` has, for each field that is
+    read, that name and the check of its value."""
+    said = {}
+    for key, value in body.items():
+        if value is not None and key in reads:
+            name, check = reads[key]
+            said[name] = check(value, key)
+    return said
 
 
 def text(value: Any, path: str) -> str:

@@ -8,7 +8,7 @@ from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
 
 
 def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and the body of an answer that is an error."""
+    """The HTTP status and the body of an answer that is an error, for `exception`."""
     return as_api_error(exception).status, error_body(exception)
 
 

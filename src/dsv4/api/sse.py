@@ -12,12 +12,13 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 # JSON may hold these as they are, and the standard for events gives them no meaning. But there are
 # readers that end a line at them, because Python's own `splitlines` does.
 _LINE_ENDS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
-_quoted: Callable[[str], str] = json.encoder.encode_basestring
+# A text of ASCII alone as JSON.
+quoted_ascii: Callable[[str], str] = json.encoder.encode_basestring
 
 
 def quoted(text: str) -> str:
     """A text as JSON, without line ends of any kind, and as UTF-8 can write it."""
-    return _quoted(text) if text.isascii() else _safe(_quoted(text))
+    return quoted_ascii(text) if text.isascii() else _safe(quoted_ascii(text))
 
 
 def to_json(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from dsv4.api.errors import ApiError, wrong
@@ -41,6 +42,7 @@ def switch(value: Any, path: str) -> bool | None:
     return SWITCH[kind]
 
 
+@lru_cache
 def dialect_effort(asked: str | int | None, dialect: Dialect, path: str) -> str | int | None:
     """The effort as the dialect names it, None where it has no such text."""
     efforts = dialect.efforts

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from dsv4.api.ids import new_id
 from dsv4.api.outcome import HeldCall, Outcome
 from dsv4.api.request import CALL_IDS, ApiRequest
+from dsv4.api.sse import quoted, quoted_ascii
 from dsv4.api.tools import QUALIFIED, ToolName
 from dsv4.api.usage import Usage
 from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER
@@ -44,6 +45,8 @@ class EventWriter:
     """
 
     id_prefix = ""
+    # How an event becomes bytes.
+    frame: Callable[[ProtocolEvent], bytes]
 
     def __init__(
         self,
@@ -62,6 +65,10 @@ class EventWriter:
         self.created = int(time.time()) if created is None else created
         self.model = model or call.model
         self.outcomes = [Outcome() for _ in range(call.n)]
+        # Which event goes on with the text that is open, and what stands around a piece of it.
+        self.hot: type | None = None
+        self.hot_choice = 0
+        self.before = self.after = ""
         self._streamed = call.settings.calls == "streamed"
         self._seal = seal
         self._input = Usage()
@@ -83,9 +90,30 @@ class EventWriter:
         events: Events = handler(self, event, choice, outcome, logprobs)
         return events
 
-    def frames(self, events: Iterable[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
-        """The same as bytes of server-sent events, by a shorter way for the commonest of them."""
-        raise NotImplementedError
+    def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
+        """What `events` bring, as bytes of server-sent events.
+
+        `choice` and `logprobs` are as for `write`. The commonest event, more of the text that is
+        open, takes a shorter way: what stands before and after its text is ready.
+        """
+        if len(events) == 1 and logprobs is None:
+            event = events[0]
+            kind = event.__class__
+            if kind is self.hot and choice == self.hot_choice:
+                text: str = event.text  # type: ignore[union-attr]
+                if text and text.isascii():
+                    return f"{self.before}{quoted_ascii(text)}{self.after}".encode()
+            elif kind is ArgumentsDelta and not self._streamed:
+                self._arguments(event, choice, self.outcomes[choice], None)  # type: ignore[arg-type]
+                return b""
+        written = [e for event in events for e in self.write(event, choice, logprobs)]
+        return b"".join(map(self.frame, written)) if written else b""
+
+    def heat(self, event: type, choice: int, delta: ProtocolEvent) -> None:
+        """Makes the text that is open the one with a shorter way. `delta` is how a piece of it is
+        written, with a zero byte for its text."""
+        self.hot, self.hot_choice = event, choice
+        self.before, _, self.after = self.frame(delta).decode().rpartition(quoted("\0"))
 
     def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
         """What opens a response. The prompt has `input_tokens` tokens, `cached` of them known."""

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import NamedTuple
 
-Level: TypeAlias = Literal["error", "warning"]
-Location: TypeAlias = tuple[str | int, ...]
-
-KINDS = (
-    "not_encodable",
-    *("result_without_call", "call_without_result", "undeclared_tool", "arguments_not_json"),
-    *("duplicate_tool", "dropped_reasoning", "tools_keep_reasoning", "dropped_message"),
-    *("lost_task", "lost_tools", "lost_response_format"),
-    *("special_token_in_text", "nothing_to_generate"),
-)
+from dsv4.checking.kinds import Level
+from dsv4.errors import Location, path_of
 
 
 @dataclass(frozen=True)
 class Finding:
     """Something that `dsv4.check` found.
 
-    `level` is "error" where the conversation cannot be encoded, else "warning". `kind` is one of
-    `KINDS`. `location` leads to the place, as in `("messages", 3, "content")`: empty for the body
-    as a whole. `message` says what was found.
+    `level` is "error" where the conversation cannot be encoded, "warning" where something is most
+    likely wrong with it, and "note" where the format does something that you may want to know.
+    `kind` is one of `dsv4.checking.KINDS`. `location` leads to the place, as in `("messages", 3,
+    "content")`: empty for the body as a whole. `message` says what was found.
     """
 
     level: Level
@@ -36,18 +29,17 @@ class Finding:
         """The location as people write it: `messages[3].content`."""
         return path_of(self.location)
 
-    @property
-    def index(self) -> int | None:
-        """The index of the message that the finding is about, if it is about one."""
-        return index_of(self.location)
 
+class Found(NamedTuple):
+    """What a rule found. How serious it is depends on what the conversation is for."""
 
-def path_of(location: Location) -> str:
-    spelled = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return spelled.removeprefix(".")
+    kind: str
+    location: Location
+    message: str
 
 
 def index_of(location: Location) -> int | None:
+    """The index of the message that a location leads to, if it leads to one."""
     if len(location) > 1 and location[0] == "messages" and isinstance(location[1], int):
         return location[1]
     return None

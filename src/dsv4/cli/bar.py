@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TextIO
 
 from dsv4.cli.terminal import terminal_width
+from dsv4.cli.words import in_json
 from dsv4.dataset.partial import Progress
 from dsv4.dataset.watching import Watcher
 from dsv4.view.characters import harmless
@@ -38,7 +39,7 @@ class Bar(Watcher):
             self._put(f"\r{line[: terminal_width() - 1]}\x1b[K")
 
     def bad_line(self, problem: str) -> None:
-        self.say(f"dsv4: {harmless(' '.join(problem.splitlines()))}")
+        self.say(f"dsv4: {harmless(in_json(' '.join(problem.splitlines())))}")
 
     def end(self) -> None:
         if self._on:

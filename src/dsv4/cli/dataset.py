@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from dsv4.cli.failure import DONE, FINDINGS, INTERRUPTED, MISUSE, Failure
-from dsv4.cli.requests import add_prompt_arguments, add_tokenizer_argument, overrides_of
+from dsv4.cli.requests import (
+    add_prompt_arguments,
+    add_tokenizer_argument,
+    overrides_of,
+    positive,
+)
+from dsv4.cli.terminal import own_stderr
+from dsv4.cli.writing import json_text
 
-HELP = "ids and loss masks of a file of conversations, for training"
+if TYPE_CHECKING:
+    from dsv4.dataset.run import Summary
+    from dsv4.reading.bodies import Overrides
+
+HELP = "make training data: token ids and loss masks of conversations"
 EXAMPLE = """
 dsv4 dataset conversations.jsonl -o train.parquet
 dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
@@ -22,70 +35,93 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="IN",
         nargs="+",
-        help="JSON lines (.jsonl, also with .gz or .zst; - is stdin) or .parquet: a list of "
-        "messages or a request in OpenAI's form on each line",
+        help="JSON lines (.jsonl, .jsonl.gz, .jsonl.zst; - is stdin), a JSON array of "
+        "conversations (.json), or .parquet",
     )
     parser.add_argument(
         *("-o", "--output"),
         required=True,
         metavar="OUT",
-        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst or .parquet; "
-        "- is stdout",
+        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst or .parquet "
+        "(- is stdout, as .jsonl)",
     )
     parser.add_argument(
         "--policy",
         metavar="NAME",
-        help="what the mask lets a model learn: all that an assistant wrote (assistant, the "
-        "default), its last turn (last_turn), all but reasoning (answers), or tool calls (calls)",
+        help="what the loss mask keeps: assistant (everything the model wrote, the default), "
+        "last_turn, answers (everything but reasoning) or calls (tool calls)",
     )
     parser.add_argument(
         "--expand",
         action="store_true",
-        help="an example for each stretch of assistant turns, with the reasoning it had when it "
-        "was written",
+        help="make an example of each stretch of assistant turns, with the reasoning that a "
+        "single prompt would drop",
     )
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
     parser.add_argument(
-        "--column", metavar="NAME", help="the column of a Parquet file that holds JSON text"
+        "--column", metavar="NAME", help="the column of a Parquet file with the conversations"
     )
     parser.add_argument(
         "--jobs",
-        type=_count,
+        type=positive,
         metavar="N",
-        help="processes to work with; one for each core if not given",
+        help="number of processes (default: one for each core)",
     )
     parser.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="work on this machine (the default), or where Ray runs",
+        help="run on this machine (the default) or on Ray",
     )
     parser.add_argument(
         "--on-error",
         choices=("fail", "skip"),
         default="fail",
-        help="what a bad line does: end the run (the default), or be reported and left out",
+        help="what to do about a bad line: stop (the default), or report it and go on",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on where an earlier run was stopped, if one was"
+        "--rejects", metavar="FILE", help="with --on-error skip: write bad lines to this file"
     )
     parser.add_argument(
-        "--stats", action="store_true", help="print speed and memory to stderr at the end, as JSON"
+        "--drop-unlearnable",
+        action="store_true",
+        help="leave out examples in which the mask lets a model learn nothing",
     )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text}, expected a number from 1 on")
-    return int(text)
+    parser.add_argument(
+        "--carry",
+        metavar="NAMES",
+        help="copy these fields or columns of the input, separated by commas, and add the file and "
+        "line of each row",
+    )
+    parser.add_argument(
+        "--labels",
+        action="store_true",
+        help="write labels (ids, or -100 where nothing is learned) instead of loss_mask",
+    )
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run; a finished one is not done again",
+    )
+    again.add_argument("--overwrite", action="store_true", help="replace an interrupted run")
+    parser.add_argument(
+        "--stats", action="store_true", help="print counts, speed and memory to stderr, as JSON"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    overrides = overrides_of(args)
+    with own_stderr() if args.engine == "ray" else nullcontext():
+        return _run(args, overrides)
+
+
+def _run(args: argparse.Namespace, overrides: Overrides) -> int:
     from dsv4.cli.bar import Bar
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
-    overrides, bar = overrides_of(args), Bar()
+    bar = Bar()
     try:
         summary = encode_files(
             args.files,
@@ -95,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
             thinking=overrides.thinking,
             effort=overrides.effort,
             dialect=overrides.dialect,
+            tools=overrides.tools,
             drop_thinking=overrides.drop_thinking,
             bos=overrides.bos,
             task=overrides.task,
@@ -104,6 +141,11 @@ def run(args: argparse.Namespace) -> int:
             engine=args.engine,
             on_error=args.on_error,
             resume=args.resume,
+            overwrite=args.overwrite,
+            carry=None if args.carry is None else _names(args.carry),
+            labels=args.labels,
+            drop_unlearnable=args.drop_unlearnable,
+            rejects=args.rejects,
             watcher=bar,
         )
     except Interrupted as interrupt:
@@ -111,11 +153,39 @@ def run(args: argparse.Namespace) -> int:
     except DatasetError as error:
         status = FINDINGS if isinstance(error, BadLine) else MISUSE
         raise Failure(f"{error.problem}{_going_on(error.kept)}", status) from None
-    if summary.bad:
-        bar.say(f"dsv4: bad lines left out: {summary.bad}")
+    for line in _closing(summary, args):
+        bar.say(f"dsv4: {line}")
     if args.stats:
-        bar.say(json.dumps(asdict(summary)))
+        bar.say(json_text(asdict(summary)))
     return DONE
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _closing(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
+    """What was done, and what somebody who trains on it should know."""
+    if summary.finished:
+        yield f"{args.output} is finished: nothing was left to do (--overwrite does it again)"
+        return
+    if summary.bad:
+        kept = f", kept in {args.rejects}" if args.rejects else ""
+        yield f"{_counted(summary.bad, 'bad line')} left out{kept}"
+    if summary.unlearnable:
+        what = f"{_counted(summary.unlearnable, 'example')} with nothing to learn"
+        yield f"{what} left out" if args.drop_unlearnable else f"{what} (see --drop-unlearnable)"
+    if summary.left_out:
+        turns = f"the reasoning of {_counted(summary.left_out, 'earlier turn')}"
+        yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"
+    learned = f"{summary.learned:,} learned"
+    sizes = f"{_counted(summary.examples, 'example')}, {_counted(summary.tokens, 'token')}"
+    time = f"{summary.seconds:,.1f} s"
+    yield f"{_counted(summary.conversations, 'conversation')}, {sizes}, {learned}, {time}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _going_on(kept: int) -> str:

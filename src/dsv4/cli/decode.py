@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dsv4.cli.failure import DONE, FINDINGS, Failure
@@ -26,7 +25,7 @@ dsv4 decode --ids ids.json
 """
 # The options that a Chat request has no name for are written under dsv4's own, if they differ from
 # the defaults.
-_OWN = {"drop_thinking": True, "bos": True, "prefix": ""}
+_OWN = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +91,7 @@ def _written(decoded: Decoded, whole: bool) -> str:
     body = _body(decoded)
     if not whole:
         return json.dumps(body, ensure_ascii=False, indent=2)
-    notes = [asdict(note) for note in decoded.notes]
+    notes = [note._asdict() for note in decoded.notes]
     found = {"exact": decoded.exact, "dialects": list(decoded.dialects), "notes": notes}
     return json.dumps({"request": body, **found}, ensure_ascii=False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import Document, read_documents
 from dsv4.cli.requests import dialect_of
 from dsv4.cli.terminal import Paint
-from dsv4.cli.writing import output
+from dsv4.cli.writing import json_text, output
 from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ CONTEXT = 60
 EXCERPT = 100
 ENDS = "(ends)"
 # Options that say how dsv4 writes a prompt, which is nothing that a server is told.
-_OURS = ("mode", "effort", "keep_thinking", "task", "no_bos", "tokenizer")
+_OURS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,6 +46,8 @@ def _only(path: str) -> Document:
     documents = list(read_documents(path))
     if len(documents) != 1:
         raise Failure(f"{path}: found {len(documents)} requests, expected one")
+    if documents[0].problem is not None:
+        raise documents[0].problem
     return documents[0]
 
 
@@ -76,7 +77,7 @@ def _json(compared: Comparison) -> str:
         for reason in compared.reasons
     ]
     found = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
-    return json.dumps(found, ensure_ascii=False)
+    return json_text(found)
 
 
 def _shown(compared: Comparison, paint: Paint) -> Iterator[str]:

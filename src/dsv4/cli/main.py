@@ -11,6 +11,7 @@ from typing import NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
+from dsv4.cli.words import in_json
 from dsv4.reading.failures import InputError, reason
 
 # Only the module of the command that was asked for is loaded. What it needs of the toolkit it
@@ -35,8 +36,8 @@ COMMANDS = {
 ABOUT = "The toolkit for the prompt format of DeepSeek-V4 models."
 STATUSES = """\
 exit status:
-  0    done
-  1    done, with findings; or what was read cannot be encoded or parsed
+  0    success
+  1    something was found, or the input cannot be encoded or parsed
   2    wrong options, files that cannot be read or written, parts that are not installed
   130  interrupted
 """
@@ -138,8 +139,9 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
         description=ABOUT,
         epilog=STATUSES,
         formatter_class=StableFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="the same as the command version")
+    parser.add_argument("--version", action="store_true", help="same as the command version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     commands.required = True
     for name in names:
@@ -151,9 +153,11 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
             description=_sentence(module.HELP),
             epilog="example:\n" + _indented(module.EXAMPLE),
             formatter_class=StableFormatter,
+            allow_abbrev=False,
         )
         module.add_arguments(command)
         command.usage = _usage(command)
+        command._positionals.title = "arguments"
     return parser
 
 
@@ -191,7 +195,7 @@ def _complain(problem: str, status: int) -> int:
     from dsv4.view.characters import harmless
 
     if sys.stderr is not None:
-        line = harmless(" ".join(problem.splitlines()))
+        line = harmless(in_json(" ".join(problem.splitlines())))
         print(f"dsv4: {line}", file=sys.stderr)
     return status
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from dsv4.reading.failures import InputError
 from dsv4.reading.files import name_of, open_input
@@ -12,10 +12,14 @@ from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 
 
 class Document(NamedTuple):
-    """A JSON value, and where it stands: `FILE`, or `FILE:LINE` for one of several lines."""
+    """A JSON value, and where it stands: `FILE`, or `FILE:LINE` for one of several lines.
+
+    Where there is no value to be read, `problem` says why, with its place.
+    """
 
     place: str
     value: Any
+    problem: InputError | None = None
 
 
 def read_text(path: str | None) -> str:
@@ -32,47 +36,47 @@ def read_json(path: str | None) -> Any:
 def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
     """The JSON values of a file: one, or one for each line.
 
-    A file is taken for JSON lines if `lines` says so, or if it is not one JSON value but its first
-    line is.
+    A file is taken for JSON lines if `lines` or its name says so, or if it is not one JSON value
+    but its first line is.
     """
-    if lines:
+    if lines or name_of(path).endswith(".jsonl"):
         return read_json_lines(path)
-    text, name = _unmarked(read_text(path)), name_of(path)
+    with open_input(path) as file:
+        data, name = file.read(), name_of(path)
     try:
-        return iter([Document(name, json_value(text, name))])
-    except InputError:
-        if not _is_json(_first_line(text)):
-            raise
-    return _lines_read(enumerate(text.split("\n"), 1), name)
+        return iter([Document(name, json_value(_unmarked(decoded(data, name)), name))])
+    except InputError as error:
+        if not _is_json(data.lstrip().partition(b"\n")[0]):
+            return iter([Document(name, None, error)])
+    return _lines_read(data.split(b"\n"), name)
 
 
 def read_json_lines(path: str | None) -> Iterator[Document]:
     """The values of a file of JSON lines, read as they are asked for. Empty lines do not count."""
     with open_input(path) as file:
-        yield from _lines_read(_numbered(file, name_of(path)), name_of(path))
+        yield from _lines_read(file, name_of(path))
 
 
-def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(file, 1):
-        text = decoded(line.rstrip(b"\r\n"), name, number)  # no error is in a line's end
-        yield number, _unmarked(text) if number == 1 else text
-
-
-def _lines_read(numbered: Iterator[tuple[int, str]], name: str) -> Iterator[Document]:
-    for number, line in numbered:
+def _lines_read(lines: Iterable[bytes], name: str) -> Iterator[Document]:
+    for number, line in enumerate(lines, 1):
         if line.strip():
-            yield Document(f"{name}:{number}", json_value(line, name, number))
+            yield _line_read(line.rstrip(b"\r\n"), name, number)
+
+
+def _line_read(line: bytes, name: str, number: int) -> Document:
+    place = f"{name}:{number}"
+    try:
+        text = decoded(line, name, number)
+        return Document(place, json_value(_unmarked(text) if number == 1 else text, name, number))
+    except InputError as error:
+        return Document(place, None, error)
 
 
 def _unmarked(text: str) -> str:
     return text.removeprefix(BYTE_ORDER_MARK)
 
 
-def _first_line(text: str) -> str:
-    return text.lstrip().partition("\n")[0]
-
-
-def _is_json(text: str) -> bool:
+def _is_json(text: bytes) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -6,6 +6,8 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 _STYLES = {
@@ -21,21 +23,43 @@ _STYLES = {
 PIPED_WIDTH = 100
 
 
+@contextmanager
+def own_stderr() -> Iterator[None]:
+    """Keeps stderr to ourselves: what libraries in C++ and the processes they start write there is
+    thrown away. Ray writes pages."""
+    if sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    before, kept = sys.stderr, os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = open(kept, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        sys.stderr.close()
+        sys.stderr = before
+
+
 def add_color_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colours: on a terminal (auto, unless NO_COLOR is set), always or never",
+        help="when to use colour: auto (the default) means on terminals, unless NO_COLOR is set",
     )
 
 
-def uses_color(choice: str, stream: TextIO) -> bool:
+def uses_color(choice: str, stream: TextIO | None) -> bool:
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return stream.isatty()
+    return stream is not None and stream.isatty()
 
 
 class Paint:

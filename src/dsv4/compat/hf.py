@@ -20,8 +20,7 @@ from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect
 from dsv4.request import Request
-
-INSTALL = 'pip install "dsv4[hf]"'
+from dsv4.version import how_to_install
 
 _REASONING_FIELDS = NATIVE.reasoning_fields
 
@@ -166,7 +165,9 @@ def _as_schema(tool: Any) -> Any:
     try:
         from transformers.utils import get_json_schema
     except ImportError as error:
-        raise ImportError(f"a function as a tool needs transformers: {INSTALL}") from error
+        raise ImportError(
+            f"a function as a tool needs transformers: {how_to_install('hf')}"
+        ) from error
     return get_json_schema(tool)
 
 
@@ -261,7 +262,7 @@ def _padded(tokenizer: Any, ids: list[Any], padding: bool | str, max_length: int
     pad: Callable[..., Any] | None = getattr(tokenizer, "pad", None)
     if pad is None:
         found = shown(tokenizer)
-        problem = f"found {found}, expected a tokenizer of transformers ({INSTALL})"
+        problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
         raise OptionError("tokenizer", f"{problem}, or return_dict=False")
     return pad({"input_ids": ids}, padding=padding, max_length=max_length)
 

@@ -91,7 +91,7 @@ def _encode_by(
 ) -> str:
     if messages.__class__ is not list:
         messages = _listed(messages, "messages")
-    if context:
+    if context is not None:
         _listed(context, "context")
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
@@ -175,29 +175,39 @@ def render_tools(tools: list[dict[str, Any]]) -> str:
 def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """User and tool messages as user turns with `content_blocks`; the others as they are."""
     merged: list[dict[str, Any]] = []
+    turn: dict[str, Any] | None = None  # the user turn that is open
     for index, given in enumerate(_listed(messages, "messages")):
-        message = copy.deepcopy(as_message(given, ("messages", index)))
-        before = merged[-1] if merged and merged[-1].get("role") == "user" else None
-        if message.get("role") == "tool":
+        message = _copied(as_message(given, ("messages", index)), index)
+        role = message.get("role") if isinstance(message.get("role"), str) else None
+        if role == "tool":
             block = {
                 "type": "tool_result",
                 "tool_use_id": message.get("tool_call_id", ""),
                 "content": message.get("content", ""),
             }
-            if before is None:
-                before = {"role": "user", "content_blocks": []}
-                merged.append(before)
-            before["content_blocks"].append(block)
-        elif message.get("role") == "user":
+            if turn is None:
+                turn = {"role": "user", "content_blocks": []}
+                merged.append(turn)
+            turn["content_blocks"].append(block)
+        elif role == "user":
             text = text_of(message.get("content"), ("messages", index, "content"))
-            if before is None or before.get("task") is not None:
-                before = {"role": "user", "content": text, "content_blocks": []}
-                before |= {f: message[f] for f in ("task", "wo_eos", "mask") if f in message}
-                merged.append(before)
-            before["content_blocks"].append({"type": "text", "text": text})
+            if turn is None or turn.get("task") is not None:
+                turn = {"role": "user", "content": text, "content_blocks": []}
+                turn |= {f: message[f] for f in ("task", "wo_eos", "mask") if f in message}
+                merged.append(turn)
+            turn["content_blocks"].append({"type": "text", "text": text})
         else:
+            turn = None
             merged.append(message)
     return merged
+
+
+def _copied(message: dict[str, Any], index: int) -> dict[str, Any]:
+    try:
+        return copy.deepcopy(message)
+    except Exception as error:  # an object's own fault
+        problem = f"found {shown(message)}, expected what can be copied: {error}"
+        raise EncodeError(("messages", index), problem) from None
 
 
 def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

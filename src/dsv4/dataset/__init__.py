@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
 
@@ -24,6 +24,7 @@ def encode_files(
     thinking: bool | None = None,
     effort: str | int | None = None,
     dialect: str | None = None,
+    tools: Sequence[Any] | None = None,
     drop_thinking: bool | None = None,
     bos: bool | None = None,
     task: str | None = None,
@@ -33,6 +34,11 @@ def encode_files(
     engine: Literal["local", "ray"] = "local",
     on_error: Literal["fail", "skip"] = "fail",
     resume: bool = False,
+    overwrite: bool = False,
+    carry: Sequence[str] | None = None,
+    labels: bool = False,
+    drop_unlearnable: bool = False,
+    rejects: str | os.PathLike[str] | None = None,
     watcher: Watcher | None = None,
 ) -> Summary:
     """Encodes every conversation of some files, in order, into one file of training examples.
@@ -43,15 +49,20 @@ def encode_files(
 
     `policy` says what a model learns from: "assistant" (the default), "last_turn", "answers" or
     "calls". `expand` makes an example of each stretch of assistant turns, with the reasoning that
-    it was written with, and needs no policy. `thinking`, `effort`, `dialect`, `drop_thinking` and
-    `bos` are those of `dsv4.Request`, `task` goes on every last message; what is None is left to
-    each line.
+    it was written with, and needs no policy. `thinking`, `effort`, `dialect`, `tools`,
+    `drop_thinking` and `bos` are those of `dsv4.Request`, `task` goes on every last message; what
+    is None is left to each line.
 
     `tokenizer` is a `tokenizer.json` or the folder of a checkpoint, in place of the bundled
     vocabulary. `jobs` is the number of processes (one for each core where it is None); `engine`
     is "local", or "ray" to work where Ray runs. `on_error` is "fail" to end the run at the first
-    bad line, or "skip" to leave bad lines out. `resume` goes on where an earlier run was stopped.
-    `watcher` is told of bad lines and progress.
+    bad line, or "skip" to leave bad lines out, which `rejects` then names a file for. `resume` goes
+    on where an earlier run was stopped; without it, such a run is only replaced if `overwrite` is
+    true. `watcher` is told of bad lines and progress.
+
+    `carry` names fields or columns of the input that go along, with `file` and `line`. `labels`
+    writes ids, and -100 where nothing is learned, in place of the mask. `drop_unlearnable` leaves
+    out examples with nothing to learn.
 
     Returns a `Summary` of what was done. Raises `BadLine` for a bad line, `DatasetError` where
     files, options or the installation do not allow the run, and `Interrupted`, a
@@ -65,7 +76,7 @@ def encode_files(
     return Run(
         inputs=[os.fspath(path) for path in inputs],
         output=os.fspath(output),
-        overrides=Overrides(thinking, effort, dialect, drop_thinking, bos, task),
+        overrides=Overrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
         policy=policy,
         expand=expand,
         tokenizer=None if tokenizer is None else os.fspath(tokenizer),
@@ -74,4 +85,9 @@ def encode_files(
         engine=engine,
         on_error=on_error,
         resume=resume,
+        overwrite=overwrite,
+        carry=None if carry is None else tuple(carry),
+        labels=labels,
+        drop_unlearnable=drop_unlearnable,
+        rejects=None if rejects is None else os.fspath(rejects),
     ).encode(watcher or Watcher())

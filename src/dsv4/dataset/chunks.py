@@ -38,11 +38,14 @@ class Chunk(NamedTuple):
 
 
 def read_chunks(
-    paths: Sequence[str], start: Position = START, column: str | None = None
+    paths: Sequence[str],
+    start: Position = START,
+    column: str | None = None,
+    carry: Sequence[str] | None = None,
 ) -> Iterator[Chunk]:
     """The lines of all files, from a position on."""
     for file in range(start.file, len(paths)):
-        source = source_of(paths[file], column)
+        source = source_of(paths[file], column, carry)
         begin = start if file == start.file else Position(file)
         yield from _chunks_of(source, name_of(paths[file]), begin)
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from dsv4.dataset.failures import DatasetError
+from dsv4.version import how_to_install
 
 
 def pyarrow() -> Any:
@@ -31,5 +32,5 @@ def _extra(module: str, purpose: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         missing = error.name or module
-        problem = f'{purpose} needs the package {missing}: pip install "dsv4[{extra}]"'
+        problem = f"{purpose} needs the package {missing}: {how_to_install(extra)}"
         raise DatasetError(problem) from None

@@ -4,12 +4,19 @@ any of them and go on from there. Parquet files cannot be: theirs is made when a
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from json import JSONEncoder
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
+from dsv4.dataset.learning import labels
+
+# Where a row came from, beside what was carried along.
+FILE, LINE = "file", "line"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 # A row group is written when it has so many tokens: large enough to be read fast, small enough to
 # be held in memory.
@@ -17,10 +24,20 @@ ROW_GROUP_TOKENS = 1 << 22
 
 
 class Example(NamedTuple):
-    """One row of output."""
+    """One row of output. `carried` are columns of the input, by name."""
 
     ids: list[int]
     mask: list[int]
+    carried: Mapping[str, Any] = NOTHING
+    labels: bool = False
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The row, by the names of its columns."""
+        second = (
+            ("labels", labels(self.ids, self.mask)) if self.labels else ("loss_mask", self.mask)
+        )
+        return {"input_ids": self.ids, **dict([second]), **self.carried}
 
 
 class Form(NamedTuple):
@@ -44,8 +61,7 @@ _json = JSONEncoder(separators=(",", ":")).encode
 
 
 def json_lines(examples: Sequence[Example]) -> bytes:
-    rows = ({"input_ids": example.ids, "loss_mask": example.mask} for example in examples)
-    return "".join(f"{_json(row)}\n" for row in rows).encode()
+    return "".join(f"{_json(example.columns)}\n" for example in examples).encode()
 
 
 def _gzipped(examples: Sequence[Example]) -> bytes:
@@ -61,8 +77,9 @@ def _arrow_stream(examples: Sequence[Example]) -> bytes:
     if not examples:
         return b""
     arrow = pyarrow()
-    schema = _schema()
-    columns = [[example.ids for example in examples], [example.mask for example in examples]]
+    rows = [example.columns for example in examples]
+    schema = arrow.schema([(name, _type_of(name)) for name in rows[0]])
+    columns = [[_cell(row[name], name) for row in rows] for name in rows[0]]
     batch = arrow.record_batch(
         [arrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema
     )
@@ -72,17 +89,29 @@ def _arrow_stream(examples: Sequence[Example]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _schema() -> Any:
+def _type_of(column: str) -> Any:
+    """What is carried along is text, whatever it was: a column has one type for all rows."""
     arrow = pyarrow()
-    return arrow.schema(
-        [("input_ids", arrow.list_(arrow.int32())), ("loss_mask", arrow.list_(arrow.int8()))]
-    )
+    lists = {"input_ids": arrow.int32(), "labels": arrow.int32(), "loss_mask": arrow.int8()}
+    if column in lists:
+        return arrow.list_(lists[column])
+    return arrow.int64() if column == LINE else arrow.string()
+
+
+def _cell(value: Any, column: str) -> Any:
+    if column in ("input_ids", "labels", "loss_mask", LINE) or isinstance(value, (str, type(None))):
+        return value
+    return _json(value)
 
 
 def _parquet_file(packed: BinaryIO, path: str) -> None:
     """Arrow streams, one for each chunk, as one Parquet file."""
-    with pyarrow_parquet().ParquetWriter(path, _schema(), compression="zstd") as writer:
-        for group in _row_groups(packed):
+    groups = _row_groups(packed)
+    first = next(groups, None)
+    empty = pyarrow().schema([(name, _type_of(name)) for name in Example([], []).columns])
+    schema = empty if first is None else first.schema
+    with pyarrow_parquet().ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in () if first is None else chain([first], groups):
             writer.write_table(group, row_group_size=group.num_rows)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +11,10 @@ from typing import Any, NamedTuple
 
 from dsv4.dataset.chunks import Chunk, Position
 from dsv4.dataset.failures import BadLine
-from dsv4.dataset.forms import FORMS, Example
+from dsv4.dataset.forms import FILE, FORMS, LINE, NOTHING, Example
+from dsv4.dataset.learning import weightless, without
 from dsv4.dataset.memory import Worker, this_worker
+from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Error
 from dsv4.reading.bodies import Overrides, request_of
 from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
@@ -27,20 +30,42 @@ class Done(NamedTuple):
     conversations: int
     examples: int
     tokens: int
+    learned: int
+    unlearnable: int
+    left_out: int
     bad: list[str]
+    rejects: bytes
     after: Position
     worker: Worker
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker must know. `overrides` say how every conversation is encoded."""
+    """All that a worker must know. `overrides` say how every conversation is encoded.
+
+    `carry` are columns of the input that go along, `labels` are written in place of the mask,
+    `drop_unlearnable` leaves out what has nothing to learn, `rejects` keeps bad lines.
+    """
 
     overrides: Overrides
     policy: str
     expand: bool
     tokenizer: str | None
     form: str
+    carry: tuple[str, ...] | None = None
+    labels: bool = False
+    drop_unlearnable: bool = False
+    rejects: bool = False
+    engine: str = "auto"
+
+
+@dataclass
+class _Tally:
+    """What is counted of a chunk."""
+
+    conversations: int = 0
+    unlearnable: int = 0
+    left_out: int = 0
 
 
 class Encoder:
@@ -52,36 +77,91 @@ class Encoder:
     def __call__(self, chunk: Chunk) -> Done:
         examples: list[Example] = []
         bad: list[str] = []
-        conversations = 0
+        rejects: list[bytes] = []
+        tally = _Tally()
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.isspace():
                 continue
             try:
-                examples += self._examples(chunk.name, number, line)
-                conversations += 1
+                examples += self._examples(chunk.name, number, line, tally)
+                tally.conversations += 1
             except Error as error:
                 bad.append(str(error))
+                if self.job.rejects:
+                    rejects.append(_reject(chunk.name, number, line, str(error)))
         return Done(
             FORMS[self.job.form].packed(examples),
-            conversations,
+            tally.conversations,
             len(examples),
             sum(len(example.ids) for example in examples),
+            sum(sum(example.mask) for example in examples),
+            tally.unlearnable,
+            tally.left_out,
             bad,
+            b"".join(rejects),
             chunk.after,
             this_worker(),
         )
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.job.tokenizer)
+        return Tokenizer.load(self.job.tokenizer, self.job.engine)
 
-    def _examples(self, name: str, number: int, line: bytes) -> list[Example]:
+    def _examples(self, name: str, number: int, line: bytes, tally: _Tally) -> list[Example]:
         value = _value(name, number, line)
+        carried = _carried(self.job.carry, value, name, number)
         with _placed(f"{name}:{number}"):
             request = self.job.overrides.on(request_of(value))
-            if self.job.expand:
-                return [_masked(e.ids, e.weights) for e in expanded(self._tokenizer, request)]
-            return [_masked(*self._tokenizer.encode_masked(request.encode(), self.job.policy))]
+            skipped = weightless(list(request.messages))
+            examples = [
+                self._example(prompt, ids, weights, skipped, carried)
+                for prompt, ids, weights in self._encoded(request, tally)
+            ]
+        unlearnable = sum(not any(example.mask) for example in examples)
+        tally.unlearnable += unlearnable
+        if unlearnable and self.job.drop_unlearnable:
+            return [example for example in examples if any(example.mask)]
+        return examples
+
+    def _encoded(
+        self, request: Request, tally: _Tally
+    ) -> Iterator[tuple[Prompt, list[int], list[float]]]:
+        """Each example: its prompt, ids and weights."""
+        if self.job.expand:
+            for example in expanded(self._tokenizer, request):
+                yield example.prompt, example.ids, example.weights
+        else:
+            prompt = request.encode()
+            tally.left_out += sum(rule == "old_reasoning" for _, _, rule in prompt.dropped)
+            yield prompt, *self._tokenizer.encode_masked(prompt, self.job.policy)
+
+    def _example(
+        self,
+        prompt: Prompt,
+        ids: list[int],
+        weights: list[float],
+        skipped: set[int],
+        carried: Mapping[str, Any],
+    ) -> Example:
+        mask = list(map(int, weights))
+        if skipped:
+            mask = without(mask, self._tokenizer.owned(prompt), skipped)
+        return Example(ids, mask, carried, self.job.labels)
+
+
+def _carried(names: tuple[str, ...] | None, value: Any, file: str, line: int) -> Mapping[str, Any]:
+    """What goes along: the columns that were asked for, and where the row came from."""
+    if names is None:
+        return NOTHING
+    fields = value if isinstance(value, dict) else {}
+    return {**{name: fields.get(name) for name in names}, FILE: file, LINE: line}
+
+
+def _reject(name: str, number: int, line: bytes, problem: str) -> bytes:
+    """A bad line as the file of rejects keeps it: as it was, with its place and what is wrong."""
+    text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+    kept = {FILE: name, LINE: number, "error": problem, "text": text}
+    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def expanded(tokenizer: Tokenizer, request: Request) -> list[Expanded]:
@@ -101,10 +181,6 @@ def expanded(tokenizer: Tokenizer, request: Request) -> list[Expanded]:
 def _value(name: str, number: int, line: bytes) -> Any:
     text = decoded(line.rstrip(), name, number)  # the line end is not where an error can be
     return json_value(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, name, number)
-
-
-def _masked(ids: list[int], weights: list[float]) -> Example:
-    return Example(ids, list(map(int, weights)))
 
 
 @contextmanager

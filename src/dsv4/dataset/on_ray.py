@@ -34,7 +34,7 @@ def encoded_on_ray(
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
         _read,
-        fn_kwargs={"paths": list(paths), "start": start, "column": column},
+        fn_kwargs={"paths": list(paths), "start": start, "column": column, "carry": job.carry},
         num_cpus=READING_SHARE,
         **arrow,
     )
@@ -81,9 +81,15 @@ def _failure(error: Exception) -> DatasetError:
 # In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
 
 
-def _read(_: Any, paths: Sequence[str], start: Position, column: str | None) -> Iterator[Any]:
+def _read(
+    _: Any,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    carry: Sequence[str] | None,
+) -> Iterator[Any]:
     try:
-        for chunk in read_chunks(paths, start, column):
+        for chunk in read_chunks(paths, start, column, carry):
             yield _table([chunk._asdict()], _CHUNK)
     except Error as failure:
         yield _table([{"failure": str(failure)}], _CHUNK)
@@ -124,7 +130,11 @@ _DONE = {
     "conversations": "int64",
     "examples": "int64",
     "tokens": "int64",
+    "learned": "int64",
+    "unlearnable": "int64",
+    "left_out": "int64",
     "bad": "*string",
+    "rejects": "large_binary",
     "after": "*int64",
     "worker": "*int64",
 }

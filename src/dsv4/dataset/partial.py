@@ -38,7 +38,11 @@ class Progress:
     conversations: int = 0
     examples: int = 0
     tokens: int = 0
+    learned: int = 0
+    unlearnable: int = 0
+    left_out: int = 0
     bad: int = 0
+    rejects: int = 0
     complete: bool = False
 
     def plus(self, done: Done) -> Progress:
@@ -48,7 +52,11 @@ class Progress:
             self.conversations + done.conversations,
             self.examples + done.examples,
             self.tokens + done.tokens,
+            self.learned + done.learned,
+            self.unlearnable + done.unlearnable,
+            self.left_out + done.left_out,
             self.bad + len(done.bad),
+            self.rejects + len(done.rejects),
         )
 
 
@@ -57,12 +65,19 @@ class Sink(Protocol):
 
     progress: Progress
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do."""
+
     def add(self, done: Done) -> None: ...
 
     def finish(self) -> None: ...
 
     def stop(self) -> int:
         """Ends before the end. Returns how many conversations need not be encoded again."""
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
 
 
 class Stream:
@@ -72,6 +87,10 @@ class Stream:
         self.progress = Progress()
         self._file = file
         self._name = name
+
+    @property
+    def is_finished(self) -> bool:
+        return False
 
     def add(self, done: Done) -> None:
         with _telling(self._name):
@@ -85,25 +104,66 @@ class Stream:
     def stop(self) -> int:
         return 0
 
+    def close(self) -> None:
+        pass
+
 
 class Partial:
     """Output that takes its name when it is complete."""
 
-    def __init__(self, path: str, form: str, job: dict[str, Any], resume: bool) -> None:
+    def __init__(
+        self, path: str, form: str, job: dict[str, Any], resume: bool, overwrite: bool
+    ) -> None:
         self._path = os.path.realpath(path)  # so that a link stays a link
         self._partial = f"{self._path}.partial"
         self._journal = f"{self._path}.journal"
         self._form = FORMS[form]
         self._job = job
+        self._kept = monotonic()
+        self._file: FileIO | None = None
         with _telling(path):
+            if resume and not os.path.exists(self._journal) and os.path.exists(self._path):
+                self.progress = Progress(complete=True)  # an earlier run has finished
+            elif resume and self._is_named():
+                self.progress = self._resumed()
+            else:
+                self._file = _opened(self._partial, self._path)
+                self._start(resume, overwrite)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether an earlier run has done it all, to the last."""
+        return self.progress.complete and not os.path.exists(self._journal)
+
+    def _start(self, resume: bool, overwrite: bool) -> None:
+        try:
+            if not resume and not overwrite:
+                self._refuse_interrupted()
             self.progress = self._resumed() if resume else Progress()
-            if not self.progress.complete or os.path.exists(self._partial):
-                self._open()
-            self._kept = monotonic()
+        except BaseException:
+            self.close()
+            raise
+        self._open_file.truncate(self.progress.size)
+        self._open_file.seek(self.progress.size)
+        if not self.progress.size:
+            self._keep()  # so that no journal of an earlier run speaks of this output
+
+    def _refuse_interrupted(self) -> None:
+        """What an earlier run has done is not thrown away without a word."""
+        entry = _entry(self._journal)
+        done = 0 if entry is None else entry["progress"].get("conversations")
+        if done:
+            problem = f"an earlier run was stopped after {done} conversations"
+            raise DatasetError(f"{self._path}: {problem}: resume it, or overwrite it")
+
+    @property
+    def _open_file(self) -> FileIO:
+        assert self._file is not None
+        return self._file
 
     def add(self, done: Done) -> None:
         with _telling(self._partial):
-            _write(self._file, done.data)
+            _write(self._open_file, done.data)
         self.progress = self.progress.plus(done)
         if monotonic() - self._kept >= SECONDS_BETWEEN_ENTRIES:
             self._keep()
@@ -111,25 +171,25 @@ class Partial:
     def _keep(self) -> None:
         progress = self.progress
         with _telling(self._partial):
-            os.fsync(self._file.fileno())
+            os.fsync(self._open_file.fileno())
         with _telling(self._journal):
             _replace(self._journal, json.dumps({"job": self._job, "progress": asdict(progress)}))
         self._kept = monotonic()
 
     def finish(self) -> None:
         """Gives the output its name. Whatever this is stopped in, resuming completes it."""
-        if os.path.exists(self._partial):
+        if self._file is not None:
             self.progress = replace(self.progress, complete=True)
             self._keep()
             with _telling(self._path):
                 self._name_it()
-            self._file.close()
-        os.unlink(self._journal)
+        with suppress(FileNotFoundError):
+            os.unlink(self._journal)
 
     def stop(self) -> int:
         """Leaves no files where nothing was done."""
-        if self.progress == Progress():
-            self._file.close()
+        if not self.progress.conversations:
+            self.close()
             os.unlink(self._partial)
             os.unlink(self._journal)
             return 0
@@ -137,6 +197,11 @@ class Partial:
             with suppress(DatasetError):  # a full disk, perhaps: then the journal stays as it is
                 self._keep()
         return self.progress.conversations
+
+    def close(self) -> None:
+        """Lets go of the file, and of its lock."""
+        if self._file is not None:
+            self._file.close()
 
     def _name_it(self) -> None:
         if self._form.finished is None:
@@ -152,6 +217,10 @@ class Partial:
                 os.unlink(whole)
         os.unlink(self._partial)
 
+    def _is_named(self) -> bool:
+        """Whether an earlier run was stopped after the output had got its name."""
+        return not os.path.exists(self._partial) and os.path.exists(self._path)
+
     def _resumed(self) -> Progress:
         entry = _entry(self._journal)
         if entry is None:
@@ -160,24 +229,32 @@ class Partial:
             if then != self._job.get(what):
                 raise _other_job(self._journal, what, then, self._job.get(what))
         fields = entry["progress"]
-        progress = Progress(**{**fields, "after": Position(*fields["after"])})
-        size = _size(self._partial)
-        if size is None and progress.complete and os.path.exists(self._path):
-            return progress  # it was stopped after the output had got its name
-        if size is None or size < progress.size:
-            found = "not there" if size is None else "shorter than the journal says"
-            raise _not_resumable(f"{self._partial} is {found}")
+        try:
+            progress = Progress(**{**fields, "after": Position(*fields["after"])})
+        except TypeError:
+            raise _not_resumable(f"{self._journal} is damaged") from None
+        if progress.complete and self._is_named():
+            return progress
+        size = os.stat(self._partial).st_size
+        if size < progress.size:
+            raise _not_resumable(f"{self._partial} is shorter than the journal says")
         return progress
 
-    def _open(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        # Without a buffer: what a full disk refused must not be tried again on closing.
-        self._file = FileIO(os.open(self._partial, flags, 0o666), "r+")
-        _lock(self._file, self._path)
-        self._file.truncate(self.progress.size)
-        self._file.seek(self.progress.size)
-        if not self.progress.size:
-            self._keep()  # so that no journal of an earlier run speaks of this output
+
+def _opened(partial: str, path: str) -> FileIO:
+    """The file of a run, which no other run writes."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+    # Without a buffer: what a full disk refused must not be tried again on closing.
+    file = FileIO(os.open(partial, flags, 0o666), "r+")
+    try:
+        _lock(file, path)
+        if not _is_same_file(file, partial):
+            # Between opening and locking, the run that had the lock gave the file its final name.
+            raise DatasetError(f"{path} was just written by another run")
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _write(file: BinaryIO | FileIO, data: bytes) -> None:
@@ -192,24 +269,19 @@ def _other_job(journal: str, what: str, then: Any, now: Any) -> DatasetError:
 
 
 def _not_resumable(problem: str) -> DatasetError:
-    return DatasetError(f"cannot resume: {problem}; start over without resume")
+    return DatasetError(f"cannot resume: {problem}; overwrite it to start over")
 
 
 def _entry(journal: str) -> Any:
     try:
         with open(journal, encoding="utf-8") as file:
-            return json.load(file)
+            entry = json.load(file)
+        Position(*entry["progress"]["after"])
+        return {"job": dict(entry["job"]), "progress": dict(entry["progress"])}
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise _not_resumable(f"{journal} is damaged") from None
-
-
-def _size(path: str) -> int | None:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return None
 
 
 def _replace(path: str, text: str) -> None:
@@ -225,6 +297,13 @@ def _replace(path: str, text: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(new)
         raise
+
+
+def _is_same_file(file: FileIO, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _lock(file: FileIO, path: str) -> None:

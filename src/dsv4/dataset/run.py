@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from time import monotonic
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ from dsv4.dataset.job import Done, Job
 from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.on_ray import encoded_on_ray
 from dsv4.dataset.partial import Partial, Progress, Sink, Stream
+from dsv4.dataset.rejects import Rejects
 from dsv4.dataset.sources import COMPRESSED, source_of
 from dsv4.dataset.watching import Watcher
 from dsv4.errors import Error, shown
@@ -32,6 +33,9 @@ from dsv4.tokens.masks import weigher
 from dsv4.tokens.tokenizer import Tokenizer
 from dsv4.version import __version__
 
+# Inputs of fewer bytes are done before a second process has started.
+SMALL = 500_000
+
 # All of the input from a position on, done.
 Engine: TypeAlias = Callable[[Position], Generator[Done, None, None]]
 
@@ -40,6 +44,9 @@ Engine: TypeAlias = Callable[[Position], Generator[Done, None, None]]
 class Summary:
     """What a run has done. Counts are of the whole output, speed and memory are of this run.
 
+    `learned` counts tokens that the mask lets a model learn, `unlearnable` examples without any,
+    `left_out` turns whose reasoning is not in their example, `bad` lines that were left out.
+    `finished` says that an earlier run had done it all, so that nothing was left to resume.
     `worker_peak_mb` is the most memory that each process has held, None where the system does not
     say; `main_peak_mb` that of the process that reads and writes.
     """
@@ -47,11 +54,15 @@ class Summary:
     conversations: int
     examples: int
     tokens: int
+    learned: int
+    unlearnable: int
+    left_out: int
     bad: int
     seconds: float
     conversations_per_second: float
     worker_peak_mb: list[float | None]
     main_peak_mb: float | None
+    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,11 @@ class Run:
     engine: str
     on_error: str
     resume: bool
+    overwrite: bool
+    carry: tuple[str, ...] | None
+    labels: bool
+    drop_unlearnable: bool
+    rejects: str | None
 
     def encode(self, watcher: Watcher) -> Summary:
         _check_options(self)
@@ -85,20 +101,39 @@ class Run:
             self.expand,
             self.tokenizer,
             _form(self.output),
+            self.carry,
+            self.labels,
+            self.drop_unlearnable,
+            self.rejects is not None,
+            "one-shot" if self.is_small else "auto",
         )
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether starting processes, and an engine made for speed, would take longer than they
+        save."""
+        sizes = _sizes(self.inputs)
+        return self.engine == "local" and sizes is not None and sum(sizes) < SMALL
 
 
 def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
     begin, started = sink.progress, monotonic()
     workers: dict[int, Worker] = {}
+    if sink.is_finished:
+        return replace(_summary(begin, begin, 0, workers), finished=True)
+    rejects, first_bad = Rejects(run.rejects, begin), ""
     watcher.begin(_sizes(run.inputs), begin)
     try:
         with closing(engine(begin.after)) as all_done:
             for done in all_done:
+                first_bad = first_bad or next(iter(done.bad), "")
+                rejects.add(done.rejects)
                 _report(done.bad, watcher, run.on_error)
                 sink.add(done)
                 workers[done.worker.process] = done.worker
                 watcher.advance(sink.progress)
+        if sink.progress.bad and not sink.progress.conversations:
+            raise BadLine(f"all {sink.progress.bad} lines are bad, the first of them: {first_bad}")
         sink.finish()
     except KeyboardInterrupt:
         raise Interrupted(sink.stop()) from None
@@ -106,6 +141,7 @@ def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
         raise type(error)(error.problem, sink.stop()) from None
     finally:
         watcher.end()
+        rejects.close()
     return _summary(begin, sink.progress, monotonic() - started, workers)
 
 
@@ -121,9 +157,12 @@ def _summary(begin: Progress, end: Progress, seconds: float, workers: dict[int, 
         end.conversations,
         end.examples,
         end.tokens,
+        end.learned,
+        end.unlearnable,
+        end.left_out,
         end.bad,
         round(seconds, 3),
-        round((end.conversations - begin.conversations) / seconds, 1),
+        round((end.conversations - begin.conversations) / (seconds or 1), 1),
         [_megabytes(worker) for worker in workers.values()],
         _megabytes(this_worker()),
     )
@@ -147,6 +186,10 @@ def _form(path: str) -> str:
 
 def _check_options(run: Run) -> None:
     """A wrong option is one mistake, and not one of every line."""
+    if run.resume and run.overwrite:
+        raise DatasetError("overwrite: found it with resume, expected one of them")
+    if run.rejects is not None and run.on_error != "skip":
+        raise DatasetError("rejects: bad lines are kept where on_error is skip")
     if run.expand and run.policy is not None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
     if run.jobs is not None and run.jobs < 1:
@@ -189,7 +232,7 @@ def _check_files(run: Run) -> None:
     if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
         raise DatasetError("stdin can be the only input alone, without resume and without Ray")
     for path in run.inputs:
-        source_of(path, run.column).check()
+        source_of(path, run.column, run.carry).check()
         if os.path.exists(run.output) and path != "-" and os.path.samefile(path, run.output):
             raise DatasetError(f"{path} is input and output")
     if run.resume and not all(map(_is_file, [*run.inputs, run.output])):
@@ -211,17 +254,20 @@ def _sizes(paths: Sequence[str]) -> list[int] | None:
     """The sizes of the inputs, if positions in them can be compared with these."""
     if any(path == "-" or path.endswith(COMPRESSED) for path in paths):
         return None
-    return [os.stat(path).st_size for path in paths]
+    try:
+        return [os.stat(path).st_size for path in paths]
+    except OSError:
+        return None
 
 
 # What works, and what is written to.
 
 
 def _engine(run: Run) -> Engine:
-    job, jobs = run.job, run.jobs or cores()
+    job, jobs = run.job, run.jobs or (1 if run.is_small else cores())
 
     def local(start: Position) -> Generator[Done, None, None]:
-        chunks = read_chunks(run.inputs, start, run.column)
+        chunks = read_chunks(run.inputs, start, run.column, run.carry)
         return encoded_here(job, chunks) if jobs == 1 else encoded_in_processes(job, chunks, jobs)
 
     def ray(start: Position) -> Generator[Done, None, None]:
@@ -236,8 +282,12 @@ def _engine(run: Run) -> Engine:
 @contextmanager
 def _sink(run: Run) -> Iterator[Sink]:
     if _is_file(run.output):
-        yield Partial(run.output, run.job.form, _identity(run), run.resume)
+        sink = Partial(run.output, run.job.form, _identity(run), run.resume, run.overwrite)
+        with closing(sink):
+            yield sink
     elif run.output == "-":
+        if sys.stdout is None:
+            raise DatasetError("stdout is closed")
         yield Stream(sys.stdout.buffer, "stdout")
     else:
         try:
@@ -260,6 +310,10 @@ def _identity(run: Run) -> dict[str, Any]:
         "expand": run.expand,
         "tokenizer": _file_identity(Tokenizer.load(run.tokenizer).vocabulary.name),
         "form": run.job.form,
+        "carry": None if run.carry is None else list(run.carry),
+        "labels": run.labels,
+        "drop_unlearnable": run.drop_unlearnable,
+        "rejects": run.rejects is not None,
     }
 
 

@@ -1,21 +1,26 @@
-"""Where conversations come from: JSON lines, plain or compressed, and Parquet."""
+"""Where conversations come from: JSON lines, plain or compressed, JSON arrays, and Parquet."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
+from dsv4.dataset.columns import Column, column_of
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
+from dsv4.errors import shown
 from dsv4.reading.failures import reason
 from dsv4.reading.files import name_of, open_input
+from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 
 BLOCK = 1 << 17
-COMPRESSED = (".gz", ".zst", ".parquet")
+# Positions in these say nothing of how much of the file was read.
+COMPRESSED = (".gz", ".zst", ".parquet", ".json")
 
 
 class Source(Protocol):
@@ -28,9 +33,11 @@ class Source(Protocol):
         """What follows the first `line` lines, which take `offset` bytes."""
 
 
-def source_of(path: str, column: str | None) -> Source:
+def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> Source:
     if path.endswith(".parquet"):
-        return Rows(path, column)
+        return Rows(path, column, carry or ())
+    if path.endswith(".json") and column is None:
+        return Elements(path)
     if column is not None:
         raise DatasetError(f"column: only Parquet files have columns, and {name_of(path)} is none")
     return Lines(path)
@@ -126,12 +133,50 @@ def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
         raise EOFError
 
 
-class Rows:
-    """A column of a Parquet file that holds JSON as text."""
+class Elements:
+    """One JSON array of conversations. Its elements are the lines."""
 
-    def __init__(self, path: str, column: str | None) -> None:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def check(self) -> None:
+        with open_input(self.path):
+            pass
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with open_input(self.path) as file:
+            name = name_of(self.path)
+            text = decoded(file.read(), name).removeprefix(BYTE_ORDER_MARK)
+        for element in self._elements(json_value(text, name))[line:]:
+            yield json.dumps(element).encode() + b"\n"
+
+    def _elements(self, value: Any) -> list[Any]:
+        if isinstance(value, list) and value and all(map(_is_conversation, value)):
+            return value
+        if _is_conversation(value) or (isinstance(value, list) and any(map(_has_role, value))):
+            return [value]
+        expected = "an array of conversations, or one conversation"
+        raise DatasetError(f"{name_of(self.path)}: found {shown(value)}, expected {expected}")
+
+
+def _is_conversation(value: Any) -> bool:
+    """Whether a JSON value is meant as one: messages, or an object around them."""
+    if isinstance(value, dict):
+        return "messages" in value or "conversations" in value
+    return isinstance(value, list) and any(map(_has_role, value))
+
+
+def _has_role(value: Any) -> bool:
+    return isinstance(value, dict) and "role" in value
+
+
+class Rows:
+    """A column of a Parquet file: conversations as JSON text, or as lists of messages."""
+
+    def __init__(self, path: str, column: str | None, carry: Sequence[str]) -> None:
         self.path = path
         self.column = column
+        self.carry = carry
 
     def check(self) -> None:
         with self._opened():
@@ -142,12 +187,12 @@ class Rows:
             yield from _rows(file, column, line)
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Any, str]]:
+    def _opened(self) -> Iterator[tuple[Any, Column]]:
         parquet, arrow = pyarrow_parquet(), pyarrow()
         name = name_of(self.path)
         try:
             with parquet.ParquetFile(self.path) as file:
-                yield file, text_column(file.schema_arrow, self.column, name)
+                yield file, column_of(file.schema_arrow, self.column, self.carry, name)
         except OSError as error:
             raise DatasetError(f"{name}: {reason(error)}") from None
         except arrow.ArrowException as error:
@@ -155,44 +200,13 @@ class Rows:
             raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None
 
 
-def _rows(file: Any, column: str, skipped: int) -> Iterator[bytes]:
+def _rows(file: Any, column: Column, skipped: int) -> Iterator[bytes]:
     for group in range(file.num_row_groups):
         size = file.metadata.row_group(group).num_rows
         if skipped >= size:
             skipped -= size
             continue
-        for batch in file.iter_batches(BLOCK >> 9, row_groups=[group], columns=[column]):
-            for value in batch.column(0)[skipped:].to_pylist():
-                yield _as_bytes(value or "null")
+        for batch in file.iter_batches(BLOCK >> 9, row_groups=[group], columns=column.names):
+            for row in batch.slice(skipped).to_pylist():
+                yield column.line_of(row)
             skipped = max(0, skipped - batch.num_rows)
-
-
-def _as_bytes(value: str | bytes) -> bytes:
-    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
-
-
-def text_column(schema: Any, wanted: str | None, name: str) -> str:
-    """The column of JSON texts: the one asked for, or the only one there is.
-
-    Columns of structs are refused: Parquet gives every row all the fields that any row has, so
-    schemas and arguments in them are not as they were written.
-    """
-    types = pyarrow().types
-    texts = [
-        field.name
-        for field in schema
-        if types.is_string(field.type)
-        or types.is_large_string(field.type)
-        or types.is_binary(field.type)
-        or types.is_large_binary(field.type)
-    ]
-    if wanted is None and len(texts) == 1:
-        return str(texts[0])
-    if wanted in texts:
-        return str(wanted)
-    listed = ", ".join(texts) or "none"
-    if wanted is None:
-        raise DatasetError(f"{name}: columns of text are {listed}: name one of them as the column")
-    found = "holds no text" if wanted in schema.names else "is not there"
-    problem = f"column {wanted} {found}, expected conversations as JSON text"
-    raise DatasetError(f"{name}: {problem} (columns of text: {listed})")

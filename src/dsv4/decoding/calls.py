@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dsv4.encoding.json_text import FAILURES, to_json
@@ -14,21 +14,28 @@ from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Tags
 # more, so that the work stays in proportion to the text.
 ATTEMPTS = 64
 
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
 
 class Blocks:
     """The blocks of calls in a text: where each one starts, where it ends, and its calls."""
 
     def __init__(self, text: str, tags: Tags) -> None:
         self._text = text
-        self._tags = tags
+        self._block_open, self._block_close = str(tags.block_open), str(tags.block_close)
+        self._invoke_open, self._invoke_close = str(tags.invoke_open), str(tags.invoke_close)
+        self._open, self._close = str(tags.parameter_open), str(tags.parameter_close)
+        # What a parameter's value ends with: the call goes on, or ends.
+        self._goes_on = f"{self._close}\n{self._open}"
+        self._ends = self._close + self._invoke_close
         self.found: dict[int, tuple[int, list[Any]]] = dict(self._all())
         self._starts = list(self.found)
 
     def _all(self) -> Iterator[tuple[int, tuple[int, list[Any]]]]:
-        opening, attempts, at = str(self._tags.block_open), ATTEMPTS, 0
-        while attempts and (start := self._text.find(opening, at)) >= 0:
+        attempts, at = ATTEMPTS, 0
+        while attempts and (start := self._text.find(self._block_open, at)) >= 0:
             try:
-                end, calls = self._block(start)
+                end, calls = self._block(start + len(self._block_open))
             except ValueError:
                 attempts, at = attempts - 1, start + 1
             else:
@@ -37,14 +44,13 @@ class Blocks:
 
     def ending_at(self, start: int, end: int) -> tuple[int, list[Any]] | None:
         """The block that ends a stretch of text: where it starts, and its calls."""
-        opening, at = str(self._tags.block_open), start
-        if not self._text.endswith(self._tags.block_close, start, end):
+        if not self._text.endswith(self._block_close, start, end):
             return None
-        while (at := self._text.find(opening, at, end)) >= 0:
-            stop, calls = self.found.get(at, (-1, []))
-            if stop == end:
-                return at, calls
-            at = max(stop, at + 1)
+        index = bisect_left(self._starts, start)
+        for at in self._starts[index : index + ATTEMPTS]:
+            stop, calls = self.found[at]
+            if stop >= end:
+                return (at, calls) if stop == end else None
         return None
 
     def next_in(self, start: int, end: int) -> int | None:
@@ -55,60 +61,69 @@ class Blocks:
         at = self._starts[index]
         return at if self.found[at][0] <= end else None
 
-    def _block(self, start: int) -> tuple[int, list[Any]]:
-        tags, text = self._tags, self._text
-        at = start + len(tags.block_open)
+    def _block(self, at: int) -> tuple[int, list[Any]]:
+        text = self._text
         calls: list[Any] = []
         while True:
             at, name, arguments = self._call(at)
-            function = {"name": name, "arguments": to_json(arguments)}
+            function = {"name": name, "arguments": arguments}
             calls.append({"id": f"call_{len(calls)}", "type": "function", "function": function})
-            if text.startswith(tags.block_close, at):
-                return at + len(tags.block_close), calls
+            if text.startswith(self._block_close, at):
+                return at + len(self._block_close), calls
             at = self._past("\n", at)
 
-    def _call(self, at: int) -> tuple[int, str, dict[str, Any]]:
-        tags, text = self._tags, self._text
-        start = self._past(tags.invoke_open, at)
+    def _call(self, at: int) -> tuple[int, str, str]:
+        """A call: where it ends, the tool's name, and its arguments as JSON."""
+        text = self._text
+        start = self._past(self._invoke_open, at)
         stop = text.find(NAME_END, start)
-        if stop < 0 or "\n" in text[start:stop]:
+        if stop < 0 or text.find("\n", start, stop) >= 0:
             raise ValueError
-        name, at = text[start:stop], stop + len(NAME_END)
-        arguments: dict[str, Any] = {}
-        while not text.startswith(tags.invoke_close, at):
-            if arguments:
-                at = self._past("\n", at)
-            at, key, value = self._parameter(at)
+        at = stop + len(NAME_END)
+        arguments: dict[str, str] = {}
+        if not text.startswith(self._invoke_close, at):
+            at = self._parameters(self._past(self._open, at), arguments)
+        written = ", ".join([f"{to_json(key)}: {value}" for key, value in arguments.items()])
+        return at + len(self._invoke_close), text[start:stop], f"{{{written}}}"
+
+    def _parameters(self, at: int, arguments: dict[str, str]) -> int:
+        """Reads parameters from the name of the first on. Returns where the last one ends."""
+        text = self._text
+        while True:
+            key_end, is_text = self._key_end(at)
+            key = text[at:key_end]
+            start = key_end + len(STRING_TRUE if is_text else STRING_FALSE)
+            end, goes_on = self._value_end(start)
             if key in arguments:
                 raise ValueError
-            arguments[key] = value
-        return at + len(tags.invoke_close), name, arguments
+            value = text[start:end]
+            arguments[key] = to_json(value) if is_text else _checked(value)
+            if not goes_on:
+                return end + len(self._close)
+            at = end + len(self._goes_on)
 
-    def _parameter(self, at: int) -> tuple[int, str, Any]:
-        text, closing = self._text, self._tags.parameter_close
-        start = self._past(self._tags.parameter_open, at)
+    def _key_end(self, start: int) -> tuple[int, bool]:
+        """Where a name ends, and whether its value is text. It is all in one line."""
+        text = self._text
         line_end = text.find("\n", start)
-        key_end, typed = min(
-            (place, typed)
-            for typed in (STRING_TRUE, STRING_FALSE)
-            if (place := text.find(typed, start, line_end)) >= 0
-        )
-        value_start = key_end + len(typed)
-        value_end = self._value_end(value_start)
-        value: Any = text[value_start:value_end]
-        if typed == STRING_FALSE:
-            value = _value(value)
-        return value_end + len(closing), text[start:key_end], value
+        as_text = text.find(STRING_TRUE, start, line_end)
+        as_json = text.find(STRING_FALSE, start, line_end if as_text < 0 else as_text)
+        if as_json >= 0:
+            return as_json, False
+        if as_text < 0:
+            raise ValueError
+        return as_text, True
 
-    def _value_end(self, start: int) -> int:
+    def _value_end(self, start: int) -> tuple[int, bool]:
         """Where a value ends: at a closing tag after which the call goes on, or ends."""
-        tags, text = self._tags, self._text
-        followers = (f"\n{tags.parameter_open}", str(tags.invoke_close))
-        end = text.find(tags.parameter_close, start)
+        text = self._text
+        end = text.find(self._close, start)
         while end >= 0:
-            if text.startswith(followers, end + len(tags.parameter_close)):
-                return end
-            end = text.find(tags.parameter_close, end + 1)
+            if text.startswith(self._ends, end):
+                return end, False
+            if text.startswith(self._goes_on, end):
+                return end, True
+            end = text.find(self._close, end + 1)
         raise ValueError
 
     def _past(self, wanted: str, at: int) -> int:
@@ -117,12 +132,12 @@ class Blocks:
         return at + len(wanted)
 
 
-def _value(text: str) -> Any:
+def _checked(text: str) -> str:
     """A value that is no string, written as the format writes it; else a `ValueError`."""
     try:
-        value = json.loads(text)
-        if not isinstance(value, str) and to_json(value) == text:
-            return value
-    except FAILURES:
+        value, end = _scan(text, 0)
+        if end == len(text) and value.__class__ is not str and to_json(value) == text:
+            return text
+    except (StopIteration, *FAILURES):
         pass
     raise ValueError

@@ -13,7 +13,8 @@ from dsv4.decoding.v4 import read_v4
 from dsv4.decoding.v32 import read_v32
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Error, OptionError, ParseError, shown
-from dsv4.format.dialects import DIALECTS, Dialect, dialect_named
+from dsv4.format import tokens
+from dsv4.format.dialects import DIALECTS, NAME_END, Dialect, dialect_named
 from dsv4.request import Request
 
 # The ways to read a prompt, the plainest first. The first is nearly always right.
@@ -104,8 +105,11 @@ def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> D
     first: Decoded | None = None
     for choice in _choices(source.is_known):
         reading = _READERS[dialect.layout](found, choice)
-        request = reading.request(dialect, source.mask)
-        written = _written(request)
+        try:
+            request = reading.request(dialect, source.mask)
+            written = _written(request)
+        except RecursionError:  # tools that are nested too deep: they can stay text
+            continue
         notes = (*reading.notes, *_dialect_note(names))
         if written is not None and source.same(written):
             decoded = Decoded(request, True, notes, names)
@@ -113,7 +117,7 @@ def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> D
                 return decoded
             exact = exact or decoded
         elif first is None:
-            foreign = _foreign_note(source.text, written)
+            foreign = _foreign_note(source.text, written, dialect)
             first = Decoded(request, False, (*notes, foreign), names)
     if exact is not None:
         return exact
@@ -139,13 +143,24 @@ def _dialect_note(names: tuple[str, ...]) -> Iterator[Note]:
         yield Note("dialect-ambiguous", 0, 0, None, f"it may be of {', '.join(names)}")
 
 
-def _foreign_note(text: str, written: Prompt | None) -> Note:
-    """Where the prompt stops being what the encoder writes."""
+def _foreign_note(text: str, written: Prompt | None, dialect: Dialect) -> Note:
+    """Where the prompt stops being what the encoder writes, and who may have written it."""
     ours = "" if written is None else str(written)
     pairs = enumerate(zip(text, ours, strict=False))
     at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
     found = shown(text[at : at + 30])
-    return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here")
+    hints = "".join(f"; {hint}" for hint in _hints(text, dialect))
+    return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here{hints}")
+
+
+def _hints(text: str, dialect: Dialect) -> Iterator[str]:
+    """Habits of other servers (docs/servers.md) that the prompt shows."""
+    if tokens.EOS + tokens.ASSISTANT in text:
+        yield "it has a header before every answer, as deepseek-recipe and llama.cpp write it"
+    if text.endswith(dialect.tags.block_open):
+        yield "it ends with an open block of calls, as the official API writes it"
+    if NAME_END + dialect.tags.invoke_close.lstrip("\n") in text:
+        yield "it has no line for a call without arguments, as deepseek-recipe writes it"
 
 
 _READERS: dict[str, Callable[[Found, Choice], Reading]] = {"v4": read_v4, "v3.2": read_v32}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dsv4.request import Request
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """Something that a prompt does not say, or says in two ways, and what was made of it.
 
     `kind` is one of those in docs/decoding.md. `start` and `end` are the characters of the prompt

@@ -20,8 +20,8 @@ from dsv4.request import Request
 class Choice:
     """What to make of a prompt where it can be read in two ways. None means: look.
 
-    `trusted` says that every token is one, and none is text that spells it; `joined` that of two
-    user tokens in one turn the second is text.
+    `trusted` says that every token is one, and none is text that spells it; `joined` that all
+    tokens in the turn of a user or a reminder are text.
     """
 
     thinking: bool | None = None
@@ -34,7 +34,10 @@ class Choice:
 
 @dataclass
 class Reading:
-    """A conversation, as it was read. `prefix` is the model's reasoning, where that is open."""
+    """A conversation, as it was read.
+
+    `prefix` is the model's reasoning, where that is open; `tool_choice` is what opened a call.
+    """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     thinking: bool = False
@@ -43,6 +46,7 @@ class Reading:
     bos: bool = False
     context: tuple[dict[str, Any], ...] = ()
     prefix: str = ""
+    tool_choice: str = "auto"
     notes: list[Note] = field(default_factory=list)
 
     def note(self, kind: str, start: int, end: int, text: str, message: int | None = None) -> None:
@@ -60,6 +64,7 @@ class Reading:
             context=self.context,
             dialect=dialect.name if DIALECTS.get(dialect.name) is dialect else dialect,
             prefix=mask.unmasked(self.prefix),
+            tool_choice=mask.unmasked(self.tool_choice),
         )
 
 

@@ -62,14 +62,44 @@ class Walk:
     pending: Kind | None = None
     # Every header, whatever it is of.
     headers: list[Kind] = field(default_factory=list)
+    # Whether a question follows another; whether an answer stands without a header; and whether
+    # nothing shows where one begins. It seldom is so, and then there is more to find out.
+    has_neighbours: bool = False
+    has_bare_answers: bool = False
+    has_hidden_answers: bool = False
 
     def __post_init__(self) -> None:
         self._ahead = _Ahead(self.lexemes)
         self._state, self._begin = self.initial, self.start
         self._header: Kind | None = None
-        for index, lexeme in enumerate(self.lexemes):
+        index, lexemes = 0, self.lexemes
+        while index < len(lexemes):
+            lexeme = lexemes[index]
+            if lexeme[0] is Kind.USER and self._is_exchange(index):
+                self._exchange(*lexemes[index : index + 3])
+                index += 3
+                continue
             if not _TABLE[self._state][lexeme[0]](self, index, lexeme):
                 self.demoted.append(lexeme)
+            index += 1
+
+    # Most of a prompt is questions with their answers: these are taken whole.
+
+    def _is_exchange(self, index: int) -> bool:
+        lexemes = self.lexemes
+        return (
+            self._state is State.BETWEEN
+            and self._begin == lexemes[index][1]
+            and lexemes[index + 1][0] in HEADERS
+            and lexemes[index + 2][0] is Kind.EOS
+        )
+
+    def _exchange(self, user: Lexeme, header: Lexeme, eos: Lexeme) -> None:
+        kind = header[0]
+        self.turns.append(Turn("user", user[2], header[1], None, True, kind))
+        self.turns.append(Turn("assistant", header[2], eos[1], kind))
+        self.headers.append(kind)
+        self._begin = eos[2]
 
     def _enter(self, state: State, lexeme: Lexeme, header: Kind | None = None) -> bool:
         self._state, self._begin, self._header = state, lexeme.end, header
@@ -82,19 +112,22 @@ class Walk:
 
     def _close(self, lexeme: Lexeme, asked: Kind | None = None, closed: bool = False) -> None:
         """Makes a turn of the text up to a lexeme."""
-        span = self._begin, lexeme.start
-        if self._state is State.USER:
-            self.turns.append(Turn("user", *span, asked=asked))
-        elif self._state is State.SYSTEM:
-            self.turns.append(Turn("system", *span, asked=asked, opened=True))
-        elif self._state is State.REMINDER:
-            self.turns.append(Turn("latest_reminder", *span))
-        elif self._state is State.ANSWER:
-            self.turns.append(Turn("assistant", *span, header=self._header, closed=closed))
-        elif self._state is State.TASKED:
-            self.turns.append(Turn("assistant", *span, closed=closed, after_task=True))
-        elif self._text_before(lexeme):
-            self.turns.append(Turn("system", *span))
+        state, start, end = self._state, self._begin, lexeme.start
+        if state is State.USER:
+            turn = Turn("user", start, end, None, True, asked)
+        elif state is State.ANSWER:
+            turn = Turn("assistant", start, end, self._header, closed)
+        elif state is State.SYSTEM:
+            turn = Turn("system", start, end, asked=asked, opened=True)
+        elif state is State.REMINDER:
+            turn = Turn("latest_reminder", start, end)
+        elif state is State.TASKED:
+            turn = Turn("assistant", start, end, closed=closed, after_task=True)
+        elif end > start:
+            turn = Turn("system", start, end)
+        else:
+            return
+        self.turns.append(turn)
 
     # What a lexeme does. The answer is whether it is one: else it is text.
 
@@ -103,10 +136,15 @@ class Walk:
         self._close(lexeme)
         return self._enter(_OPENS[lexeme.kind], lexeme)
 
+    def _is_spelled_in_question(self, index: int) -> bool:
+        return not self.trusted and (self.joined or self._ahead.is_asked(index))
+
     def _turn_in_question(self, index: int, lexeme: Lexeme) -> bool:
         """A turn after a question that nobody asked to be answered."""
-        spelled = self.joined and lexeme.kind is Kind.USER and not self.trusted
-        return not spelled and self._next_turn(index, lexeme)
+        if self.joined and lexeme.kind is Kind.USER and not self.trusted:
+            return False
+        self.has_neighbours = True
+        return self._next_turn(index, lexeme)
 
     def _turn_in_answer(self, index: int, lexeme: Lexeme) -> bool:
         """A token that opens a turn, behind a header: it ends an answer that was left open."""
@@ -134,18 +172,22 @@ class Walk:
 
     def _end_of_bare_answer(self, index: int, lexeme: Lexeme) -> bool:
         """An answer without a header: all of the text is taken for it."""
+        self.has_bare_answers = True
         self.turns.append(Turn("assistant", self._begin, lexeme.start))
         return self._enter(State.BETWEEN, lexeme)
 
     def _end_after_reminder(self, index: int, lexeme: Lexeme) -> bool:
         """An answer whose beginning nothing shows. Who reads the turns has to find it."""
+        if self.joined and not self.trusted:
+            return False
+        self.has_bare_answers = self.has_hidden_answers = True
         self._close(lexeme)
         self.turns.append(Turn("assistant", lexeme.start, lexeme.start))
         return self._enter(State.BETWEEN, lexeme)
 
     def _reminder_in_question(self, index: int, lexeme: Lexeme) -> bool:
         """A reminder after a question whose header is missing: after a system text, therefore."""
-        if self.has_system_token or (not self.trusted and self._ahead.is_asked(index)):
+        if self.has_system_token or self._is_spelled_in_question(index):
             return False
         self._close(lexeme)
         self.turns.append(Turn("system", lexeme.start, lexeme.start))
@@ -153,8 +195,9 @@ class Walk:
 
     def _end_in_question(self, index: int, lexeme: Lexeme) -> bool:
         """The end of an answer without a header, after a system text that nothing shows."""
-        if self.has_system_token or (not self.trusted and self._ahead.is_asked(index)):
+        if self.has_system_token or self._is_spelled_in_question(index):
             return False
+        self.has_bare_answers = self.has_hidden_answers = True
         self._close(lexeme)
         self.turns.append(Turn("system", lexeme.start, lexeme.start))
         self.turns.append(Turn("assistant", lexeme.start, lexeme.start))

@@ -98,5 +98,5 @@ def image_record(block: Message, location: Location) -> Message:
 def _holds(source: Any) -> bool:
     try:
         return bool(source)
-    except ValueError:  # an array of numbers
+    except Exception:  # an array of numbers does not say
         return True

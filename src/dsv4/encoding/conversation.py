@@ -9,6 +9,7 @@ from dsv4.encoding.conventions import Conventions
 from dsv4.encoding.door import Message, as_messages, check_roles
 from dsv4.encoding.image_text import refuse_image_text
 from dsv4.encoding.render import NOWHERE, Renderer
+from dsv4.encoding.render_v32 import RendererV32
 from dsv4.encoding.turns import (
     any_tools,
     first_staying,
@@ -17,7 +18,8 @@ from dsv4.encoding.turns import (
     last_task,
     passed_over,
 )
-from dsv4.errors import OptionError, shown
+from dsv4.encoding.writer import TurnWriter
+from dsv4.errors import Error, OptionError, shown
 from dsv4.format.dialects import Dialect
 
 
@@ -31,7 +33,7 @@ def render_conversation(
     bos: bool,
     effort: str,
     preamble: Message | None = None,
-) -> Renderer:
+) -> TurnWriter:
     """Everything that follows `context`, in a renderer that holds the pieces and the images.
 
     `effort` is the text for it. `preamble` holds the request's own tools and response format, where
@@ -42,59 +44,61 @@ def render_conversation(
         context = as_messages(context, "context")
         check_roles(context, "context", rules.known_roles_only)
     try:
-        return _render(
-            messages, context, dialect, rules, thinking, drop_thinking, bos, effort, preamble
-        )
-    except KeyError:  # the one field that is taken for granted
+        if dialect.layout == "v3.2":
+            dropping = thinking and drop_thinking
+            renderer_v32 = RendererV32(messages, context, dialect, rules, thinking, dropping)
+            renderer_v32.start(bos and not context, preamble)
+            renderer_v32.render()
+            return renderer_v32
+        if dialect.image_text_refused:
+            _refuse_image_text(messages, context, dialect, rules)
+        last = -1
+        if thinking and drop_thinking:
+            last = _last(messages, context, dialect, rules, preamble)
+        shown_from = last if thinking else NOWHERE
+        if context:
+            return _after(context, messages, dialect, rules, shown_from, last)
+        first = 0 if preamble is None else None
+        if last > 0 and dialect.system_token is not None and preamble is None:
+            first = first_staying(messages, last)
+        renderer = Renderer(messages, dialect, rules, shown_from, last, first)
+        renderer.start(bos, effort if thinking else "", preamble)
+        renderer.render()
+        return renderer
+    except Error:
+        raise
+    except Exception:  # the role is the one field that is taken for granted
         check_roles(messages, "messages", rules.known_roles_only)
         raise
 
 
-def _render(
-    messages: Sequence[Message],
-    context: Sequence[Message],
-    dialect: Dialect,
-    rules: Conventions,
-    thinking: bool,
-    drop_thinking: bool,
-    bos: bool,
-    effort: str,
-    preamble: Message | None,
-) -> Renderer:
+def _refuse_image_text(
+    messages: Sequence[Message], context: Sequence[Message], dialect: Dialect, rules: Conventions
+) -> None:
     image = dialect.image_token
-    if image is not None and dialect.image_text_refused:
+    if image is not None:
         refuse_image_text(image, messages, "messages", rules.reasoning_fields)
         refuse_image_text(image, context, "context", rules.reasoning_fields)
-    last = -1
-    if thinking and drop_thinking and not _keeps_all(messages, context, dialect, rules, preamble):
-        last = last_asking(messages, dialect, first=not context and preamble is None)
-    shown_from = last if thinking else NOWHERE
-    if context:
-        return _after(context, messages, dialect, rules, shown_from, last)
-    first = None if preamble is not None else 0
-    if last > 0 and first == 0 and dialect.system_token is not None:
-        first = first_staying(messages, last)
-    renderer = Renderer(messages, dialect, rules, shown_from, last, first)
-    renderer.start(bos, effort if thinking else "", preamble)
-    renderer.render()
-    return renderer
 
 
-def _keeps_all(
+def _last(
     messages: Sequence[Message],
     context: Sequence[Message],
     dialect: Dialect,
     rules: Conventions,
     preamble: Message | None,
-) -> bool:
-    """Whether tools keep old reasoning from being dropped (section 3, step 3)."""
-    if not rules.shows_tools:
-        return False
-    if preamble is not None and "tools" in preamble:
-        return True
-    if any_tools(messages, dialect.users_keep_tools):
-        return True
-    return bool(context) and any_tools(context, dialect.users_keep_tools)
+) -> int:
+    """The last user turn, before which reasoning is dropped (section 3, step 3).
+
+    -1 where nothing is dropped: with tools, or where it is in the context.
+    """
+    if rules.shows_tools and (
+        any_tools(messages, dialect.users_keep_tools)
+        or (preamble is not None and "tools" in preamble)
+        or (context and any_tools(context, dialect.users_keep_tools))
+    ):
+        return -1
+    return last_asking(messages, dialect, first=not context and preamble is None)
 
 
 def _after(

@@ -62,6 +62,12 @@ def maybe_list(value: Any) -> list[Any] | tuple[Any, ...] | None:
     return made if isinstance(made, list) else None
 
 
+def type_of(value: Any) -> str:
+    """The `type` of a block, a choice or a format: empty if it has none, or one that is no text."""
+    kind = (maybe_dict(value) or {}).get("type")
+    return kind if isinstance(kind, str) else ""
+
+
 def any_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
     """A caller's list, of which any iterable will do."""
     if value.__class__ is list or value.__class__ is tuple:

@@ -10,7 +10,13 @@ from functools import lru_cache
 
 from dsv4.encoding.pieces import REMEMBERED, Fragment, Label, Openings
 from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, RESPONSE_FORMAT, UNSUPPORTED, Dialect
+from dsv4.format.dialects import (
+    DEVELOPER_MESSAGE,
+    NAME_END,
+    RESPONSE_FORMAT,
+    UNSUPPORTED,
+    Dialect,
+)
 from dsv4.format.endings import Ending
 
 BLANK_LINE = "\n\n"
@@ -77,6 +83,23 @@ UNSUPPORTED_START = Fragment(UNSUPPORTED[0], ("template", "content"), _CONTENT)
 UNSUPPORTED_END = Fragment(UNSUPPORTED[1], ("template", "content"), _CONTENT)
 IMAGE = Fragment(tokens.IMAGE, ("template", "image"), _CONTENT)
 MODEL_IMAGE = Fragment(tokens.IMAGE, ("template", "image"), ANSWER_LABEL)
+
+# V3.2's own (docs/format.md, section 11.4). What asks after results has no assistant token.
+DEVELOPER_TEXT = Fragment(DEVELOPER_MESSAGE, _HEADER, _CONTENT)
+RESULTS_START = Openings(tokens.RESULTS_START, _RESULT)
+RESULTS_END = Fragment(tokens.RESULTS_END, _RESULT)
+ONE_RESULT_START = Openings(tokens.ONE_RESULT_START, _RESULT, _CONTENT)
+ONE_RESULT_END = Fragment(tokens.ONE_RESULT_END, _RESULT)
+THINK_AFTER_RESULTS = Openings(
+    tokens.THINK_START,
+    _HEADER,
+    REASONING_LABEL,
+    begins="reasoning",
+    ending=Ending("think", thinking=True),
+)
+ANSWER_AFTER_RESULTS = Openings(
+    tokens.THINK_END, _HEADER, ANSWER_LABEL, begins="answer", ending=Ending("answer")
+)
 
 RESPONSE_FORMAT_START = Fragment(
     BLANK_LINE + RESPONSE_FORMAT, ("template", "response_format"), ("caller", "response_format")

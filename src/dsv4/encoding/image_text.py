@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dsv4.encoding.door import Message, maybe_dict, maybe_list
+from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of
 from dsv4.errors import EncodeError
 
 # A list, a result block in it, the result's list, a text block in that: what is nested deeper is
@@ -41,7 +41,8 @@ def _texts(content: Any, depth: int = _DEPTH) -> Iterator[str]:
         for item in listed:
             yield from _texts(item, depth - 1)
     elif (block := maybe_dict(content)) is not None:
-        if block.get("type") == "text":
+        kind = type_of(block)
+        if kind == "text":
             yield from _texts(block.get("text"), depth - 1)
-        elif block.get("type") == "tool_result":
+        elif kind == "tool_result":
             yield from _texts(block.get("content"), depth - 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dsv4.encoding.content import text_of
 from dsv4.encoding.door import Message, maybe_dict
+from dsv4.encoding.turns import holds
 from dsv4.errors import Location, refusal, shown
 from dsv4.format.dialects import NAMESPACE_END
 
@@ -20,16 +22,22 @@ def qualified_function(tool: Message, function: Message, location: Location) -> 
     shown_function = {key: value for key, value in function.items() if key != "namespace"}
     shown_function["name"] = name
     description = described.get("description") if described else None
-    if description:
-        own = function.get("description") or ""
-        shown_function["description"] = f"{description}\n{own}"
+    if holds(description):
+        shown_function["description"] = "\n".join(
+            (
+                text_of(description, (*location, "namespace", "description")),
+                text_of(function.get("description"), (*location, "function", "description")),
+            )
+        )
     return shown_function
 
 
 def qualified_call_name(call: Message, function: Message, location: Location) -> str:
     """The name of a call as the model writes it."""
     name = function["name"]
-    given = call.get("namespace") or function.get("namespace")
+    given = call.get("namespace")
+    if not holds(given):
+        given = function.get("namespace")
     described = None if given is None or isinstance(given, str) else maybe_dict(given)
     if described is not None and NAMESPACE_END in name:
         place = (*location, "namespace")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.encoding.content import IMAGE_TYPES
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list
+from dsv4.encoding.door import Message, maybe_list, type_of
 from dsv4.encoding.turns import holds, lasts, turn_stop
 from dsv4.format.dialects import Dialect
 
@@ -83,6 +83,38 @@ def omissions(
     return tuple(found)
 
 
+# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
+_READ_V32: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
+    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
+    "tool": ("tool_call_id",),
+}
+
+
+def omissions_v32(
+    messages: Sequence[Message],
+    rules: Conventions,
+    shown_from: float,
+    vanished: Set[int],
+) -> tuple[Omission, ...]:
+    """The same for V3.2's layout."""
+    found: list[Omission] = []
+    for index, message in enumerate(messages):
+        if index in vanished:
+            found.append(Omission(index, "message", "vanished"))
+            continue
+        read = {"role", "content", *_READ_V32.get(message["role"], ())}
+        hidden = _reasoning_rule(None, index, shown_from)
+        for field in filter(lambda field: holds(message[field]), message):
+            if field in rules.reasoning_fields and message["role"] == "assistant" and hidden:
+                found.append(Omission(index, field, hidden))
+            elif field == "tools" and not rules.shows_tools and field in read:
+                found.append(Omission(index, field, "tool_choice"))
+            elif field not in read:
+                found.append(Omission(index, field, "unread"))
+    return tuple(found)
+
+
 def _reasoning_rule(task: Any, index: int, shown_from: float) -> OmissionRule | None:
     if task is not None:
         return "task_answer"
@@ -98,7 +130,8 @@ def _of_message(
     read = {"role", "content", *_READ.get(role, ())}
     if role == "assistant":
         read.update(rules.reasoning_fields, rules.open_turn_fields)
-    if role == "user" and message.get("task") == "read_url" and rules.url_field:
+    task = message.get("task")
+    if role == "user" and isinstance(task, str) and task == "read_url" and rules.url_field:
         read.add(rules.url_field)
     blocks = dialect.lists_are_blocks and message.get("content_blocks") is not None
     if blocks:
@@ -117,5 +150,5 @@ def _of_message(
     if dialect.lists_are_blocks and role != "user":
         field = "content_blocks" if blocks else "content"
         for item in maybe_list(message.get(field)) or ():
-            if (maybe_dict(item) or {}).get("type") not in ("text", *IMAGE_TYPES):
+            if type_of(item) not in ("text", *IMAGE_TYPES):
                 yield Omission(index, field, "unseen_block")

@@ -127,6 +127,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(flat: Iterable[str]) -> Iterator[Piece]:
+    """The pieces of a flat list of fragments, texts, and special tokens by themselves."""
     message: int | None = None
     announced: Label = ("template", "content")
     for entry in flat:
@@ -138,7 +139,7 @@ def pieces_of(flat: Iterable[str]) -> Iterator[Piece]:
                 yield Piece(part, isinstance(part, Special), origin, message, field)
             announced = entry.announces
         elif entry:
-            yield Piece(entry, False, announced[0], message, announced[1])
+            yield Piece(entry, isinstance(entry, Special), announced[0], message, announced[1])
 
 
 def ending_of(flat: Sequence[str]) -> Ending:

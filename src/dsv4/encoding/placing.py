@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dsv4.encoding.conventions import NATIVE, NATIVE_WITHOUT_TOOLS
 from dsv4.encoding.conversation import effort_text, render_conversation
-from dsv4.encoding.door import Message, any_list, as_message, maybe_dict, maybe_list
+from dsv4.encoding.door import (
+    Message,
+    any_list,
+    as_message,
+    maybe_dict,
+    maybe_list,
+    type_of,
+)
 from dsv4.encoding.fragments import ANSWER, forced_call
 from dsv4.encoding.json_text import json_at
 from dsv4.encoding.namespaces import qualified_function
@@ -15,6 +22,7 @@ from dsv4.encoding.pieces import ending_of
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import prefix_entries
 from dsv4.encoding.tools import Written, function_of, schemas_text
+from dsv4.encoding.turns import holds
 from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
 
@@ -25,27 +33,48 @@ _UNFORCED = ("auto", "none")
 
 def encode(
     messages: Iterable[Any],
-    tools: Iterable[Any] | None,
-    tool_choice: Any,
-    response_format: Any,
-    thinking: bool,
-    effort: Any,
-    drop_thinking: bool,
-    bos: bool,
-    context: Iterable[Any],
-    dialect: str | Dialect,
-    prefix: str,
+    *,
+    tools: Iterable[Any] | None = None,
+    tool_choice: str | Mapping[str, Any] = "auto",
+    response_format: Mapping[str, Any] | None = None,
+    thinking: bool = True,
+    effort: str | int | None = None,
+    drop_thinking: bool = True,
+    bos: bool = True,
+    context: Iterable[Any] = (),
+    dialect: str | Dialect = "v4",
+    prefix: str = "",
 ) -> Prompt:
-    """The prompt of a request. Every option is checked, whoever calls."""
+    """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
+
+    - `messages`: OpenAI-style dicts, objects that can turn themselves into one, or `Sampled` turns.
+    - `tools`: OpenAI tools or bare function objects, for the first system message.
+    - `tool_choice`: "auto", "none", "required", or a tool by name or as OpenAI's object.
+    - `response_format`: a JSON schema, or OpenAI's object around one.
+    - `thinking`: whether the model thinks before it answers.
+    - `effort`: how hard it thinks, by the names or numbers of the dialect.
+    - `drop_thinking`: whether reasoning before the last user turn is left out.
+    - `bos`: whether the prompt begins with BOS.
+    - `context`: messages that are in the prompt already; only what follows them is written.
+    - `dialect`: the release of the format, by name or as a `Dialect`.
+    - `prefix`: the start of the answer, written after the header as the model's own text.
+
+    Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be, and an
+    `EncodeError` for a message that has no place in the format.
+    """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
     release = dialect_named(dialect)
-    effort = effort_text(effort, release, NATIVE)
-    new = any_list(messages, ("messages",), "a list of messages")
-    before = any_list(context, ("context",), "a list of messages") if context is not None else ()
+    effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
+    new, before = messages, context
+    if new.__class__ is not list:
+        new = any_list(messages, ("messages",), "a list of messages")
+    if before.__class__ is not tuple:
+        before = any_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
-    choice = "auto" if tool_choice == "auto" else read_choice(tool_choice)
+    is_auto = tool_choice.__class__ is str and tool_choice == "auto"
+    choice = "auto" if is_auto else read_choice(tool_choice)
     rules = NATIVE_WITHOUT_TOOLS if choice == "none" else NATIVE
     preamble = None
     if tools is not None or response_format is not None:
@@ -56,9 +85,9 @@ def encode(
     if choice not in _UNFORCED:
         choice = _declared(choice, () if tools is None else tools, [*before, *new], release)
     done = render_conversation(
-        new, before, release, rules, thinking, drop_thinking, bos, effort, preamble
+        new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
-    if prefix or choice != "auto":
+    if prefix.__class__ is not str or prefix or choice != "auto":
         _open_answer(done.flat, prefix, choice, release)
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
 
@@ -85,8 +114,9 @@ def check_options(
     if tools is not None:
         any_list(tools, ("tools",), "a list of tools")
     _schema(response_format)
+    forced = read_choice(tool_choice) not in _UNFORCED
     _check_stop(stop)
-    _check_prefix(prefix, forced=not thinking and read_choice(tool_choice) not in _UNFORCED)
+    _check_prefix(prefix, forced and not thinking)
 
 
 def _no_flag(**flags: Any) -> OptionError:
@@ -118,7 +148,7 @@ def read_choice(tool_choice: Any) -> str:
     if isinstance(tool_choice, str) and tool_choice:
         return str.__str__(tool_choice)
     fields = maybe_dict(tool_choice)
-    if fields is not None and fields.get("type") == "function":
+    if fields is not None and type_of(fields) == "function":
         name = (maybe_dict(fields.get("function")) or {}).get("name")
         if isinstance(name, str) and name:
             return str.__str__(name)
@@ -151,7 +181,7 @@ def _schema(response_format: Any) -> Any:
     if fields is None:
         found = shown(response_format)
         raise OptionError("response_format", f"found {found}, expected a JSON schema")
-    kind = fields.get("type")
+    kind = type_of(fields)
     if kind == "text":
         return None
     if kind == "json_object":
@@ -172,10 +202,10 @@ def _placed(
     for name, listed in (("context", context), ("messages", messages)):
         for index, message in enumerate(listed):
             fields = message if message.__class__ is dict else as_message(message, (name, index))
-            if fields.get("role") != "system":
+            if not isinstance(fields.get("role"), str) or fields["role"] != "system":
                 continue
             for field in extras:
-                if fields.get(field):
+                if holds(fields.get(field)):
                     problem = f"found {field} here and on the request, expected one of them"
                     raise EncodeError((name, index, field), problem)
             changed = [*listed[:index], {**fields, **extras}, *listed[index + 1 :]]
@@ -192,8 +222,8 @@ def _placed(
 def _declared(choice: str, tools: Iterable[Any], messages: Sequence[Any], dialect: Dialect) -> str:
     """The choice, with the name as the model sees it. Raises where there is no such tool."""
     carriers = [as_message(m, ("messages",)) if m.__class__ is not dict else m for m in messages]
-    lists = [tools, *(maybe_list(m.get("tools")) for m in carriers if m.get("role") in _CARRIERS)]
-    tools_there = [tool for listed in lists for tool in listed or ()]
+    lists = [tools, *(message.get("tools") for message in carriers if _carries(message))]
+    tools_there = [tool for listed in lists for tool in maybe_list(listed) or ()]
     names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
     if choice == "required" and tools_there:
         return choice
@@ -205,7 +235,10 @@ def _declared(choice: str, tools: Iterable[Any], messages: Sequence[Any], dialec
     return names[choice]
 
 
-_CARRIERS = ("system", "developer")
+def _carries(message: Message) -> bool:
+    """Whether the tools of a message are shown."""
+    role = message.get("role")
+    return isinstance(role, str) and role in ("system", "developer")
 
 
 def _names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from dsv4.encoding.omissions import Omission
@@ -14,7 +13,6 @@ from dsv4.format.dialects import Dialect
 from dsv4.format.endings import Ending
 from dsv4.format.tokens import Special, spelled
 
-_NONE: Mapping[int, RawTurn] = MappingProxyType({})
 _Omitted: TypeAlias = tuple[Omission, ...] | Callable[[], tuple[Omission, ...]]
 
 
@@ -24,7 +22,8 @@ class Prompt:
     `text`, or `str(prompt)`, is the exact text. `dialect` is the release that it is written in,
     `images` are the records of the images in it, in order, and `sampled` the turns in it whose ids
     are known, by message. Two prompts are equal if they have the same pieces, dialect, images and
-    sampled turns.
+    sampled turns. `flat` is what the text is the join of: texts, special tokens, and fragments that
+    know what they are; `dropped` what was left out, or a function that finds it out.
     """
 
     __slots__ = ("_dropped", "_flat", "_pieces", "_text", "dialect", "images", "sampled")
@@ -35,7 +34,7 @@ class Prompt:
         dialect: Dialect,
         images: list[Any] | None = None,
         dropped: _Omitted = (),
-        sampled: Mapping[int, RawTurn] = _NONE,
+        sampled: Mapping[int, RawTurn] | None = None,
     ) -> None:
         self._flat = flat
         self._text: str | None = None
@@ -43,17 +42,17 @@ class Prompt:
         self._dropped = dropped
         self.dialect = dialect
         self.images = [] if images is None else images
-        self.sampled = sampled
+        self.sampled = {} if sampled is None else sampled
 
-    @property
-    def text(self) -> str:
-        """The exact text."""
+    def __str__(self) -> str:
         if self._text is None:
             self._text = "".join(self._flat)
         return self._text
 
-    def __str__(self) -> str:
-        return self.text
+    @property
+    def text(self) -> str:
+        """The exact text."""
+        return str(self)
 
     def __len__(self) -> int:
         return len(self.text)

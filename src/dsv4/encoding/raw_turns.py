@@ -80,7 +80,7 @@ class RawTurn(NamedTuple):
         block = _start_of_calls(answer)
         yield _written(answer[:block], ANSWER_LABEL, dialect)
         yield _written(answer[block:], CALLS, dialect)
-        if self.closes or answer is not text:
+        if self.closes or len(answer) < len(text):
             yield ANSWER_END
 
 

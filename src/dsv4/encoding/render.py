@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.encoding.calls import ParametersWriter, parameters_writer
-from dsv4.encoding.content import IMAGE_TYPES, image_record, read_block, text_of
+from dsv4.encoding.content import IMAGE_TYPES, read_block, text_of
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list, unknown_role
+from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of, unknown_role
 from dsv4.encoding.fragments import (
     ANSWER,
     ANSWER_END,
@@ -17,18 +16,14 @@ from dsv4.encoding.fragments import (
     ASK_THINKING,
     BETWEEN,
     BOS,
-    CALL_BETWEEN,
-    CALL_NAME_END,
     FIRST,
     IMAGE,
     ITEM_BETWEEN,
     LATER_SYSTEM,
-    MODEL_IMAGE,
     MODEL_ITEM_BETWEEN,
     REASONING,
     REASONING_END,
     REMINDER,
-    RESPONSE_FORMAT_START,
     RESULT_END,
     RESULT_START,
     SYSTEM,
@@ -37,16 +32,11 @@ from dsv4.encoding.fragments import (
     UNSUPPORTED_START,
     URL,
     USER,
-    DialectFragments,
     effort_fragment,
-    fragments_of,
     hot_openings,
 )
-from dsv4.encoding.json_text import json_at
-from dsv4.encoding.namespaces import qualified_call_name
 from dsv4.encoding.omissions import Omission, omissions
 from dsv4.encoding.raw_turns import RawTurn
-from dsv4.encoding.tools import Written, schemas_text
 from dsv4.encoding.turns import (
     call_places,
     holds,
@@ -55,8 +45,9 @@ from dsv4.encoding.turns import (
     sort_results,
     turn_stop,
 )
-from dsv4.errors import EncodeError, Location, OptionError, shown
-from dsv4.format.dialects import NAMESPACE_END, ROLES, Dialect
+from dsv4.encoding.writer import Text, TurnWriter, UnseenImage
+from dsv4.errors import EncodeError, Location, shown
+from dsv4.format.dialects import ROLES, Dialect
 
 # A part of a user turn: where it belongs among the results, None for all else; the index of its
 # message, its type, its content, its place in the message.
@@ -67,7 +58,7 @@ _CONTENT: Location = ("content",)
 NOWHERE = float("inf")
 
 
-class Renderer:
+class Renderer(TurnWriter):
     """Writes messages to `flat`, and the images among them to `images`.
 
     What it must know beforehand, section 3 decides:
@@ -93,20 +84,16 @@ class Renderer:
         calls_before: Any = None,
         task_before: Any = None,
     ) -> None:
+        # What TurnWriter.__init__ does: to call it would take as long again.
         self.messages = messages
         self.dialect = dialect
         self.rules = rules
+        self.flat = []
         self.shown_from = shown_from
         self.vanishing_before = vanishing_before
         self.first = first
         self.task_before = task_before
-        self.flat: list[str] = []
-        self.images: list[Any] = []
-        # What a tokenizer places as it was sampled, by message.
-        self.sampled: dict[int, RawTurn] = {}
         self._last_calls = calls_before
-        # What calls are written with, looked up for the first of them.
-        self._for_calls: tuple[DialectFragments, ParametersWriter] | None = None
 
     def start(self, bos: bool, effort: str = "", preamble: Message | None = None) -> None:
         """What stands before the first turn of the whole conversation.
@@ -200,7 +187,11 @@ class Renderer:
                 if "task" in message:
                     task, tasked = message["task"], index
             elif role == "system":
-                asks, task = self._system_opening(index), None
+                if self.dialect.systems_ask == "never" and self.dialect.system_token is None:
+                    flat.append(SYSTEM[index])
+                    asks, task = None, None
+                else:
+                    asks, task = self._system_opening(index), None
                 if content.__class__ is str:
                     flat.append(content)
                 else:
@@ -224,7 +215,7 @@ class Renderer:
             if task is not None:
                 self._task(task, tasked, None)
             elif asks is not None:
-                flat.append(_header(asks, None))
+                flat.append(ASK_THINKING[None] if asks else ASK_ANSWER[None])
 
     def omissions(self) -> tuple[Omission, ...]:
         """What was left out of the prompt."""
@@ -262,21 +253,6 @@ class Renderer:
             raise EncodeError(("messages", index, "content"), problem)
         self._extras(message, ("messages", index))
         return index >= self.shown_from
-
-    def _extras(self, message: Message, location: Location) -> None:
-        """Tools and response format of a message, or of the request."""
-        tools, response_format = message.get("tools"), message.get("response_format")
-        if holds(tools) and self.rules.shows_tools:
-            words, rules = fragments_of(self.dialect), self.rules
-            place = (*location, "tools")
-            schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
-            self.flat += words.tools_start, schemas, words.tools_end
-        if holds(response_format):
-            if response_format.__class__ is Written:
-                schema = str.__str__(response_format)
-            else:
-                schema = json_at(response_format, (*location, "response_format"))
-            self.flat += RESPONSE_FORMAT_START, schema
 
     # Tasks.
 
@@ -374,100 +350,16 @@ class Renderer:
 
     def _other_block(self, kind: str, block: Any, location: Location) -> None:
         if kind in IMAGE_TYPES and self.dialect.image_token is not None:
-            self.images.append(image_record(block, location))
+            self._add_image(block, location)
             self.flat.append(IMAGE)
         else:
             self.flat += UNSUPPORTED_START, kind, UNSUPPORTED_END
 
-    # Content of other roles.
-
-    def _content(self, content: Any, index: int, between: str = ITEM_BETWEEN) -> None:
-        """Content that may be a list: texts, and images where the dialect has them, joined."""
-        location = ("messages", index, "content")
-        listed = maybe_list(content) if self.dialect.lists_are_blocks else None
-        if listed is None:
-            self.flat.append(text_of(content, location))
-            return
-        image = MODEL_IMAGE if between is MODEL_ITEM_BETWEEN else IMAGE
-        is_first = True
-        for n, item in enumerate(listed):
-            block = maybe_dict(item) or {}
-            kind = block.get("type")
-            if kind in IMAGE_TYPES:
-                self.images.append(image_record(block, (*location, n)))
-                written: str = image
-            elif kind == "text":
-                written = read_block(block, (*location, n)).content
-            elif item.__class__ is _Unseen:
-                self.images.append(image_record(item.image, (*location, n)))
-                continue
-            elif item.__class__ is _Text:
-                written = str.__str__(item)
-            else:
-                continue
-            if not is_first:
-                self.flat.append(between)
-            self.flat.append(written)
-            is_first = False
-
     # Parts of assistant turns.
-
-    def _reasoning(self, message: Message, index: int) -> str:
-        field, other = self.rules.reasoning_fields
-        text = message.get(field)
-        if text.__class__ is str and text:
-            return text
-        if not holds(text):
-            field, text = other, message.get(other)
-        return text if text.__class__ is str else text_of(text, ("messages", index, field))
 
     def _closes(self, message: Message) -> bool:
         """Whether an assistant turn ends with EOS."""
-        return not any(message.get(field) for field in self.rules.open_turn_fields)
-
-    def _calls(self, calls: Any, index: int) -> None:
-        if calls.__class__ is not list:
-            listed = () if calls is None else maybe_list(calls)
-            if listed is None:
-                problem = f"found {shown(calls)}, expected a list of calls"
-                raise EncodeError(("messages", index, "tool_calls"), problem)
-            calls = listed
-        if not calls:
-            return
-        self._last_calls = calls
-        words, writer = self._for_calls or self._look_up_for_calls()
-        flat, opening, namespaces = self.flat, words.block_open, self.dialect.namespaces
-        for n, call in enumerate(calls):
-            if call.__class__ is not dict or call.get("function").__class__ is not dict:
-                call = _plain_call(call, ("messages", index, "tool_calls", n))
-            function = call["function"]
-            name = function.get("name")
-            if name.__class__ is not str:
-                name = _exact_name(name, ("messages", index, "tool_calls", n, "function", "name"))
-            if namespaces and (
-                NAMESPACE_END in name or "namespace" in call or "namespace" in function
-            ):
-                name = qualified_call_name(call, function, ("messages", index, "tool_calls", n))
-            arguments = function.get("arguments")
-            known = writer.shelf.young.get(arguments) if arguments.__class__ is str else None
-            parameters = self._parameters(writer, function, index, n) if known is None else known
-            flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
-            opening = CALL_BETWEEN
-        flat.append(words.block_close)
-
-    def _parameters(self, writer: ParametersWriter, function: Message, index: int, n: int) -> str:
-        if "arguments" not in function:
-            return ""
-        try:
-            return writer.write(function["arguments"])
-        except (EncodeError, OptionError) as error:
-            place = ("messages", index, "tool_calls", n, "function", "arguments", *error.location)
-            raise EncodeError(place, error.problem) from None
-
-    def _look_up_for_calls(self) -> tuple[DialectFragments, ParametersWriter]:
-        rule = self.rules.arguments or self.dialect.arguments
-        self._for_calls = fragments_of(self.dialect), parameters_writer(self.dialect.tags, rule)
-        return self._for_calls
+        return not any(holds(message.get(field)) for field in self.rules.open_turn_fields)
 
     # Turns as they were sampled.
 
@@ -476,8 +368,7 @@ class Renderer:
         field, other = self.rules.reasoning_fields
         reasoned = holds(message.get(field)) or holds(message.get(other))
         turn = RawTurn(message.sampled, reasoned, thinks, self._closes(message))
-        if message.sampled.ids is not None:
-            self.sampled[index] = turn
+        self._add_sampled(index, turn)
         if turn.text is None:
             self._read_turn(message, index, thinks)
         else:
@@ -502,19 +393,6 @@ def _header(thinks: bool, answer: int | None) -> str:
     return ASK_THINKING[answer] if thinks else ASK_ANSWER[answer]
 
 
-class _Text(str):
-    """The text of a message that has blocks as well."""
-
-    __slots__ = ()
-
-
-class _Unseen:
-    """An image that is returned, though the text of its message is written instead of it."""
-
-    def __init__(self, image: Message) -> None:
-        self.image = image
-
-
 def _blocks_given(message: Message, content: Any) -> Any:
     """The content of a message that has `content_blocks` (section 12.1).
 
@@ -526,8 +404,8 @@ def _blocks_given(message: Message, content: Any) -> Any:
         return content if message["content_blocks"] is None else message["content_blocks"]
     if not isinstance(content, str):
         return blocks
-    fields = (maybe_dict(block) or {} for block in blocks)
-    return [_Text(content), *(_Unseen(f) for f in fields if f.get("type") in IMAGE_TYPES)]
+    images = (maybe_dict(block) or {} for block in blocks if type_of(block) in IMAGE_TYPES)
+    return [Text(content), *map(UnseenImage, images)]
 
 
 def _listed_blocks(message: Message, index: int, places: dict[Any, int]) -> Iterator[_Block]:
@@ -553,21 +431,3 @@ def _user_block(item: Any, location: Location) -> Any:
     if block.kind == "text" and (maybe_dict(item) or {}).get("text") is None:
         raise EncodeError((*location, "text"), "found None, expected text")
     return block
-
-
-def _plain_call(call: Any, location: Location) -> Message:
-    """A call and its function object as dicts."""
-    fields = maybe_dict(call)
-    if fields is None:
-        raise EncodeError(location, f"found {shown(call)}, expected a call object")
-    function = maybe_dict(fields.get("function"))
-    if function is None:
-        problem = f"found {shown(fields.get('function'))}, expected a function object"
-        raise EncodeError((*location, "function"), problem)
-    return {**fields, "function": function}
-
-
-def _exact_name(name: Any, location: Location) -> str:
-    if not isinstance(name, str):
-        raise EncodeError(location, f"found {shown(name)}, expected the tool's name")
-    return str.__str__(name)

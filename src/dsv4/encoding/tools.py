@@ -34,30 +34,18 @@ def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) 
     text = _remembered.recall(key)
     if text is None:
         text = _schemas(tools, named, namespaces, location)
-        # What has a buffer, as numbers of numpy have, marshal writes as if it were bytes.
-        if _is_plain(tools):
+        if _is_whole(key, tools):
             _remembered.keep(key, text)
     return text
 
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether there are only JSON's own types in a value, which can be written as JSON."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        parts = value.values() if value.__class__ is dict else value
-        if value.__class__ is dict and not _PLAIN.issuperset(map(type, value)):
-            return False
-        for part in parts:
-            kind = part.__class__
-            if kind is dict or kind is list or kind is tuple:
-                waiting.append(part)
-            elif kind not in _PLAIN:
-                return False
-    return True
+def _is_whole(key: bytes, tools: Any) -> bool:
+    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
+    writes as if it were bytes."""
+    try:
+        return bool(marshal.loads(key)[0] == tools)
+    except Exception:  # an array does not say whether it is equal
+        return False
 
 
 def _schemas(tools: Any, named: bool, namespaces: bool, location: Location) -> str:

@@ -65,9 +65,9 @@ def call_places(calls: Sequence[Any]) -> dict[Any, int]:
     for place, call in enumerate(calls):
         fields = call if call.__class__ is dict else maybe_dict(call) or {}
         id = fields.get("id")
-        if not id:
+        if not isinstance(id, (str, int)) or not id:
             id = (maybe_dict(fields.get("function")) or {}).get("id")
-        if id.__class__ is str or (isinstance(id, (str, int)) and id):
+        if isinstance(id, (str, int)) and id:
             places[id] = place
     return places
 
@@ -106,7 +106,7 @@ def holds(value: Any) -> bool:
     """Whether there is something in a value: an array does not say so by itself."""
     try:
         return bool(value)
-    except ValueError:
+    except Exception:
         return True
 
 
@@ -119,17 +119,14 @@ def last_asking(messages: Sequence[Message], dialect: Dialect, first: bool) -> i
     `first` says whether the messages begin the conversation: a system turn that is the first asks
     in no dialect.
     """
-    later = 1 if first else 0
-    systems = dialect.systems_ask == "later"
-    developers = "developer" in dialect.roles
     index = len(messages) - 1
     while index >= 0:
         role = messages[index]["role"]
         if role == "user" or role == "tool":
             break
-        if (role == "developer" and developers) or (
-            role == "system" and systems and index >= later
-        ):
+        if role == "developer" and role in dialect.roles:
+            break
+        if role == "system" and dialect.systems_ask == "later" and (index or not first):
             break
         index -= 1
     return index

@@ -210,13 +210,33 @@ V4_1 = replace(
     namespaces=True,
 )
 
-_RELEASES = (V4, V4_0731, V4_VISION, V4_1)
-DIALECTS: Mapping[str, Dialect] = MappingProxyType({release.name: release for release in _RELEASES})
+V3_2 = replace(
+    V4,
+    name="v3.2",
+    tags=Tags("function_calls", "invoke", "parameter"),
+    efforts={None: ""},
+    efforts_described="None",
+    special_tokens=tokens.V3_2_TOKENS,
+    layout="v3.2",
+    roles=tuple(role for role in ROLES if role != "latest_reminder"),
+    arguments="object",
+    tools_section=_TOOLS_SECTION_V3_2,
+)
+# The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
+V3_2_SERVED = replace(
+    V3_2, name="v3.2-served", tools_section=re.sub(r"\n\n+", "\n", _TOOLS_SECTION_V3_2)
+)
+
+_RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
+_BY_NAME = {release.name: release for release in _RELEASES}
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 """Every release of the format that is known, by its name."""
 
 # Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
 # a date or a quantisation after it.
 _MODEL_NAMES: tuple[tuple[str, Dialect], ...] = (
+    # V3.2-Exp, before it, had another format.
+    (r"v3[._]2(?![0-9])(?!.*exp)", V3_2),
     (r"v4[._]1(?![0-9])", V4_1),
     (r"v4(?![0-9._]).*vision", V4_VISION),
     (r"v4(?![0-9._]).*(?<![0-9])0731(?![0-9])", V4_0731),
@@ -237,16 +257,17 @@ def dialect_for(model: str) -> Dialect:
     raise UnknownModel(
         "model",
         f"no dialect is known for the model {shown(model)}, expected a name that holds "
-        f"DeepSeek-V4, DeepSeek-V4…-0731 or DeepSeek-V4.1; else give one of {', '.join(DIALECTS)}",
+        f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
+        f"{', '.join(DIALECTS)}",
     )
 
 
 def dialect_named(name: str | Dialect) -> Dialect:
     """The dialect itself, where a caller may give its name."""
-    if isinstance(name, Dialect):
-        return name
-    found = DIALECTS.get(name) if isinstance(name, str) else None
+    found = _BY_NAME.get(name) if isinstance(name, str) else None
     if found is None:
+        if isinstance(name, Dialect):
+            return name
         expected = f"one of {', '.join(DIALECTS)}, or a Dialect"
         raise OptionError("dialect", f"found {shown(name)}, expected {expected}")
     return found

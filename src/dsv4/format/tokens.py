@@ -79,9 +79,11 @@ V4_TOKENS: tuple[Special, ...] = (
 )
 V4_VISION_TOKENS: tuple[Special, ...] = (*V4_TOKENS, IMAGE)
 V4_1_TOKENS: tuple[Special, ...] = (*V4_TOKENS, SYSTEM, IMAGE)
-# V3.2 spells them as V4 does, and its vocabulary has other ids for some (section 11.6).
-V3_2_TOKENS: tuple[Special, ...] = tuple(
-    Special(token, None) for token in (BOS, EOS, USER, ASSISTANT, THINK_START, THINK_END, DSML)
+# V3.2 spells them as V4 does. Its vocabulary has other ids for some (section 11.6), which only the
+# checkpoint tells.
+V3_2_TOKENS: tuple[Special, ...] = (
+    *(BOS, EOS, USER, ASSISTANT),
+    *(Special(token, None) for token in (THINK_START, THINK_END, DSML)),
 )
 
 # Section 7: what a message's `task` field writes.

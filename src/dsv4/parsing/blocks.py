@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dsv4.parsing import diagnostics as kinds
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
 from dsv4.parsing.prose import begins_json_calls
@@ -82,19 +83,20 @@ class Block:
             self._source.advance(tag.start)
             self.used = True
             return (State.INVOKE, None)  # of nobody knows what
-        if tag.closing and not tag.label and self._ends_all(tag):
-            return self._close(tag)
-        if tag.closing and (kind is not None or tag.marked):
-            return self._remove(tag)
-        return self._junk(tag.start)
+        if not tag.closing or (kind is None and not tag.marked):
+            return self._junk(tag.start)
+        if kind is None:  # an odd close, of the wrapper if nothing follows it
+            ahead = machine.follow(tag.end)
+            if ahead is Ahead.MORE:
+                return None
+            if machine.is_end(ahead):
+                return self._close(tag)
+        return self._remove(tag)
 
     def _remove(self, tag: Tag) -> Move:
         self._machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
         return (State.BLOCK,)
-
-    def _ends_all(self, tag: Tag) -> bool:
-        return self._machine.is_end(self._machine.follow(tag.end))
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
         """Another wrapper: they do not nest (rule 2)."""
@@ -122,11 +124,14 @@ class Block:
             return None
         self._source.advance(tag.start)
         self.used = True
-        return (State.INVOKE, tag) if certain else (State.JUNK,)
+        return (State.INVOKE, tag) if certain else (State.JUNK, kinds.DROPPED_CALL)
 
     def _close(self, tag: Tag) -> Move:
         machine = self._machine
-        machine.check_spelling(tag)
+        if tag.closing:
+            machine.check_spelling(tag)
+        else:
+            machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
         if not self.used and not self._strict:
             machine.report_raw(kinds.EMPTY_BLOCK, tag.start, tag.raw)
         self._source.advance(tag.end)
@@ -144,9 +149,10 @@ class Block:
 class Junk:
     """Text in a wrapper that is no call: removed (rule 5)."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, kind: DiagnosticKind = kinds.UNEXPECTED_TEXT) -> None:
         self._machine = machine
         self._source = machine.source
+        self._kind = kind
         self._at = machine.source.pos + 1
 
     def read(self) -> Move | None:
@@ -235,7 +241,7 @@ class Junk:
         source = self._source
         source.set_aside(to)
         start = source.aside_from
-        self._machine.report_raw(kinds.UNEXPECTED_TEXT, start, source.aside())
+        self._machine.report_raw(self._kind, start, source.aside())
 
     def end(self) -> Move | None:
         self._report(self._source.end)

@@ -9,7 +9,8 @@ from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import AbortReason
 from dsv4.parsing.json_values import members_of, object_in, quoted, read_json, typed
 from dsv4.parsing.limits import LONGEST_REMARK, MOST_PARAMETERS
-from dsv4.parsing.machine import Ahead, Machine, Move, is_argument
+from dsv4.parsing.machine import Machine, Move, is_argument
+from dsv4.parsing.runs import is_odd_close, runs_out
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
@@ -35,7 +36,7 @@ class Invoke:
         if self._hidden is not None or machine.whole_calls:
             source.record()
         if tag is not None and self._hidden in (None, kinds.FORBIDDEN_CALL):
-            machine.check_spelling(tag)
+            machine.check_spelling(tag, padded=name != tag.name and tag.name is not None)
             machine.check_declared(name or "", tag.start, tag.raw)
         self.name = name or ""
         self.call = machine.begin_call(self.name, shown=self._hidden is None)
@@ -113,6 +114,7 @@ class Invoke:
 
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self.machine
+        closes: bool | None
         if not self.acts(tag):
             return (State.REMARK, self)
         kind = machine.kind(tag, self.name)
@@ -121,18 +123,17 @@ class Invoke:
         if tag.kind in ("eos", "think", "bos", "role", "native") or kind == "wrapper":
             return self.complete_implied()
         if kind == "invoke" and not tag.closing:
-            if tag.name is None and not tag.attributes and machine.called(tag) is None:
-                closes = self._is_slashless(tag)
-                if closes is None:
-                    return None
-                if closes:
-                    return self._close(tag)
-            return self.complete_implied()
+            closes = False
+            if is_odd_close(machine, tag, "invoke", self.name):  # a close without its slash
+                closes = runs_out(machine, tag.end, "invoke", self.name)
+            if closes is None:
+                return None
+            return self._close(tag) if closes else self.complete_implied()
         if kind == "invoke" or tag.label == self.name:
             return self._close(tag)
         if kind == "parameter":
             return self._remove(tag)
-        closes = self._ends_in_run(tag)
+        closes = runs_out(machine, tag.end, "invoke", self.name)
         if closes is None:
             return None
         return self._close(tag) if closes else self._remove(tag)
@@ -158,17 +159,6 @@ class Invoke:
     @staticmethod
     def _has_value(tag: Tag) -> bool:
         return "string" in tag.attributes or "value" in tag.attributes
-
-    def _is_slashless(self, tag: Tag) -> bool | None:
-        """Whether an invoke without a name is a close without its slash (rule 13)."""
-        return self._ends_in_run(tag)
-
-    def _ends_in_run(self, tag: Tag) -> bool | None:
-        """Whether an odd closing tag is followed by the wrapper's close or by the end."""
-        ahead = self.machine.follow(tag.end)
-        if ahead is Ahead.MORE:
-            return None
-        return self.machine.is_end(ahead) or self.machine.closes(ahead, "wrapper")
 
     def _remove(self, tag: Tag) -> Move:
         if self._hidden is None:
@@ -203,7 +193,8 @@ class Invoke:
 
     def _check_parameter(self, tag: Tag) -> None:
         if tag.string in ("true", "false") or tag.self_closed:
-            self.machine.check_spelling(tag)
+            padded = tag.name is not None and self.machine.key(tag, self.name) != tag.name
+            self.machine.check_spelling(tag, padded)
         else:
             self.machine.report_raw(kinds.UNTYPED_PARAMETER, tag.start, tag.raw)
 
@@ -239,6 +230,8 @@ class Invoke:
     def drop(self, reason: AbortReason) -> None:
         """Gives the call up. It goes on unseen."""
         source = self._source
+        if self.body is not None:
+            self._spread_body()
         if self.call.shown:
             self.call.abort(reason)
         if not source.is_recording:

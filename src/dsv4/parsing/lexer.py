@@ -39,12 +39,24 @@ _KNOWN = frozenset({"string", "value", "arguments", *NAMING["invoke"], *NAMING["
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
 
+_FIXED = re.compile("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
+_FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
+_FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
-_SPACED_BARS = rf"[{_BARRED}\s]{{0,8}}"
-_HEAD = re.compile(rf"{_OPEN}\s{{0,4}}(/?){_SPACED_BARS}{WORD}{_SPACED_BARS}(/?)", re.IGNORECASE)
+_SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
+# The word with bars on a side, and spaces around them; or alone, right behind the bracket.
+_HEAD = re.compile(
+    rf"{_OPEN}[ \t]{{0,4}}(/?)"
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
+    rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
+    rf"|(?<=[{OPENING_BRACKETS}/]){WORD}\s?)(/?)",
+    re.IGNORECASE,
+)
 _HEAD_START = re.compile(
-    rf"{_OPEN}\s{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z", re.IGNORECASE
+    rf"{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
+    rf"|{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
+    re.IGNORECASE,
 )
 _TIGHT = re.compile(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
 _THINK = re.compile(SPACED_THINK_END)
@@ -79,8 +91,15 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def reading(source: Source, start: int) -> Reading:
-    """Reads what begins at `start`."""
+def reading(source: Source, start: int) -> Reading | None:
+    """Reads what begins at `start`. None where the next character says that it is no tag."""
+    second = source.at(start + 1)
+    if second:
+        if source.at(start) == BAR:
+            if second != _DSML[1]:
+                return None
+        elif not second.isalpha() and second not in _SECOND:
+            return None
     return _Tag(source, start).read()
 
 
@@ -91,13 +110,13 @@ class _NoTag(Exception):
 class _Tag:
     """A tag while it is read."""
 
-    __slots__ = ("attributes", "closing", "marked", "partial", "source", "start")
+    __slots__ = ("attributes", "closing", "marked", "partial", "source", "spaced", "start")
 
     def __init__(self, source: Source, start: int) -> None:
         self.source = source
         self.start = start
         self.partial = Partial.MAYBE
-        self.closing = self.marked = False
+        self.closing = self.marked = self.spaced = False
         self.attributes: dict[str, str] = {}
 
     def read(self) -> Reading:
@@ -118,9 +137,10 @@ class _Tag:
             return None
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
-            for spelling, kind, closing in FIXED:
-                if rest.startswith(spelling) and not source.is_inert(start, start + len(spelling)):
-                    return Tag(kind, start, spelling, closing)
+            fixed = _FIXED.match(rest)
+            if fixed is not None and not source.is_inert(start, start + fixed.end()):
+                kind, closing = _FIXED_KINDS[fixed[0]]
+                return Tag(kind, start, fixed[0], closing)
             head = _HEAD.match(rest)
             if head is not None and head.end() < len(rest):
                 if self._is_spelled(head):
@@ -137,11 +157,7 @@ class _Tag:
         if headed:
             self.partial = Partial.SURELY if _TIGHT.match(rest) else Partial.MAYBE
             return True
-        return bool(
-            _HEAD_START.match(rest)
-            or _THINK_START.match(rest)
-            or any(spelling.startswith(rest) for spelling, _, _ in FIXED)
-        )
+        return rest in _FIXED_STARTS or bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
 
     def _is_spelled(self, head: re.Match[str]) -> bool:
         """Whether the token in a head is ordinary text that spells it."""
@@ -151,11 +167,12 @@ class _Tag:
     def _after_head(self, head: re.Match[str]) -> Reading:
         self.marked = True
         self.closing = bool(head[1] or head[2])
+        self.spaced = head[0][-1].isspace()
         self.partial = Partial.SURELY if _TIGHT.match(head[0]) else Partial.MAYBE
         at = self.start + head.end()
         if self.closing and self.source.at(at) in _CLOSING:
             return self._made("", at, at + 1)  # a closing tag without a name
-        return (yield from self._labelled(at, spaced=head[0][-1].isspace()))
+        return (yield from self._labelled(at))
 
     def _plain(self) -> Reading:
         source = self.source
@@ -164,8 +181,8 @@ class _Tag:
             head = _PLAIN_HEAD.match(rest)
             if head is not None:
                 self.closing = bool(head[1])
-                self.partial = Partial.PLAIN
-                return (yield from self._labelled(self.start + head.end(), spaced=False))
+                self.partial = Partial.NAME
+                return (yield from self._labelled(self.start + head.end()))
             if not _PLAIN_HEAD_START.match(rest):
                 return None
             yield self.partial
@@ -180,7 +197,7 @@ class _Tag:
         if not rest.startswith(_DSML) or source.is_inert(start, start + len(_DSML)):
             return None
         self.marked = self.closing = True
-        tag = yield from self._labelled(start + len(_DSML) + rest[-2:-1].count(" "), spaced=False)
+        tag = yield from self._labelled(start + len(_DSML) + rest[-2:-1].count(" "))
         if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
             return None
         tag.bare = True
@@ -188,13 +205,15 @@ class _Tag:
 
     # The name, the attributes and the end.
 
-    def _labelled(self, at: int, spaced: bool) -> Reading:
+    def _labelled(self, at: int) -> Reading:
         start = at
         at = yield from self._run(_LABEL, at)
         label = self.source.slice(start, at)
         if not label:
             return None
-        if self.partial is Partial.MAYBE and self.marked and not spaced:
+        if not self.marked:
+            self.partial = Partial.PLAIN
+        elif self.partial is Partial.MAYBE and not self.spaced:
             self.partial = Partial.SURELY
         if at - self.start > LONGEST_TAG:
             return None
@@ -202,7 +221,7 @@ class _Tag:
             return (yield from self._attributed(label, at))
         except _NoTag:
             strict = yield from self._strict()
-        if strict is not None or not self.marked or (spaced and kind_of(label) == "named"):
+        if strict is not None or not self.marked:
             return strict
         broken = self._made(label, at, at)
         broken.broken = True
@@ -262,6 +281,7 @@ class _Tag:
         tag = Tag(kind_of(label), self.start, source.slice(self.start, end), self.closing)
         tag.label = label
         tag.marked = self.marked
+        tag.spaced = self.spaced
         tag.attributes = self.attributes
         tag.self_closed = not self.closing and "/" in source.slice(at, end)
         return tag
@@ -329,12 +349,10 @@ class _Tag:
             rest = source.slice(at, at + _LONGEST_HEAD)
             if rest.startswith(_DSML) or _HEAD.match(rest):
                 raise _NoTag
-            if any(rest.startswith(spelling) for spelling, _, _ in FIXED):
+            if _FIXED.match(rest):
                 raise _NoTag
             if len(rest) == _LONGEST_HEAD or not (
-                _DSML.startswith(rest)
-                or _HEAD_START.match(rest)
-                or any(spelling.startswith(rest) for spelling, _, _ in FIXED)
+                _DSML.startswith(rest) or rest in _FIXED_STARTS or _HEAD_START.match(rest)
             ):
                 return
             yield self.partial
@@ -392,7 +410,7 @@ class _Tag:
             yield self.partial
         text = source.slice(start, at)
         ends = source.at(at) == quote or (quote in SMART_QUOTES and source.at(at) in SMART_QUOTES)
-        if not ends or _HEAD.search(text) or any(spelling in text for spelling, _, _ in FIXED):
+        if not ends or _HEAD.search(text) or _FIXED.search(text):
             return None
         return text, at
 
@@ -466,8 +484,11 @@ class _Tag:
 
 
 def kind_of(label: str) -> str:
-    """What a tag is, by the first letters of its name; "named" for any other."""
-    label = label.lower()
+    """What a tag is, by the first letters of its name; "named" for any other.
+
+    A namespace before the name, as XML has it, does not count.
+    """
+    label = label.rpartition(":")[2].lower()
     for prefix, kind in TAG_PREFIXES:
         if label.startswith(prefix):
             return kind

@@ -79,9 +79,15 @@ class Lines:
             line = text[before + 1 : newline]
             self._begin_line((not line or line.isspace()) and (before >= 0 or self.blank))
             text = text[newline + 1 :]
-        if text and not self.settled:
-            self._extend_text(text)
-            self.settled = self._is_settled()
+        if not text or self.settled:
+            return
+        if self._lead == "" and text[0].isalpha():  # most lines begin so
+            self._lead = None
+            self.blank = False
+            self.settled = True
+            return
+        self._extend_text(text)
+        self.settled = self._is_settled()
 
     def _is_settled(self) -> bool:
         return not (self.blank or self._lead is not None or self._run or self._closing)

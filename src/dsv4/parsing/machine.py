@@ -81,6 +81,7 @@ class Machine:
         # The text ended inside something; its last token was an EOS.
         self.cut = False
         self.eos = False
+        self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
 
         # Where reading is: the block and the call that are open.
         self.block: Reader | None = None
@@ -100,6 +101,9 @@ class Machine:
 
     def run(self) -> None:
         """Reads as far as the text goes."""
+        if self.source.is_pending:
+            return
+        self.source.pending = None
         while (move := self.reader.read()) is not None:
             self._go(move)
 
@@ -160,10 +164,13 @@ class Machine:
         self.cut = self.cut or not source.stopped
         source.advance(source.end)
 
-    def check_spelling(self, tag: Tag) -> None:
-        """Reports a tag that acts and is not spelled as the dialect spells it."""
+    def check_spelling(self, tag: Tag, padded: bool = False) -> None:
+        """Reports a tag that acts and is not spelled as the dialect spells it.
+
+        `padded` says that white space stands around the name in it.
+        """
         label = self.tags.label_of(tag.kind)
-        if label is not None and tag.raw == tag.canonical(label):
+        if label is not None and tag.raw == tag.canonical(label) and not padded:
             return
         head = tag.raw.partition(" name=")[0].rstrip(">")
         released = head in RELEASED_TAGS and not head.endswith(f"{tokens.DSML}{label}")

@@ -50,7 +50,7 @@ from dsv4.parsing.values import Body, CallList, Parameter
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
 
 
-class StreamParser:
+class StreamParser(Shortcut):
     """Reads a completion in pieces.
 
     `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
@@ -100,12 +100,13 @@ class StreamParser:
         forbidden = tool_choice == "none"
         maker = checked_maker(new_id)
         self._finished = False
+        self._inert = False  # whether the text being read can spell no special token
         self._carried: list[Event] = []  # of a call that the prompt left open
         self._strict: StrictParser | None = None
         if strict:
             self._strict = StrictParser(thinking, declared, forbidden, spoken, maker)
 
-        self._machine = Machine(
+        machine = Machine(
             dialect=spoken,
             tools=declared,
             forbidden=forbidden,
@@ -113,47 +114,45 @@ class StreamParser:
             whole_calls=whole,
             start=-len(prefix),
         )
-        waits = Stops(stops) if stops else None
-        self._prose = Prose(self._machine, thinking, waits, everywhere)
-        self._machine.start(_readers(self._prose))
-        self._shortcut = Shortcut(self._machine, self._prose)
+        prose = Prose(machine, thinking, Stops(stops) if stops else None, everywhere)
+        machine.start(_readers(prose))
+        super().__init__(machine, prose)
+        if not strict:
+            self._choose()
         if prefix:
             self._continue(prefix)
 
     # What comes in.
 
-    def feed(self, text: str) -> list[Event]:
-        """The events that `text` brings, possibly none.
-
-        `text` is the next piece of the completion, cut anywhere; special tokens are spelled in it.
-        Raises an `OptionError` after `finish`.
-        """
-        events = self._shortcut.pass_on(text)
-        return self._feed(text) if events is None else events
-
     def feed_inert(self, text: str) -> list[Event]:
         """The events that `text` brings, in which nothing is a special token, whatever it spells.
 
-        For text whose special tokens are known by other means, as in a stream of ids. Raises an
-        `OptionError` after `finish`.
+        `text` is the next piece of the completion, where special tokens are known by other means,
+        as in a stream of ids. Raises an `OptionError` after `finish`.
         """
-        events = self._shortcut.pass_on(text)
-        return self._feed(text, inert=True) if events is None else events
+        # A shortcut is right for it where it has no mark, and then spells nothing.
+        self._inert = True
+        try:
+            return self.feed(text)
+        finally:
+            self._inert = False
 
-    def _feed(self, text: str, inert: bool = False) -> list[Event]:
+    def _read(self, text: str) -> list[Event]:
         if not isinstance(text, str):
             raise OptionError("text", f"found {shown(text)}, expected text")
         if self._finished:
             raise OptionError("text", "found more text after finish, expected a new parser for it")
         if self._strict is not None:
-            self._strict.feed(text, inert)
+            self._strict.feed(text, self._inert)
             return []
-        self._shortcut.catch_up()
-        self._machine.source.append(text, inert)
+        machine, source = self._machine, self._machine.source
+        self._catch_up()
+        source.append(text, self._inert)
         events = self._begin()
-        self._machine.run()
-        self._machine.source.trim()
-        self._shortcut.choose()
+        machine.run()
+        if source.pos > source.base:
+            source.trim()
+        self._choose()
         return events
 
     def _begin(self) -> list[Event]:
@@ -178,8 +177,8 @@ class StreamParser:
             return events
         self._finished = True
         machine = self._machine
-        self._shortcut.catch_up()
-        self._shortcut.close()
+        self._catch_up()
+        self._close()
         machine.source.stopped = reason == "stop"
         machine.source.cut_off = reason == "length"
         events = self._begin()
@@ -213,7 +212,7 @@ class StreamParser:
             index = invoke.call.index
             own = (event for event in events if isinstance(event, _CALL_EVENTS))
             self._carried = [event for event in own if event.index == index]
-        self._shortcut.choose(carries=bool(self._carried))
+        self._choose(carries=bool(self._carried))
 
     # Where reading is.
 
@@ -222,6 +221,8 @@ class StreamParser:
         """The text that has come and waits for what follows it."""
         if self._strict is not None:
             return self._strict.held
+        self._catch_up()
+        self._choose()
         return self._machine.source.waiting
 
     @property
@@ -232,7 +233,8 @@ class StreamParser:
     @property
     def position(self) -> int:
         """How many characters of the text are done with."""
-        self._shortcut.catch_up()
+        self._catch_up()
+        self._choose()
         return max(self._machine.source.pos, 0)
 
 

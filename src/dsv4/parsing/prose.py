@@ -75,13 +75,20 @@ class Prose:
         return self
 
     def skip(self) -> None:
-        """All text so far was dealt with by somebody else."""
-        self._at = self._source.pos
+        """All text so far was looked at by somebody else."""
+        self._at = self._source.end
 
     @property
     def is_idle(self) -> bool:
         """Whether text in which no tag begins may be shown as it comes."""
-        return self._stops is None and not self.joining
+        if self._stops is not None or self.joining or self._talks:
+            return False
+        return not self.reasoning or self.said_reasoning
+
+    def follow(self, text: str) -> bool:
+        """Follows text that was shown as it came. Says whether the next may need no following."""
+        self.lines.follow(text)
+        return self.lines.settled
 
     # Going through the text.
 
@@ -98,6 +105,7 @@ class Prose:
                 continue
             if isinstance(tag, Partial):
                 if not self._may_act(tag, at):
+                    source.pending = None
                     self._look(at + 1)
                     continue
                 return self._say(at)
@@ -122,20 +130,22 @@ class Prose:
 
     def _may_act(self, partial: Partial, at: int) -> bool:
         """Whether what may become a tag would mean anything here."""
-        if partial is not Partial.PLAIN:
+        if partial is not Partial.NAME and partial is not Partial.PLAIN:
             return True
         if not self._machine.tools.parameters or self.lines.fenced:
             return False
+        if partial is Partial.NAME:
+            return True
         label = self._source.match(_PLAIN_LABEL, at)
-        if label is None or self._source.place(label.end()) == self._source.end:
-            return True  # the name may go on
-        return _is_plain_label(label[1])
+        return label is not None and _is_plain_label(label[1])
 
     def _is_text(self, tag: Tag) -> bool:
         """Whether a tag is text wherever it stands in prose, and no departure."""
         if tag.kind == "role":
             return tag.raw != ECHO or tag.start != 0
-        if tag.marked or tag.kind in ("eos", "bos", "think", "native"):
+        if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
+            return tag.spaced and self._machine.kind(tag) is None
+        if tag.kind in ("eos", "bos", "think", "native"):
             return False
         return tag.closing or self.lines.fenced or not _is_plain_label(tag.label)
 
@@ -463,7 +473,8 @@ class Prose:
         return (State.PLAIN, wrapper or tag, tag)
 
     def _read_native(self, tag: Tag) -> Move | None:
-        quoted = self._source.char_before(tag.start) in _QUOTING
+        # After another such token that was left as text, this one is text too.
+        quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
         if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
             return self._pass(tag)
         return (State.NATIVE, tag)

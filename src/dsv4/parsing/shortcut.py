@@ -5,20 +5,22 @@ machine would say of them what they are: more of the same. The invariant under w
 it, and under which they do nothing else than be shown:
 
 - nothing waits in the source, so that the chunk stands where reading is;
-- the state is prose, or a string that is shown as it comes;
+- the state is prose without stop strings, or a string that is shown as it comes;
 - no mark is in the chunk, so that no tag begins in it;
-- in prose: the line has begun with something that is no fence and no list, no stop strings are
-  looked for, and the chunk holds no newline and no character of a fence; in a string: it does not
-  end in a line break, which would go if the string's end were implied.
+- line breaks at its end wait, because they go if a block comes next; in a string it ends in none,
+  nor in indentation after one, because both go if the string's end is implied;
+- in prose: no character of a fence is in it, and where it is not in the middle of a line that has
+  begun with something else than a list, the lines are followed, which is all that prose would do.
 
 The machine is told later how much has gone by, when it is asked again.
 """
 
 from __future__ import annotations
 
+from json.encoder import encode_basestring
+
 from dsv4.format.spellings import FENCES
 from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta
-from dsv4.parsing.json_values import escaped
 from dsv4.parsing.machine import Machine
 from dsv4.parsing.prose import Prose
 from dsv4.parsing.reading_values import Text
@@ -32,73 +34,104 @@ _TICK, _TILDE = FENCES[0], FENCES[1]
 class Shortcut:
     """Passes chunks on that need no reading."""
 
-    __slots__ = ("_index", "_last", "_machine", "_passed", "_prose", "_words")
-
     def __init__(self, machine: Machine, prose: Prose) -> None:
         self._machine = machine
         self._prose = prose
+        # What words become here; whether they are in the middle of a line.
         self._words: type[ReasoningDelta] | type[ContentDelta] | None = None
+        self._settled = False
         self._index: int | None = None  # of the call whose string comes in
         self._passed = 0
         self._last = ""
-        self.choose()
+        self._newlines = ""  # at the end of what has gone by: they wait
 
-    def pass_on(self, text: str) -> list[Event] | None:
-        """The events of a chunk that may go by; None for one that must be read."""
+    def feed(self, text: str) -> list[Event]:
+        """The events that `text` brings, possibly none.
+
+        `text` is the next piece of the completion, cut anywhere; special tokens are spelled in it.
+        Raises an `OptionError` after `finish`.
+        """
         words = self._words
-        if words is not None:
-            if (
-                text.__class__ is str
+        try:
+            if words is not None:
+                if (
+                    _BRACKET not in text
+                    and _TICK not in text
+                    and _TILDE not in text
+                    and (text.isascii() or (_BAR not in text and _WIDE not in text))
+                    and text
+                ):
+                    # A line that begins with a letter is settled at once.
+                    if self._settled and (
+                        "\n" not in text or text[text.rfind("\n") + 1 :][:1].isalpha()
+                    ):
+                        self._passed += len(text)
+                        self._last = text
+                        return [words(text)]
+                    return self._in_lines(text, words)
+            elif self._index is not None and (
+                _BRACKET not in text
                 and text
-                and _BRACKET not in text
-                and "\n" not in text
-                and _TICK not in text
+                and text[-1] not in "\r\n"
+                and ("\n" not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
-                and _TILDE not in text
             ):
                 self._passed += len(text)
                 self._last = text
-                return [words(text)]
-        elif self._index is not None and (
-            text.__class__ is str
-            and text
-            and _BRACKET not in text
-            and (text.isascii() or (_BAR not in text and _WIDE not in text))
-        ):
-            if "\n" in text and not text[text.rfind("\n") :].strip(" \t\n"):
-                return None
-            if text[-1] == "\r":
-                return None
-            self._passed += len(text)
-            self._last = text
-            return [ArgumentsDelta(self._index, text if text.isalnum() else escaped(text))]
-        return None
+                inside = text if text.isalnum() else encode_basestring(text)[1:-1]
+                return [ArgumentsDelta(self._index, inside)]
+        except (TypeError, AttributeError):
+            pass  # it is no text, which is refused below
+        return self._read(text)
 
-    def choose(self, carries: bool = False) -> None:
+    def _in_lines(self, text: str, words: type[ReasoningDelta] | type[ContentDelta]) -> list[Event]:
+        """Words with line breaks among them. Those at the end wait."""
+        self._settled = self._prose.follow(text)
+        text = self._newlines + text
+        kept = 0
+        if text[-1] == "\n":
+            kept = 2 if text[-2:] == "\n\n" else 1
+            self._settled = False
+        self._newlines = text[len(text) - kept :]
+        shown = text[: len(text) - kept]
+        if not shown:
+            return []
+        self._passed += len(shown)
+        self._last = shown
+        return [words(shown)]
+
+    def _read(self, text: str) -> list[Event]:
+        """The events of a chunk that must be read."""
+        raise NotImplementedError
+
+    def _choose(self, carries: bool = False) -> None:
         """Finds out what may go by, now that the machine has read."""
         self._words = self._index = None
-        machine = self._machine
+        machine, prose = self._machine, self._prose
         reader = machine.reader
         if machine.source.text or machine.reads_all or carries:
             return
-        if reader is self._prose:
-            if self._prose.is_idle and self._prose.lines.settled:
-                self._words = ReasoningDelta if self._prose.reasoning else ContentDelta
-        elif isinstance(reader, Text):
+        if reader is prose:
+            if prose.is_idle:
+                self._words = ReasoningDelta if prose.reasoning else ContentDelta
+                self._settled = prose.lines.settled
+        elif reader.__class__ is Text:
             value = reader.value
             if isinstance(value, Parameter) and value.is_idle:
                 self._index = value.invoke.call.index
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Lets nothing by any more."""
         self._words = self._index = None
 
-    def catch_up(self) -> None:
-        """Tells the machine what has gone by."""
-        if self._passed:
+    def _catch_up(self) -> None:
+        """Tells the machine what has gone by, and gives it what waits."""
+        if self._passed or self._newlines:
             source = self._machine.source
-            source.skip(self._passed, self._last[-1])
-            self._passed = 0
+            source.skip(self._passed, self._last[-1:])
+            if self._newlines:
+                source.append(self._newlines)
+            self._passed, self._newlines = 0, ""
             reader = self._machine.reader
             if isinstance(reader, (Prose, Text)):
                 reader.skip()

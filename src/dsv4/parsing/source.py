@@ -21,12 +21,18 @@ from dsv4.parsing.tags import Partial, Tag
 
 # How a tag is read: by asking for more until it is one, or is none.
 Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
+Lexer: TypeAlias = Callable[["Source", int], "Reading | None"]
 
 _NOWHERE = -(2**62)
+# How much of the text before the buffer may still matter.
+_REMEMBERED = LONGEST_SPACE + 1
 
 # What a tag may begin with: a bracket, or the DSML token that lost its bracket.
 MARKS = (*OPENING_BRACKETS, BAR)
 
+_MARK = re.compile(f"[{''.join(MARKS)}]")
+# In a short text one search for all marks is faster than one for each, which are remembered.
+_SHORT = 128
 _SPACE = re.compile(rf"\s{{1,{LONGEST_SPACE + 1}}}")
 
 
@@ -44,6 +50,7 @@ class Source:
         "_inert",
         "_kept",
         "_marks",
+        "_pending_as",
         "_read",
         "_readings",
         "_recorded",
@@ -54,17 +61,21 @@ class Source:
         "cut_off",
         "end",
         "final",
+        "pending",
         "pos",
         "stopped",
         "text",
     )
 
-    def __init__(self, read: Callable[[Source, int], Reading], start: int = 0) -> None:
+    def __init__(self, read: Lexer, start: int = 0) -> None:
         self._read = read
         self.text = ""
         self.base = self.pos = self.end = start
         self.final = self.stopped = self.cut_off = False
-        self.before = ""  # the last character before `base`
+        # Where a tag begins that was waited for, and as what.
+        self.pending: int | None = None
+        self._pending_as = Partial.MAYBE
+        self.before = ""  # the last characters before `base`
         # From where each mark was looked for, and where it was found, if it was.
         self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
         self._readings: dict[int, Reading | Tag | None] = {}
@@ -88,16 +99,14 @@ class Source:
 
     def skip(self, count: int, last: str) -> None:
         """Text that somebody else has dealt with, up to the character `last`; nothing waits."""
-        self.before = last
+        self.before = last or self.before
         self.end += count
         self.base = self.pos = self.end
 
     def trim(self) -> None:
         """Forgets the text that is done with."""
         done = self.pos - self.base
-        if not done:
-            return
-        self.before = self.text[done - 1]
+        self.before = (self.before + self.text[:done])[-_REMEMBERED:]
         self.text = self.text[done:]
         self.base = self.pos
         if self._readings:
@@ -121,7 +130,16 @@ class Source:
         return self.text[place - self.base : place - self.base + 1]
 
     def char_before(self, place: int) -> str:
-        return self.text[place - self.base - 1] if place > self.base else self.before
+        return self.text[place - self.base - 1] if place > self.base else self.before[-1:]
+
+    def opens_line(self, place: int) -> bool:
+        """Whether nothing but white space, and not too much, stands before a place on its line."""
+        start = max(self.base, place - _REMEMBERED)
+        text = self.slice(start, place)
+        if len(text) < _REMEMBERED:
+            text = (self.before + text)[-_REMEMBERED:]
+        newline = text.rfind("\n")
+        return newline >= 0 and not text[newline:].strip()
 
     def match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
         return pattern.match(self.text, at - self.base)
@@ -138,6 +156,9 @@ class Source:
 
         Each mark is looked for once in each stretch of text, as long as places only grow.
         """
+        if self.end - at < _SHORT:
+            found_mark = self.search(_MARK, at, self.end)
+            return self.end if found_mark is None else self.place(found_mark.start())
         first = self.end
         for n, mark in enumerate(MARKS):
             begun, place = self._marks[n]
@@ -169,16 +190,34 @@ class Source:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
         if at in self._readings:
             found = self._readings[at]
+        elif at + 1 == self.end and not self.final:
+            self.pending = at
+            self._pending_as = Partial.MAYBE
+            return Partial.MAYBE  # one character says nothing
         else:
             found = self._readings[at] = self._read(self, at)
         if found is None or isinstance(found, Tag):
             return found
         try:
-            return next(found)
+            partial = next(found)
         except StopIteration as done:
             tag: Tag | None = done.value
             self._readings[at] = tag
             return tag
+        self.pending = at
+        self._pending_as = partial
+        return partial
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether what was waited for last, a tag that has begun, has still not come to its end.
+
+        Then nobody has anything to do, however many characters come.
+        """
+        if self.pending is None or self.final or self.pending < self.pos:
+            return False
+        known = self._pending_as
+        return self.tag_at(self.pending) is known
 
     # What is done with.
 
@@ -222,6 +261,7 @@ class Source:
         self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
         self._readings.clear()
         self._spaces.clear()
+        self.pending = None
 
     @property
     def waiting(self) -> str:

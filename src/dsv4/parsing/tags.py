@@ -13,6 +13,7 @@ class Partial(Enum):
 
     MAYBE = "nothing says yet that it is one"
     SURELY = "the DSML token is there, without a space"
+    NAME = "the name of a tag without the DSML token, which may go on"
     PLAIN = "a tag without the DSML token, if it becomes one"
 
 
@@ -34,6 +35,7 @@ class Tag:
         "marked",
         "raw",
         "self_closed",
+        "spaced",
         "start",
     )
 
@@ -47,6 +49,7 @@ class Tag:
         self.attributes: dict[str, str] = {}
         self.self_closed = False
         self.marked = False  # it has the DSML token
+        self.spaced = False  # with white space between it and the name
         self.bare = False  # but no bracket before it
         self.broken = False  # it began as a tag and is none
 

@@ -8,12 +8,12 @@ from enum import Enum
 
 from dsv4.format.spellings import BAR, OPENING_BRACKETS
 from dsv4.parsing.invokes import Invoke
-from dsv4.parsing.limits import LONGEST_REMARK, LONGEST_SPACE
+from dsv4.parsing.limits import LONGEST_REMARK
 from dsv4.parsing.machine import Ahead, Machine
+from dsv4.parsing.runs import CALL_TAGS, is_odd_close, runs_out
 from dsv4.parsing.tags import Partial, Tag
 
-_CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
-_OUTER = {"parameter": "invoke", "invoke": "wrapper"}
+_NOWHERE = -(2**62)
 _MARK = re.compile(f"[{OPENING_BRACKETS}{BAR}]")
 
 
@@ -48,11 +48,13 @@ class Judge:
         self._region: list[str] = []
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
-        self._looked = (0, 0)  # how far after which close was looked for what must follow
+        self._looked = (_NOWHERE, 0)  # how far after which close was looked for what must follow
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
         machine, tool = self._machine, self._invoke.name
+        if self._looked[0] == tag.end:
+            return self._judge_soon(tag)
         if tag.broken or tag.kind in ("think", "bos", "role", "native"):
             return Verdict.TEXT
         if tag.kind == "eos":
@@ -62,9 +64,9 @@ class Judge:
             return Verdict.TEXT
         if self._is_own_close(tag, kind):
             return self._judge_close(tag)
-        if self._is_odd_close(tag, kind, "parameter") and not self._region:
-            return _decided(self._runs(tag.end, "parameter"), Verdict.CLOSE)
-        if not tag.marked or tag.bare or kind not in _CALL_TAGS or self._region:
+        if not self._region and is_odd_close(machine, tag, "parameter", tool, self._key):
+            return _decided(runs_out(machine, tag.end, "parameter", tool), Verdict.CLOSE)
+        if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
             if self.quoted:
@@ -92,9 +94,12 @@ class Judge:
             return Verdict.WAIT
         follows = self._may_follow(ahead)
         if follows is False and not self._region:
-            follows = self._comes_soon(tag.end)
-        spelled = Verdict.SPELLED if tag.marked else Verdict.TEXT
-        return _decided(follows, Verdict.CLOSE, spelled)
+            return self._judge_soon(tag)
+        return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+
+    def _judge_soon(self, tag: Tag) -> Verdict:
+        soon = self._comes_soon(tag.end)
+        return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
     def _may_follow(self, ahead: Tag | Ahead) -> bool | None:
         """Whether the grammar can go on after a close (rule 4)."""
@@ -109,8 +114,8 @@ class Judge:
             return True
         if machine.is_plain_parameter(ahead, tool):
             return True
-        if self._is_odd_close(ahead, machine.kind(ahead, tool), "invoke"):
-            return self._runs(ahead.end, "invoke")
+        if is_odd_close(machine, ahead, "invoke", tool):
+            return runs_out(machine, ahead.end, "invoke", tool)
         return False
 
     def _comes_soon(self, start: int) -> bool | None:
@@ -147,55 +152,10 @@ class Judge:
         self._looked = start, at
         return None
 
-    # Odd closes, which close only in a run (rule 13).
-
-    def _is_odd_close(self, tag: Tag, kind: str | None, level: str) -> bool:
-        """Whether a tag may be meant to close this level, though it does not say so properly."""
-        if tag.kind in ("eos", "think", "bos", "role", "native") or tag.broken or tag.self_closed:
-            return False
-        if not tag.marked:
-            named = level == "parameter" and tag.label == self._key
-            return tag.closing and (kind == level or named)
-        if tag.bare:
-            return kind == level and self.opens_line(tag)
-        if not tag.closing:
-            return kind == level and not tag.attributes and tag.kind != "named"
-        return kind not in _CALL_TAGS
-
-    def _runs(self, at: int, level: str) -> bool | None:
-        """Whether closes follow each other from here to the outermost. None: not known yet."""
-        machine, tool = self._machine, self._invoke.name
-        ahead = machine.follow(at)
-        if ahead is Ahead.MORE:
-            return None
-        if ahead is Ahead.END:
-            return level == ("wrapper" if machine.block is not None else "invoke")
-        if not isinstance(ahead, Tag):
-            return False
-        if ahead.kind == "eos":
-            return True
-        kind = machine.kind(ahead, tool)
-        if level == "parameter" and ahead.marked and not ahead.closing and not ahead.bare:
-            if kind == "parameter" and machine.key(ahead, tool) is not None:
-                return True
-            if kind == "invoke" and machine.called(ahead) is not None:
-                return True
-        outer = _OUTER.get(level)
-        if outer is None:
-            return False
-        if ahead.marked and ahead.closing and not ahead.bare and kind in ("invoke", "wrapper"):
-            return True
-        return self._is_odd_close(ahead, kind, outer) and self._runs(ahead.end, outer)
-
     # What implies a close (rule 12).
 
     def opens_line(self, tag: Tag) -> bool:
-        """Whether nothing but white space stands before a tag on its line."""
-        source = self._machine.source
-        start = max(source.base, tag.start - LONGEST_SPACE - 1)
-        before = source.slice(start, tag.start)
-        newline = before.rfind("\n")
-        return newline >= 0 and not before[newline:].strip()
+        return self._machine.source.opens_line(tag.start)
 
     def _lets_act(self, tag: Tag) -> bool:
         """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
@@ -255,7 +215,7 @@ class Judge:
 
     def _is_counted(self, tag: Tag, kind: str | None) -> bool:
         """Counts a tag of the region. A close that has no partner there is not the region's."""
-        if not tag.marked or tag.bare or kind not in _CALL_TAGS:
+        if not tag.marked or tag.bare or kind not in CALL_TAGS:
             return True
         if not tag.closing:
             if not tag.self_closed:
@@ -271,10 +231,18 @@ class Judge:
 
 
 def judge_eos(machine: Machine, tag: Tag) -> Verdict:
-    """EOS ends a value where nothing follows it but EOS, white space or a turn made up."""
-    ahead: Tag | Ahead = tag
+    """EOS ends a value where nothing follows it but EOS, white space or a turn made up.
+
+    How far a run of them was followed is remembered, for the others in it.
+    """
+    begun, reached = machine.eos_run
+    if not begun <= tag.start < reached:
+        begun, reached = tag.start, tag.end
+    ahead = machine.follow(reached)
     while isinstance(ahead, Tag) and ahead.kind == "eos":
-        ahead = machine.follow(ahead.end)
+        reached = ahead.end
+        ahead = machine.follow(reached)
+    machine.eos_run = begun, reached
     if ahead is Ahead.MORE:
         return Verdict.WAIT
     ends = ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "role")

@@ -116,7 +116,7 @@ def _message(message: Object, path: str) -> Object:
     read: Object = {
         "role": "system" if role == "developer" else role,
         "content": _content(message.get("content"), f"{path}.content"),
-        "tool_call_id": message.get("tool_call_id"),
+        "tool_call_id": _id(message.get("tool_call_id")),
     }
     if role == "assistant":
         reasoning = message.get("reasoning_content", "")
@@ -138,6 +138,10 @@ def _content(content: Any, path: str) -> str:
     return "\n".join(texts)
 
 
+def _id(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def _call(call: Any, path: str) -> Object:
     function = object_at(object_at(call, path).get("function"), f"{path}.function")
     name = text_at(function.get("name"), f"{path}.function.name")
@@ -147,7 +151,7 @@ def _call(call: Any, path: str) -> Object:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:
             raise refused(path, f"found {shown(arguments)}: {error}") from None
-    return {"id": call.get("id"), "name": name, "arguments": object_at(arguments, path)}
+    return {"id": _id(call.get("id")), "name": name, "arguments": object_at(arguments, path)}
 
 
 # Turns.

@@ -137,12 +137,14 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     for n, function in enumerate(functions):
         if not function.get("strict"):
             _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
-    if wanted is not None:
-        functions = [function for function in functions if function["name"] == wanted]
-        if not functions:
-            found = f"found {shown(wanted)}, which is no tool"
-            raise refused("tool_choice.function.name", found)
-    return tuple(_schemas(functions, body)), forced
+    if wanted is not None and wanted not in names:
+        raise refused("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
+    shown_tools = {
+        f"tools[{n}].function": function
+        for n, function in enumerate(functions)
+        if wanted in (None, function["name"])
+    }
+    return tuple(_schemas(shown_tools, body)), forced
 
 
 def _function(tool: Any, path: str) -> Object:
@@ -169,17 +171,18 @@ def _check_parameters(parameters: Any, path: str) -> None:
         raise refused(f"{path}.type", f'found {shown(kind)}, expected "object"')
 
 
-def _schemas(functions: list[Object], body: Object) -> Iterator[Object]:
-    strict = [bool(function.get("strict")) for function in functions]
+def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
+    """The functions, by where they stand, as they are shown."""
+    strict = [bool(function.get("strict")) for function in functions.values()]
     if any(strict) and not all(strict):
         raise refused("tools", "found strict tools among others, expected one kind")
     if all(strict) and body.get("response_format") is not None:
         problem = f"found {shown(body['response_format'])}, expected none with strict tools"
         raise refused("response_format", problem)
-    for function in functions:
+    for path, function in functions.items():
         parameters = function.get("parameters")
         if function.get("strict"):
-            parameters = strict_parameters(parameters, f"tools: {function['name']}.parameters")
+            parameters = strict_parameters(parameters, f"{path}.parameters")
         yield {
             "name": function["name"],
             "description": function.get("description") or "",

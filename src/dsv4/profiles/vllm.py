@@ -25,7 +25,7 @@ from dsv4.profiles.body import (
 from dsv4.profiles.mode import Mode
 from dsv4.profiles.places import refused
 from dsv4.profiles.served import served
-from dsv4.request import encode
+from dsv4.request import Request
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 # What V4 makes of an effort; any other text is high.
@@ -44,13 +44,14 @@ def render(body: Object, dialect: str) -> str:
         messages = _with_tools(messages, tools)
     if not messages:
         return str(tokens.BOS)
-    prompt = encode(
+    request = Request(
         messages,
         thinking=thinking,
         effort=effort if thinking else None,
         drop_thinking=drop,
         dialect=served(dialect),
     )
+    prompt = request.encode()
     if dialect == "v4":
         return _with_asking_systems(prompt, messages, thinking, drop)
     return str(prompt)

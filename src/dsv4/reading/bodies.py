@@ -1,4 +1,4 @@
-"""A JSON value as a request: a list of messages, or the body of a Chat request.
+"""A JSON value as a request: a list of messages, the body of a Chat request, or ShareGPT's form.
 
 A body is read for what its prompt depends on. Sampling, streaming and the like are not looked at,
 and a model's name that says nothing is no error: files come from anywhere. A server is stricter
@@ -7,13 +7,14 @@ and a model's name that says nothing is no error: files come from anywhere. A se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dsv4.errors import UnknownModel, shown
 from dsv4.format.dialects import Dialect, dialect_for
 from dsv4.reading.failures import InputError
+from dsv4.reading.sharegpt import is_sharegpt, messages_from, tools_from
 from dsv4.request import Request
 
 # The roles whose message can carry a task (format.md, section 7).
@@ -37,6 +38,8 @@ def messages_of(body: Any) -> Any:
     if not isinstance(body, dict):
         found = f"found {shown(body)}"
         raise InputError(f"{found}, expected a list of messages or a request")
+    if is_sharegpt(body):
+        return messages_from(body)
     if "messages" not in body:
         hint = ": put the messages in a list" if "role" in body else ""
         raise InputError(f'found an object without "messages"{hint}')
@@ -46,31 +49,35 @@ def messages_of(body: Any) -> Any:
 def options_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The options of `dsv4.Request` that a Chat request gives, by their name there."""
     options: dict[str, Any] = {"dialect": _dialect(body.get("model"))}
+    if is_sharegpt(body):
+        return options | {"tools": tools_from(body)}
     if (thinking := _thinking(body.get("thinking"))) is not None:
         options["thinking"] = thinking
-    for name, option in _SAME.items():
+    for name, option in SAME_OPTIONS.items():
         if body.get(name) is not None:
             options[option] = body[name]
     return options
 
 
 # What a Chat request calls an option -> what `dsv4.Request` does.
-_SAME = {
+SAME_OPTIONS = {
     "tools": "tools",
+    "tool_choice": "tool_choice",
     "response_format": "response_format",
     "reasoning_effort": "effort",
+    "stop": "stop",
+    # What a Chat request has no name for, as `dsv4 decode` writes it.
+    **{name: name for name in ("dialect", "drop_thinking", "bos", "context", "prefix")},
 }
+# All that is read of a Chat request.
+READ_FIELDS = ("model", "messages", "thinking", *SAME_OPTIONS)
 
 
-def _thinking(value: Any) -> bool | None:
-    """OpenAI-like servers take a flag, or `{"type": "enabled"}`."""
+def _thinking(value: Any) -> Any:
+    """OpenAI-like servers take a flag, or `{"type": "enabled"}`. What is neither stays, and is
+    refused as an option."""
     kind = value.get("type") if isinstance(value, dict) else value
-    if kind is None or isinstance(kind, bool):
-        return kind
-    if isinstance(kind, str) and kind in _THINKING:
-        return _THINKING[kind]
-    expected = 'true, false or {"type": "enabled" | "disabled"}'
-    raise InputError(f"thinking: found {shown(value)}, expected {expected}")
+    return _THINKING.get(kind, value) if isinstance(kind, str) else value if kind else kind
 
 
 def _dialect(model: Any) -> str | Dialect:
@@ -91,6 +98,7 @@ class Overrides:
     thinking: bool | None = None
     effort: str | int | None = None
     dialect: str | None = None
+    tools: Sequence[Any] | None = None
     drop_thinking: bool | None = None
     bos: bool | None = None
     task: str | None = None

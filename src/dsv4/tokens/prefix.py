@@ -36,7 +36,11 @@ class Difference(NamedTuple):
 
 
 def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Tokenizer | None = None) -> Difference | None:
-    """Where `b` leaves `a`, and why. None if all of `a` is the start of `b`."""
+    """Where `b` leaves `a`, and why. None if all of `a` is the start of `b`.
+
+    `tokenizer` is that of the bundled vocabulary unless it is given. Raises what encoding the two
+    prompts raises.
+    """
     tokenizer = tokenizer or Tokenizer.load()
     return difference_between(tokenizer.owned(a), tokenizer.owned(b))
 

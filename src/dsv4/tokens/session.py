@@ -82,7 +82,7 @@ class Session:
         return list(self._messages)
 
     def append(self, message: Any) -> None:
-        """Adds a message: a dict, what parsing gave, or what else `Request` takes.
+        """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
 
         Raises an `EncodeError` for what is no message.
         """

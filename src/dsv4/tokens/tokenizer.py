@@ -18,7 +18,7 @@ from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.errors import EncodeError, Location, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
-from dsv4.format.tokens import EOS, THINK_END, V4_TOKENS
+from dsv4.format.tokens import EOS, THINK_END, V3_2_TOKENS
 from dsv4.request import Options, Request
 from dsv4.tokens.engines import Encode, engine_named
 from dsv4.tokens.masks import Owned, Policy, Span, Weigh, borders, weigher
@@ -66,8 +66,10 @@ class Tokenizer:
     def load(source: str | os.PathLike[str] | None = None, engine: str = "auto") -> Tokenizer:
         """The tokenizer of the bundled V4 vocabulary, of a `tokenizer.json` or of a checkpoint.
 
-        A tokenizer is loaded once, however often it is asked for. A vocabulary of your own is
-        looked at right away: it must have the tokens that all dialects share.
+        `source` is a path to one of these; without it, the bundled vocabulary is taken. `engine`
+        says what splits text: "auto" takes the fastest that is installed. A tokenizer is loaded
+        once, however often it is asked for. A vocabulary of your own is looked at right away.
+        Raises a `VocabularyError` where it lacks tokens that all dialects share, or cannot be read.
         """
         engine_named(engine)
         path = find_vocabulary(source)
@@ -76,7 +78,11 @@ class Tokenizer:
 
     @staticmethod
     def wrap(tokenizer: Any, engine: str = "auto") -> Tokenizer:
-        """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object."""
+        """The tokenizer over the vocabulary of an object of `transformers` or `tokenizers`.
+
+        `tokenizer` is that object, `engine` is as for `load`. Raises an `OptionError` for anything
+        but a fast tokenizer.
+        """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
             found = shown(tokenizer)
@@ -92,7 +98,11 @@ class Tokenizer:
     # Text and prompts -> ids.
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The ids of a prompt. Turns whose ids were given with them have those."""
+        """The ids of `prompt`. Turns whose ids were given with them have those.
+
+        Raises a `VocabularyError` where the vocabulary lacks a token of the prompt, and an
+        `EncodeError` for text that UTF-8 cannot write.
+        """
         ids: list[int] = []
         added = self._specials(prompt)
         if prompt.sampled:
@@ -108,7 +118,10 @@ class Tokenizer:
         return ids
 
     def encode_text(self, text: str) -> list[int]:
-        """The ids of a text, in which no special token is recognised."""
+        """The ids of `text`, in which no special token is recognised.
+
+        Raises an `OptionError` for anything but text that UTF-8 can write.
+        """
         if not isinstance(text, str):
             raise OptionError("text", f"found {shown(text)}, expected text")
         try:
@@ -119,20 +132,24 @@ class Tokenizer:
     def encode_masked(
         self, prompt: Prompt, policy: Policy = "assistant"
     ) -> tuple[list[int], list[float]]:
-        """Ids and weights. `docs/tokens.md` draws the policies."""
+        """The ids of `prompt`, with a weight for each: what `policy` says is trained on.
+
+        A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises
+        what `encode` raises, and an `OptionError` for a policy that there is not.
+        """
         owned = self.owned(prompt)
         return owned.ids, owned.weights(weigher(policy, prompt.pieces))
 
     def spans(self, prompt: Prompt) -> list[Span]:
-        """Which tokens came from which message and field. The spans cover all tokens."""
+        """Which tokens of `prompt` came from which message and field. The spans cover them all."""
         return self.owned(prompt).spans()
 
     def count(self, prompt: Prompt | str) -> int:
-        """How many tokens a prompt has, or a text."""
+        """How many tokens `prompt` has, which may also be a text."""
         return len(self.encode_text(prompt) if isinstance(prompt, str) else self.encode(prompt))
 
     def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
-        """How many tokens each field of each message takes: (message, field) -> tokens."""
+        """How many tokens each field takes in `prompt`: (message, field) -> tokens."""
         cost: Counter[tuple[int | None, str]] = Counter()
         for start, end, piece in self.owned(prompt):
             cost[piece.message, piece.field] += end - start
@@ -159,7 +176,7 @@ class Tokenizer:
     # Ids -> text.
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, special tokens spelled out."""
+        """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
         return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace")
 
     def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
@@ -190,14 +207,14 @@ class Tokenizer:
             yield self.decode(run)
 
     def bytes_of(self, id: int) -> bytes:
-        """What one id stands for."""
+        """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""
         found = self.vocabulary.bytes_of.get(id)
         if found is None:
             raise OptionError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
         return found
 
     def special_id(self, token: str) -> int:
-        """The id of a special token."""
+        """The id of a special token, `token`. Raises a `VocabularyError` where there is none."""
         found = self.vocabulary.added.get(token)
         if found is None:
             raise VocabularyError(f"{self.vocabulary.name} has no special token {token}")
@@ -206,7 +223,7 @@ class Tokenizer:
     # Ids and whose they are.
 
     def owned(self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE) -> Owned:
-        """The ids of a prompt, and the pieces they came from.
+        """The ids of `prompt`, and the pieces they came from.
 
         `sampled` gives the ids of all that the model wrote in some messages, by index.
         """
@@ -221,7 +238,7 @@ class Tokenizer:
         return {index: ids for index, ids in given.items() if ids is not None}
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
-        """The ids of pieces by themselves, apart from the prompt they are of."""
+        """The ids of `pieces` by themselves, apart from the prompt they are of."""
         return self._owned(pieces, self.vocabulary.added, _NONE).ids
 
     def _owned(
@@ -320,7 +337,7 @@ _loading = Lock()
 def _loaded(path: str, changed: int, engine: str) -> Tokenizer:
     vocabulary = Vocabulary.read(path)
     if not is_bundled(path):
-        vocabulary.check(V4_TOKENS, "DeepSeek-V4")
+        vocabulary.check(V3_2_TOKENS, "any dialect")
     return Tokenizer(vocabulary, engine)
 
 

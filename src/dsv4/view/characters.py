@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
+# They have no form of their own, and are part of that of their neighbours.
+_JOINERS = "\u200c\u200d"
+
 
 def width_of(text: str) -> int:
     """How many columns a text takes."""
@@ -11,7 +14,7 @@ def width_of(text: str) -> int:
 
 
 def _char_width(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me"):
+    if char in _JOINERS or unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
@@ -21,10 +24,20 @@ def harmless(text: str) -> str:
     return text if text.isprintable() else "".join(map(visible, text))
 
 
+def harmless_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return "\n".join(map(harmless, text.split("\n")))
+
+
+def is_shown(char: str) -> bool:
+    """Whether a character can be shown as it is."""
+    return char.isprintable() or char in _JOINERS
+
+
 def visible(char: str) -> str:
     """A character as a terminal can show it: what has no form of its own gets one."""
     code = ord(char)
-    if char.isprintable():
+    if is_shown(char):
         return char
     if code < 0x20:
         return chr(0x2400 + code)

@@ -1,11 +1,11 @@
-"""How a prompt ends: what the model does from there on."""
+"""How a prompt ends, in words: what the model does from there on."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.format import tokens
+from dsv4.format.endings import EndingKind
 
 
 class Ending(NamedTuple):
@@ -15,23 +15,17 @@ class Ending(NamedTuple):
     words: str
 
 
-THINKS = Ending(True, "the model thinks from here on")
-ANSWERS = Ending(True, "the model answers from here on")
-DOES_TASK = Ending(True, "the model does the task from here on")
-CONTINUES = Ending(True, "the model continues its turn from here on")
-FINISHED = Ending(False, "nothing to generate: the last turn is finished")
-SILENT = Ending(False, "nothing to generate: the last turn asks for no answer")
-_ASKING: dict[str, Ending] = {tokens.THINK_START: THINKS, tokens.THINK_END: ANSWERS}
+_WORDS: dict[EndingKind, str] = {
+    "think": "the model thinks from here on",
+    "answer": "the model answers from here on",
+    "task": "the model does the task from here on",
+    "continue": "the model continues its turn from here on",
+    "nothing": "nothing to generate: the last turn asks for no answer",
+}
 
 
 def ending(prompt: Prompt) -> Ending:
-    last = prompt.pieces[-1] if prompt.pieces else None
-    if last is None:
-        return SILENT
-    if last.field == "task":
-        return DOES_TASK
-    if last.field == "eos":
-        return FINISHED
-    if last.origin == "model":
-        return CONTINUES
-    return _ASKING.get(last.text, SILENT) if last.special else SILENT
+    kind = prompt.ending.kind
+    if kind == "nothing" and prompt.pieces and prompt.pieces[-1].field == "eos":
+        return Ending(False, "nothing to generate: the last turn is finished")
+    return Ending(kind != "nothing", _WORDS[kind])

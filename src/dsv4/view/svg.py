@@ -26,6 +26,10 @@ _FILL = {
     "space": "#57606a",
     "margin": "#8b949e",
     "name": "#e6edf3",
+    "plain": "#c9d1d9",
+    "ghost": "#848d97",
+    "note": "#d29922",
+    "learned": "#56d364",
     "generates": "#56d364",
     "silent": "#ff7b72",
 }
@@ -36,7 +40,11 @@ _BACKGROUND = {
     "pill-frame": "#484f58",
     "pill-task": "#9e6a03",
 }
-_EXTRA = {"reasoning": ' font-style="italic"', "name": ' font-weight="bold"'}
+_EXTRA = {
+    "ghost": ' text-decoration="line-through"',
+    "reasoning": ' font-style="italic"',
+    "name": ' font-weight="bold"',
+}
 
 
 def picture(lines: Iterable[Line], width: int, title: str) -> str:
@@ -72,7 +80,7 @@ def _line(line: list[Segment], top: float) -> Iterator[str]:
     """Behind: what is coloured. In front: one text, its segments at their columns."""
     column = 0
     spans = []
-    for text, style in line:
+    for text, style, _ in line:
         cells = width_of(text)
         x, length = LEFT + column * CELL, cells * CELL
         if style in _BACKGROUND:

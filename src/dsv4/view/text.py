@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dsv4.view.characters import width_of
+from dsv4.view.folding import maybe_folded
 from dsv4.view.rows import Line, Row, Segment, View
 
 # Terminals have these colours in a shade that suits their background.
@@ -23,6 +24,9 @@ CODES = {
     "space": "90",
     "margin": "90",
     "name": "1",
+    "ghost": "9;90",
+    "note": "3;33",
+    "learned": "1;32",
     "generates": "1;32",
     "silent": "1;31",
     "pill-turn": "1;97;44",
@@ -33,13 +37,17 @@ CODES = {
 # Where there are no colours, signs say what they would.
 SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in CODES if "pill" in s], ("⟦", "⟧"))}
 
-NARROWEST = 20
+# Text narrower than this beside the margin is put below it.
+NARROW = 34
+INDENT = "  "
 
 
-def painted(lines: Iterator[Line], color: bool) -> Iterator[str]:
+def painted(lines: Iterable[Line], color: bool) -> Iterator[str]:
     """The lines for a terminal, in the colours of its styles or in none."""
     for line in lines:
-        parts = (in_style(text, style) if color else text for text, style in line)
+        parts = (
+            in_style(segment.text, segment.style) if color else segment.text for segment in line
+        )
         yield "".join(parts).rstrip() + "\n"
 
 
@@ -48,37 +56,92 @@ def in_style(text: str, style: str) -> str:
 
 
 def lines_of(view: View, width: int, unfold: bool, signs: bool) -> Iterator[Line]:
-    """The view in lines of at most so many columns. `signs` stand in for colours."""
-    margin = _Margin(view.rows)
+    """The view in lines of at most this many columns. `signs` stand in for colours."""
+    margin = _margin(view.rows, width)
     message: int | None = -1
     for row in view.rows:
-        beside = margin.of(row, row.message != message)
+        beside = margin.opening(row, row.message != message)
         message = row.message
+        yield from margin.above(row, beside)
         for line in _shown_lines(row, unfold):
-            for part in _wrapped(_marked(line, signs), max(width - margin.width, NARROWEST)):
-                yield (*beside, *part)
-                beside = margin.empty
+            for part in _wrapped(_marked(line, signs), margin.room):
+                yield (*margin.beside(row, beside), *part)
+                beside = None
+    for text, style in _closing(view):
+        for part in _wrapped(iter([Segment(text, style)]), margin.room):
+            yield (*margin.empty, *part)
+
+
+def _closing(view: View) -> Iterator[tuple[str, str]]:
     mark, style = ("▶", "generates") if view.ending.generates else ("■", "silent")
-    yield (*margin.empty, Segment(f"{mark} {view.ending.words}", style))
-    yield (*margin.empty, Segment(view.total, "margin"))
+    yield f"{mark} {view.ending.words}", style
+    yield view.total, "margin"
 
 
-class _Margin:
-    """What stands beside the text: a message's index and role, a field, its tokens."""
+def _margin(rows: Sequence[Row], width: int) -> _Columns | _Headings:
+    columns = _Columns(rows, width)
+    return columns if columns.room >= NARROW else _Headings(width)
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+
+class _Columns:
+    """Beside the text: a message's index and role, a field, its tokens."""
+
+    def __init__(self, rows: Sequence[Row], width: int) -> None:
         self._names = max((len(_name(row)) for row in rows), default=0)
         self._fields = max((len(row.field) for row in rows), default=0)
         self._counts = max((len(_count(row)) for row in rows), default=0)
-        self.empty = self._columns("", "", "")
-        self.width = sum(width_of(text) for text, _ in self.empty)
+        self.empty = self._columns("", "", "", "│")
+        self.room = width - sum(width_of(segment.text) for segment in self.empty)
 
-    def of(self, row: Row, opens: bool) -> Line:
-        return self._columns(_name(row) if opens else "", row.field, _count(row))
+    def opening(self, row: Row, opens: bool) -> Line | None:
+        return self._columns(_name(row) if opens else "", row.field, _count(row), _bar(row))
 
-    def _columns(self, name: str, field: str, count: str) -> Line:
-        facts = f"  {field:<{self._fields}}  {count:>{self._counts}} │ "
-        return Segment(f"{name:<{self._names}}", "name"), Segment(facts, "margin")
+    def above(self, row: Row, opening: Line | None) -> Iterator[Line]:
+        return iter(())
+
+    def beside(self, row: Row, opening: Line | None) -> Line:
+        return self._columns("", "", "", _bar(row)) if opening is None else opening
+
+    def _columns(self, name: str, field: str, count: str, bar: str) -> Line:
+        facts = f"  {field:<{self._fields}}  {count:>{self._counts}} "
+        style = "learned" if bar == _LEARNED else "margin"
+        return (
+            Segment(f"{name:<{self._names}}", "name"),
+            Segment(facts, "margin"),
+            Segment(f"{bar} ", style),
+        )
+
+
+class _Headings:
+    """Above the text, where there is no room beside it."""
+
+    def __init__(self, width: int) -> None:
+        self.room = max(width - len(INDENT), 8)
+        self.empty: Line = (Segment(INDENT, "margin"),)
+
+    def opening(self, row: Row, opens: bool) -> Line | None:
+        name = f"{_name(row).strip()} " if opens else INDENT
+        count = f" {_count(row)}" if row.tokens is not None else ""
+        return Segment(name, "name"), Segment(f"{row.field}{count}", "margin")
+
+    def above(self, row: Row, opening: Line | None) -> Iterator[Line]:
+        if opening is not None:
+            yield opening
+
+    def beside(self, row: Row, opening: Line | None) -> Line:
+        bar = _bar(row)
+        if bar == "│":
+            return self.empty
+        return (Segment(f"{bar} ", "learned" if bar == _LEARNED else "margin"),)
+
+
+_LEARNED = "▌"
+
+
+def _bar(row: Row) -> str:
+    if row.ghost is not None:
+        return "┆"
+    return _LEARNED if row.learned else "│"
 
 
 def _name(row: Row) -> str:
@@ -89,15 +152,23 @@ def _count(row: Row) -> str:
     return "" if row.tokens is None else f"{row.tokens:,}"
 
 
-def _shown_lines(row: Row, unfold: bool) -> Sequence[Line]:
-    if row.summary is None or unfold:
-        return row.lines
-    return [(Segment(f"▸ {row.summary} (--tools shows them)", "margin"),)]
+def _shown_lines(row: Row, unfold: bool) -> Iterator[Line]:
+    hint = "(--full shows it all)"
+    if row.summary is not None and not unfold:
+        yield (Segment(f"▸ {row.summary} {hint}", "margin"),)
+    elif (folded := maybe_folded(row)) and not unfold:
+        yield from folded.head
+        yield (Segment(f"▸ {folded.summary} {hint}", "margin"),)
+    else:
+        yield from row.lines
+    if row.ghost or row.note:
+        yield (Segment(f"✗ {row.ghost}" if row.ghost else f"↕ {row.note}", "note"),)
 
 
 def _marked(line: Line, signs: bool) -> Iterator[Segment]:
     """Pills with room around their text, or signs."""
-    for text, style in line:
+    for segment in line:
+        text, style, _ = segment
         if signs and style in SIGNS:
             left, right = SIGNS[style]
             yield Segment(f"{left}{text}{right}", style)
@@ -115,7 +186,7 @@ def _wrapped(line: Iterator[Segment], width: int) -> Iterator[Line]:
     used = 0
     for unit in _units(line, width):
         size = width_of(unit.text)
-        if row and used + size > width:
+        if row and used + width_of(unit.text.rstrip(" ")) > width:  # a space may stick out
             yield tuple(row)
             row, used = [], 0
         row.append(unit)
@@ -125,7 +196,7 @@ def _wrapped(line: Iterator[Segment], width: int) -> Iterator[Line]:
 
 def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
     """What stays together: words, and special tokens. What is too long is cut."""
-    for text, style in line:
+    for text, style, _ in line:
         whole = style == "flag" or style.startswith("pill")
         for word in [text] if whole else _WORDS.findall(text):
             while width_of(word) > width:

@@ -55,20 +55,17 @@ def read(
 
 def asked_in(body: dict[str, Any]) -> Asked:
     """What a body asks for."""
-    known = fields.checked(body, FIELDS)
-    if "messages" not in known:
+    said = fields.said_in(body, FIELDS)
+    if "messages" not in said:
         raise wrong(body.get("messages"), "a list of messages", "messages")
-    messages, settled = read_messages(known["messages"])
-    said = {ATTRIBUTES[field]: value for field, value in known.items() if field in ATTRIBUTES}
-    asked = Asked(messages, continues=False, settled=settled, **said)
-    asked.last_path = f"messages[{len(known['messages']) - 1}]"
-    if not THINKING.isdisjoint(known):
-        _set_thinking(asked, known)
-    if not SAMPLING.isdisjoint(known):
-        asked.sampling = Sampling(**{field: known[field] for field in SAMPLING & known.keys()})
-    if "max_completion_tokens" in known:  # the newer name counts
-        asked.max_tokens = known["max_completion_tokens"]
-    return asked
+    given = said["messages"]
+    said["messages"], said["settled"] = read_messages(given)
+    if not said["settled"]:
+        said["given"] = len(given)
+        said["continues"] = False
+    if not MORE.isdisjoint(said):
+        _say_more(said)
+    return Asked(said)
 
 
 # Messages. Most need no change: they are passed on as they are. Whatever else they may hold is
@@ -93,21 +90,23 @@ def read_messages(messages: list[Any]) -> tuple[list[Message], bool]:
             if content.__class__ is str and (content.isascii() or is_clean(content)):
                 if role == "user":
                     plain = len(message) == 2
+                elif role == "assistant":
+                    plain = before != role and _is_plain_assistant(message)
                 elif role == "tool":
                     plain = _is_plain_result(message)
-                elif role == "assistant":
-                    plain = _is_plain_assistant(message)
-                    settled = settled and before != role
                 elif role == "system":
-                    plain = len(message) == 2 and content != "" and content[0] != BILLING[0]
-                    settled = settled and not index
+                    plain = not index and _is_plain_system(message, content)
             before = role
         if plain:
             read.append(message)
         else:
             settled = False
             read += _read_message(message, f"messages[{index}]")
-    return read, settled and before in ("user", "tool")
+    return read, settled and (before == "user" or before == "tool")
+
+
+def _is_plain_system(message: Message, content: str) -> bool:
+    return len(message) == 2 and content[:1] not in ("", BILLING[0])
 
 
 def _is_plain_result(message: Message) -> bool:
@@ -338,64 +337,61 @@ def _template_options(value: Any, path: str) -> dict[str, Any]:
     return fields.checked(fields.table(value, path), TEMPLATE_OPTIONS, path)
 
 
-FIELDS: dict[str, fields.Check] = {
-    "messages": fields.listed,
-    "model": fields.text,
-    "tools": _declared,
-    "tool_choice": _choice,
-    "functions": _old("tools"),
-    "function_call": _old("tool_choice"),
-    "parallel_tool_calls": fields.flag,
-    "response_format": _format,
-    "thinking": thinking.switch,
-    "reasoning_effort": thinking.effort,
-    "chat_template_kwargs": _template_options,
-    "max_completion_tokens": fields.whole_number(1),
-    "max_tokens": fields.whole_number(1),
-    "stop": fields.texts,
-    "stream": fields.flag,
-    "stream_options": _include_usage,
-    "n": fields.whole_number(1, 128),
-    "logprobs": fields.flag,
-    "top_logprobs": fields.whole_number(0, 20),
-    "seed": fields.whole_number(-(2**63), 2**63 - 1),
-    "temperature": fields.number(0),
-    "top_p": fields.number(0, 1),
-    "top_k": fields.whole_number(-1),
-    "presence_penalty": fields.number(-2, 2),
-    "frequency_penalty": fields.number(-2, 2),
-    "user": fields.text,
-    "prompt_cache_key": fields.text,
-}
-
-ATTRIBUTES = {
-    "model": "model",
-    "tools": "declared",
-    "tool_choice": "choice",
-    "parallel_tool_calls": "parallel",
-    "response_format": "format",
-    "max_tokens": "max_tokens",
-    "stop": "stop",
-    "stream": "stream",
-    "stream_options": "include_usage",
-    "n": "n",
-    "logprobs": "logprobs",
-    "top_logprobs": "top_logprobs",
-    "user": "user",
-    "prompt_cache_key": "cache_key",
+# Fields that are read: the name that all protocols share, and the check.
+FIELDS: dict[str, tuple[str, fields.Check]] = {
+    "messages": ("messages", fields.listed),
+    "model": ("model", fields.text),
+    "tools": ("declared", _declared),
+    "tool_choice": ("choice", _choice),
+    "functions": ("functions", _old("tools")),
+    "function_call": ("functions", _old("tool_choice")),
+    "parallel_tool_calls": ("parallel", fields.flag),
+    "response_format": ("format", _format),
+    "thinking": ("thinking", thinking.switch),
+    "reasoning_effort": ("effort", thinking.effort),
+    "chat_template_kwargs": ("options", _template_options),
+    "max_tokens": ("max_tokens", fields.whole_number(1)),
+    "max_completion_tokens": ("max_completion_tokens", fields.whole_number(1)),
+    "stop": ("stop", fields.texts),
+    "stream": ("stream", fields.flag),
+    "stream_options": ("include_usage", _include_usage),
+    "n": ("n", fields.whole_number(1, 128)),
+    "logprobs": ("logprobs", fields.flag),
+    "top_logprobs": ("top_logprobs", fields.whole_number(0, 20)),
+    "seed": ("seed", fields.whole_number(-(2**63), 2**63 - 1)),
+    "temperature": ("temperature", fields.number(0)),
+    "top_p": ("top_p", fields.number(0, 1)),
+    "top_k": ("top_k", fields.whole_number(-1)),
+    "presence_penalty": ("presence_penalty", fields.number(-2, 2)),
+    "frequency_penalty": ("frequency_penalty", fields.number(-2, 2)),
+    "user": ("user", fields.text),
+    "prompt_cache_key": ("cache_key", fields.text),
 }
 SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
-THINKING = {"thinking", "reasoning_effort", "chat_template_kwargs"}
+THINKING = {"thinking", "effort", "options"}
+MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions"}
 
 
-def _set_thinking(asked: Asked, known: dict[str, Any]) -> None:
+def _say_more(said: dict[str, Any]) -> None:
+    """What several fields say together."""
+    said.pop("functions", None)
+    if "max_completion_tokens" in said:  # the newer name counts
+        said["max_tokens"] = said.pop("max_completion_tokens")
+    if not SAMPLING.isdisjoint(said):
+        sampling = {name: said.pop(name) for name in SAMPLING & said.keys()}
+        said["sampling"] = Sampling(**sampling)
+    if not THINKING.isdisjoint(said):
+        _say_thinking(said)
+
+
+def _say_thinking(said: dict[str, Any]) -> None:
     """The switch and the effort, which have several places. What says off wins."""
-    options = known.get("chat_template_kwargs", {})
-    said = [known.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
-    asked.thinking = False if False in said else True if True in said else None
-    if "reasoning_effort" in known:
-        asked.effort, asked.effort_path = known["reasoning_effort"], "reasoning_effort"
-    elif "reasoning_effort" in options:
-        asked.effort = options["reasoning_effort"]
-        asked.effort_path = "chat_template_kwargs.reasoning_effort"
-    asked.wants_thinking = asked.thinking is True or asked.effort not in (None, thinking.OFF)
+    options = said.pop("options", {})
+    switches = [said.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
+    said["thinking"] = False if False in switches else True if True in switches else None
+    said["effort_path"] = "reasoning_effort"
+    if "effort" not in said and "reasoning_effort" in options:
+        said["effort"] = options["reasoning_effort"]
+        said["effort_path"] = "chat_template_kwargs.reasoning_effort"
+    wanted = said.get("effort") not in (None, thinking.OFF)
+    said["wants_thinking"] = said["thinking"] is True or wanted

@@ -11,7 +11,7 @@ from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
 from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, full_name, written
-from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
+from dsv4.parsing.events import ContentDelta, ReasoningDelta
 
 FINISH = {"tool_calls": "tool_calls", "length": "length", "stop": "stop", "stop_string": "stop"}
 
@@ -28,12 +28,12 @@ class Writer(EventWriter):
     """The chunks of a completion."""
 
     id_prefix = "chatcmpl-"
+    frame = staticmethod(sse.unnamed)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         field = self.call.settings.reasoning_field
         self._fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
-        self._templates = [self._templates_of(choice) for choice in range(self.call.n)]
 
     def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
         """The first chunk of every choice, which says whose words follow."""
@@ -67,13 +67,22 @@ class Writer(EventWriter):
         return [*events[:-1], LastChunk(events[-1])]
 
     def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        if len(self._fields) == 1:
+            self._open(ReasoningDelta, choice)
         delta = dict.fromkeys(self._fields, text)
         return [self._chunk(delta, choice, self._logprobs("reasoning_content", logprobs))]
 
     def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        self._open(ContentDelta, choice)
         return [self._chunk({"content": text}, choice, self._logprobs("content", logprobs))]
 
+    def _open(self, event: type, choice: int) -> None:
+        if self.hot is not event or self.hot_choice != choice:
+            field = "content" if event is ContentDelta else self._fields[0]
+            self.heat(event, choice, self._chunk({field: "\0"}, choice))
+
     def call_start(self, call: HeldCall, choice: int) -> Events:
+        self.hot = None
         started = {"id": call.id, "type": "function"}
         function = {"name": full_name(call), "arguments": ""}
         return [self._call_chunk(call, choice, {**started, "function": function})]
@@ -82,23 +91,7 @@ class Writer(EventWriter):
         return [self._call_chunk(call, choice, {"function": {"arguments": text}})] if text else []
 
     def call_end(self, call: HeldCall, choice: int) -> Events:
-        if not self.call.parallel:
-            self._templates[choice] = {}  # nothing more is written
         return []
-
-    def frames(self, events: Iterable[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
-        """The same as bytes of server-sent events, by a shorter way for the commonest of them."""
-        templates = self._templates[choice] if logprobs is None else {}
-        written = b""
-        for event in events:
-            template = templates.get(event.__class__)
-            if template is not None and event.text:  # type: ignore[union-attr]
-                before, after = template
-                written += f"{before}{sse.quoted(event.text)}{after}".encode()  # type: ignore[union-attr]
-            else:
-                written += frames(self.write(event, choice, logprobs))
-                templates = self._templates[choice] if logprobs is None else {}
-        return written
 
     def _head(self) -> ProtocolEvent:
         return {
@@ -122,21 +115,9 @@ class Writer(EventWriter):
             return None
         return {"content": None, "refusal": None, field: list(logprobs)}
 
-    def _templates_of(self, choice: int) -> dict[type, tuple[str, str]]:
-        """What stands before and after the text of a delta."""
-        content = self._template(self.content("\0", choice, None)[0])
-        if len(self._fields) > 1:
-            return {ContentDelta: content}
-        reasoning = self._template(self.reasoning("\0", choice, None)[0])
-        return {ContentDelta: content, ReasoningDelta: reasoning}
-
-    def _template(self, chunk: ProtocolEvent) -> tuple[str, str]:
-        before, _, after = sse.unnamed(chunk).decode().rpartition(sse.quoted("\0"))
-        return before, after
-
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
-    """Events as bytes of server-sent events."""
+    """The bytes of `events`, as server-sent events."""
     if isinstance(events, Comment):
         return sse.KEEP_ALIVE
     return b"".join(
@@ -159,7 +140,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole completion that chunks make."""
+    """The whole completion that chunks, `events`, make."""
     head: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     for event in events:
@@ -231,7 +212,7 @@ def whole(
     reason: Any = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The response of a request that does not stream: the writer's chunks, folded.
+    """The response of `call`, a request that does not stream: the writer's chunks, folded.
 
     `events` are the parser's; where the request wants several choices, a list of them for each.
     `usage` and `reason` are what `Writer.finish` takes, `options` what `Writer` takes.

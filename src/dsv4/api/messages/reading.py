@@ -64,24 +64,25 @@ def asked_in(body: dict[str, Any]) -> Asked:
         messages += _read_message(message, f"messages[{n}]")
     output = known.get("output_config", {})
     choice, parallel = known.get("tool_choice", (AUTO, None))
-    return Asked(
-        messages,
-        model=known.get("model"),
-        declared=known.get("tools", NO_TOOLS),
-        choice=choice,
-        format=output.get("format", known.get("output_format")),
-        thinking=known.get("thinking"),
-        effort=output.get("effort"),
-        effort_path="output_config.effort",
-        wants_thinking=known.get("thinking") is True,
-        sampling=Sampling(known.get("temperature"), known.get("top_p"), known.get("top_k")),
-        max_tokens=known.get("max_tokens"),
-        stop=known.get("stop_sequences", ()),
-        stream=known.get("stream", False),
-        parallel=parallel,
-        user=known.get("metadata"),
-        last_path=f"messages[{len(given) - 1}]",
-    )
+    said = {
+        "messages": messages,
+        "model": known.get("model"),
+        "declared": known.get("tools", NO_TOOLS),
+        "choice": choice,
+        "format": output.get("format", known.get("output_format")),
+        "thinking": known.get("thinking"),
+        "effort": output.get("effort"),
+        "effort_path": "output_config.effort",
+        "wants_thinking": known.get("thinking") is True,
+        "sampling": Sampling(known.get("temperature"), known.get("top_p"), known.get("top_k")),
+        "max_tokens": known.get("max_tokens"),
+        "stop": known.get("stop_sequences", ()),
+        "stream": known.get("stream", False),
+        "parallel": parallel,
+        "user": known.get("metadata"),
+        "given": len(given),
+    }
+    return Asked(said)
 
 
 # Messages.

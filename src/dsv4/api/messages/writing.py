@@ -13,7 +13,7 @@ from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
 from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, full_name, written
-from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
+from dsv4.parsing.events import ContentDelta, ReasoningDelta
 
 STOP_REASONS = {
     "tool_calls": "tool_use",
@@ -32,12 +32,12 @@ class Writer(EventWriter):
     """The stream events of a message."""
 
     id_prefix = "msg_"
+    frame = staticmethod(sse.named)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._index = -1  # of the block that is open, or was last
         self._open: tuple[type, str, str] | None = None
-        self._before = self._after = ""  # of the text of a delta
 
     def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
         """The message without its content, with the tokens of the prompt."""
@@ -95,18 +95,6 @@ class Writer(EventWriter):
     def call_end(self, call: HeldCall, choice: int) -> Events:
         return [{"type": "content_block_stop", "index": self._index}]
 
-    def frames(self, events: Iterable[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
-        """The same as bytes of server-sent events, by a shorter way for the commonest of them."""
-        written = b""
-        for event in events:
-            if self._open is not None and event.__class__ is self._open[0]:
-                text = event.text  # type: ignore[union-attr]
-                if text:
-                    written += f"{self._before}{sse.quoted(text)}{self._after}".encode()
-            else:
-                written += frames(self.write(event))
-        return written
-
     # One block is open at a time.
 
     def _turn_to(self, what: tuple[type, str, str], block: dict[str, Any]) -> Events:
@@ -114,8 +102,7 @@ class Writer(EventWriter):
             return []
         events = [*self._close(), self._start_block(block)]
         self._open = what
-        template = sse.named(self._delta(what[1], what[2], "\0")).decode()
-        self._before, _, self._after = template.rpartition(sse.quoted("\0"))
+        self.heat(what[0], 0, self._delta(what[1], what[2], "\0"))
         return events
 
     def _start_block(self, block: dict[str, Any]) -> ProtocolEvent:
@@ -133,7 +120,7 @@ class Writer(EventWriter):
         if self._open is THINKING:
             signature = self._signature()
             events.append(self._delta("signature_delta", "signature", signature))
-        self._open = None
+        self._open = self.hot = None
         return [*events, {"type": "content_block_stop", "index": self._index}]
 
     def _signature(self) -> str:
@@ -142,7 +129,7 @@ class Writer(EventWriter):
 
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
-    """Events as bytes of server-sent events."""
+    """The bytes of `events`, as server-sent events."""
     return b"".join(map(sse.named, events))
 
 
@@ -158,7 +145,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole message that stream events make."""
+    """The whole message that `events` of a stream make."""
     message: dict[str, Any] = {}
     blocks: list[dict[str, Any]] = []
     parts: list[list[str]] = []
@@ -215,7 +202,7 @@ def whole(
     reason: Any = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The response of a request that does not stream: the writer's events, folded.
+    """The response of `call`, a request that does not stream: the writer's events, folded.
 
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
@@ -224,7 +211,7 @@ def whole(
 
 
 def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and the body of an answer that is an error."""
+    """The HTTP status and the body of an answer that is an error, for `exception`."""
     return as_api_error(exception).status, error_body(exception)
 
 

@@ -76,28 +76,29 @@ def asked_in(body: dict[str, Any]) -> Asked:
         messages += _read_item(item, f"input[{n}]")
     reasoning, text = known.get("reasoning", {}), known.get("text", {})
     effort = reasoning.get("effort")
-    return Asked(
-        messages,
-        model=known.get("model"),
-        declared=known.get("tools", NO_TOOLS),
-        choice=known.get("tool_choice", AUTO),
-        format=text.get("format"),
-        thinking=None if effort is None else effort != thinking.OFF,
-        effort=effort,
-        effort_path="reasoning.effort",
-        wants_thinking=effort not in (None, thinking.OFF),
-        sampling=Sampling(known.get("temperature"), known.get("top_p")),
-        max_tokens=known.get("max_output_tokens"),
-        stream=known.get("stream", False),
-        logprobs=known.get("include", False) or bool(known.get("top_logprobs")),
-        top_logprobs=known.get("top_logprobs", 0),
-        parallel=known.get("parallel_tool_calls"),
-        user=known.get("user"),
-        cache_key=known.get("prompt_cache_key"),
-        path="input",
-        last_path=f"input[{len(given) - 1}]",
-        echo=echo_of(body, known),
-    )
+    said = {
+        "messages": messages,
+        "model": known.get("model"),
+        "declared": known.get("tools", NO_TOOLS),
+        "choice": known.get("tool_choice", AUTO),
+        "format": text.get("format"),
+        "thinking": None if effort is None else effort != thinking.OFF,
+        "effort": effort,
+        "effort_path": "reasoning.effort",
+        "wants_thinking": effort not in (None, thinking.OFF),
+        "sampling": Sampling(known.get("temperature"), known.get("top_p")),
+        "max_tokens": known.get("max_output_tokens"),
+        "stream": known.get("stream", False),
+        "logprobs": known.get("include", False) or bool(known.get("top_logprobs")),
+        "top_logprobs": known.get("top_logprobs", 0),
+        "parallel": known.get("parallel_tool_calls"),
+        "user": known.get("user"),
+        "cache_key": known.get("prompt_cache_key"),
+        "path": "input",
+        "given": len(given),
+        "echo": echo_of(body, known),
+    }
+    return Asked(said)
 
 
 def _refuse_stored(body: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dsv4.api import sse
@@ -12,6 +12,7 @@ from dsv4.api.openai_errors import error_body
 from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
 from dsv4.api.responses.inputs import InputText, input_of
+from dsv4.api.sse import quoted_ascii
 from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, written
 from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
@@ -55,6 +56,7 @@ class Writer(EventWriter):
     """The stream events of a response."""
 
     id_prefix = "resp_"
+    frame = staticmethod(sse.named)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -209,22 +211,20 @@ class Writer(EventWriter):
 
     # Frames.
 
-    def frames(self, events: Iterable[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
-        """The same as bytes of server-sent events, by a shorter way for the commonest of them."""
-        written = b""
-        for event in events:
-            prose = self._open
+    def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
+        """The same as bytes of server-sent events, by a shorter way for the commonest of them.
+
+        A delta has its number too, and its text is needed again: so the way is its own."""
+        if len(events) == 1:
+            event, prose = events[0], self._open
             if prose is not None and event.__class__ is prose.kind and logprobs is None:
-                text = event.text  # type: ignore[union-attr]
-                if text:
+                text: str = event.text  # type: ignore[union-attr]
+                if text and text.isascii():
                     prose.texts.append(text)
-                    self._count += 1
+                    self._count = number = self._count + 1
                     before, between, after = prose.template
-                    frame = f"{before}{self._count}{between}{sse.quoted(text)}{after}"
-                    written += frame.encode()
-            else:
-                written += frames(self.write(event, choice, logprobs))
-        return written
+                    return f"{before}{number}{between}{quoted_ascii(text)}{after}".encode()
+        return super().frames(events, choice, logprobs)
 
     # Events and the response they belong to.
 
@@ -293,7 +293,7 @@ def _failure(error: ApiError) -> dict[str, Any]:
 
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
-    """Events as bytes of server-sent events."""
+    """The bytes of `events`, as server-sent events."""
     return b"".join(map(sse.named, events))
 
 
@@ -309,7 +309,7 @@ def usage_fields(usage: Usage) -> dict[str, Any]:
 
 
 def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
-    """The whole response: the last event has it."""
+    """The whole response: the last of `events` has it."""
     response: dict[str, Any] = {}
     for event in events:
         response = event.get("response", response)
@@ -324,7 +324,7 @@ def whole(
     reason: Any = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The response of a request that does not stream: the writer's events, folded.
+    """The response of `call`, a request that does not stream: the writer's events, folded.
 
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
