@@ -60,7 +60,7 @@ def for_request(
     parallel: bool = True,
     exact: bool = False,
 ) -> Grammar:
-    """The grammar of what a model may write after a request's prompt.
+    """The grammar of what a model may write after the prompt of `request`.
 
     What it allows parses with `strict=True`. Calls name declared tools, and their arguments fit the
     schemas but for what `relaxed` lists. It begins where the prompt ends: after a prefix, in an

@@ -103,7 +103,8 @@ class Backend(Protocol):
     def stream(
         self, prompt: Prompt, ids: Sequence[int] | None, options: Options
     ) -> AsyncGenerator[Chunk, None]:
-        """Generates. `ids` are the prompt's, where a tokenizer is there.
+        """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
+        is there.
 
         Closing the iterator must free what the generation holds, at once. Raises `BackendError`.
         """

@@ -18,7 +18,7 @@ from dsv4.serve.prefix import Prefixes
 from dsv4.serve.recorder import Recorder
 from dsv4.serve.replay.recall import Memory
 from dsv4.serve.replay.seal import read_seal
-from dsv4.serve.replay.store import store_for
+from dsv4.serve.replay.stores import store_for
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.tokens import Tokenizer
 

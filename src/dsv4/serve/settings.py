@@ -135,7 +135,14 @@ class Settings:
 
     @property
     def is_loopback(self) -> bool:
+        """Whether it listens where only this machine can reach it."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+# What a hover in an editor shows: each setting with its help.
+Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
+    f"- `{field.name}`: {field.metadata['help']}" for field in dataclasses.fields(Settings)
+)
 
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dsv4.serve.settings import Settings
-
 
 class Store(Protocol):
     """A bounded memory of values that have several names each."""
@@ -25,22 +23,3 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Frees what the store holds."""
-
-
-def store_for(settings: Settings) -> Store | None:
-    """The store that the settings name. None where turns are not kept here."""
-    kind = settings.replay_store
-    if kind == "memory":
-        from dsv4.serve.replay.memory import MemoryStore
-
-        return MemoryStore(settings.replay_entries, settings.replay_bytes)
-    if kind == "sqlite":
-        from dsv4.serve.replay.sqlite import SqliteStore
-
-        path = settings.replay.partition(":")[2]
-        return SqliteStore(path, settings.replay_entries, settings.replay_bytes)
-    if kind in ("redis", "rediss"):
-        from dsv4.serve.replay.redis import RedisStore
-
-        return RedisStore(settings.replay, settings.replay_entries, settings.replay_bytes)
-    return None
