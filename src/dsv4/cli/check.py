@@ -114,8 +114,8 @@ def _check_profile(name: str | None) -> None:
 
 
 def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> Iterator[Placed]:
-    from dsv4.checking.check import checked
     from dsv4.checking.findings import Finding
+    from dsv4.checking.ruling import checked
 
     overrides = overrides_of(args)
     for document in documents(args):

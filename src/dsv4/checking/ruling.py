@@ -29,22 +29,6 @@ RULES = (
 )
 
 
-def check(
-    body: Any, *, profile: str | None = None, purpose: Purpose | None = None
-) -> list[Finding]:
-    """What is wrong with a conversation, or will surprise whoever wrote it.
-
-    `body` is a list of messages, the body of a Chat request, or a `dsv4.Request`. `profile` names
-    the server that it will be sent to, one of `dsv4.profiles.PROFILES`, whose traps are then found
-    as well. `purpose` is "inference" for a prompt that a model is to answer, "training" for an
-    example to learn from, and None if it may be either.
-
-    Returns the findings in the order of the messages: an empty list where there is nothing to say.
-    It never raises, whatever the body is.
-    """
-    return checked(body, Overrides(), profile=profile, purpose=purpose)
-
-
 def checked(
     body: Any,
     overrides: Overrides,
@@ -52,7 +36,7 @@ def checked(
     profile: str | None = None,
     purpose: Purpose | None = None,
 ) -> list[Finding]:
-    """The same, for a body of which something else is said from outside."""
+    """What `dsv4.check` finds in a body of which something else is said from outside."""
     found = _found(body, overrides)
     if profile is not None:
         # Servers read it, or do not: the profile knows.

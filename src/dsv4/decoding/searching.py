@@ -39,19 +39,8 @@ CHOICES = (
 )
 
 
-def decode(
-    prompt: str | Prompt, *, dialect: str | Dialect | None = None, strict: bool = False
-) -> Decoded:
-    """The request that writes a prompt.
-
-    `prompt` is its text, or a `Prompt`, as `Tokenizer.prompt` makes one of ids: then it is known
-    which tokens are tokens, and which are only spelled. `dialect` is the release it is written in;
-    without it, the prompt shows which it may be.
-
-    Returns a `Decoded`. Where it is `exact`, its request encodes to the very prompt. Raises
-    `ParseError` for a prompt that no request writes, if `strict` is true; otherwise that is read as
-    well as it can be. Raises `OptionError` for what is no prompt, and for an unknown dialect.
-    """
+def decoded(prompt: str | Prompt, dialect: str | Dialect | None, strict: bool) -> Decoded:
+    """What `dsv4.decode` gives."""
     source = _Source(prompt)
     if dialect is not None:
         likely: tuple[Dialect, ...] = (dialect_named(dialect),)
