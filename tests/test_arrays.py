@@ -14,7 +14,7 @@ from dsv4.dataset.forms import Example
 ROWS = [
     Example([5, 6, 7], [0, 1, 1]),
     Example([128_845, 2], [0, 0]),
-    Example([1, 2, 3, 4, 5], [0, 1, 0, 1, 1], (2, 3)),
+    Example([1, 2, 3, 4, 5], [0, 1, 0, 1, 1], lengths=(2, 3)),
 ]
 
 

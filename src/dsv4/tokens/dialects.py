@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from dsv4.errors import UnknownModel
-from dsv4.format.dialects import DIALECTS, V4, Dialect, dialect_for, dialect_named
+from dsv4.format.dialects import DIALECTS, Dialect, dialect_for, dialect_named
 from dsv4.tokens.vocabulary import VocabularyError, misfits
 
 # How the hub's cache names the folder of a checkpoint.
@@ -27,10 +27,13 @@ def dialect_over(added: Mapping[str, int], name: str, wanted: str | Dialect | No
     if named is not None:
         return _checked(named, added, name)
     fitting = [d for d in DIALECTS.values() if not misfits(d.special_tokens, added)]
+    if not fitting:
+        least = min(DIALECTS.values(), key=lambda dialect: len(dialect.special_tokens))
+        wrong = misfits(least.special_tokens, added)
+        raise VocabularyError(f"{name} does not fit any dialect: {wrong}")
     # Whoever has more tokens than another dialect needs has them for a reason. Of two that need
     # the same, the first is the first release.
-    most = max(fitting, key=lambda dialect: len(dialect.special_tokens), default=V4)
-    return _checked(most, added, name)
+    return max(fitting, key=lambda dialect: len(dialect.special_tokens))
 
 
 def maybe_named(name: str) -> Dialect | None:
