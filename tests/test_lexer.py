@@ -142,7 +142,7 @@ class TestAttributes:
         found = tag(f"<{DSML}parameter {text}>")
         assert (found.name, found.string) == ("f", "true")
 
-    def test_the_name_behind_the_tag(self) -> None:
+    def test_the_name_after_the_tag(self) -> None:
         assert tag(f'<{DSML}invoke="f">').name == "f"
         assert tag(f'<{DSML}parameter="k" string="true">').name == "k"
 

@@ -294,3 +294,12 @@ def test_events_are_values() -> None:
     assert pickle.loads(pickle.dumps(ToolCallStart(0, "f", "x"))).id == "x"
     with pytest.raises(AttributeError):
         ContentDelta("a").other = "b"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", ["<div class='x'", "<Details open", "</div", "<a href=", "<!-- x"])
+def test_html_in_a_string_is_not_held(text: str) -> None:
+    parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+    parser.feed(f"{BLOCK}{BASH}{COMMAND}")
+    events = [event for character in text for event in parser.feed(character)]
+    assert "".join(event.text for event in events if isinstance(event, ArgumentsDelta)) == text
+    assert parser.held == ""

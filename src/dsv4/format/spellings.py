@@ -20,12 +20,13 @@ SMART_QUOTES = "“”‘’"
 QUOTING = "`" + QUOTES
 
 # What a tag is, by the first letters of its name.
+PARAMETER_PREFIX = "par"
 TAG_PREFIXES: tuple[tuple[str, str], ...] = (
     ("tool", "wrapper"),
     ("func", "wrapper"),
     ("call", "wrapper"),
     ("inv", "invoke"),
-    ("par", "parameter"),
+    (PARAMETER_PREFIX, "parameter"),
 )
 
 # Tags without the DSML token. `tool_call` with a name is a call; without one it may hold JSON.

@@ -45,7 +45,7 @@ _FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
-# The word with bars on a side, and spaces around them; or alone, right behind the bracket.
+# The word with bars on a side, and spaces around them; or alone, right after the bracket.
 _HEAD = re.compile(
     rf"{_OPEN}[ \t]{{0,4}}(/?)"
     rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
@@ -70,7 +70,7 @@ _KEY_REST = re.compile(r"[\w.:-]+")
 _SPACE = re.compile(r"\s+")
 _TAIL = re.compile(rf"[{_BARRED}/\s]+")
 _UNQUOTED = re.compile(rf"[^\s={OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
-# What may stand behind the bracket, if it is no letter.
+# What may stand after the bracket, if it is no letter.
 _SECOND = frozenset("/ \t\n\r") | _BARS
 
 # Where a quoted value may end, or hold what no value holds.
@@ -229,7 +229,7 @@ class _Tag:
 
     def _attributed(self, label: str, at: int) -> Generator[Partial, None, Tag]:
         source = self.source
-        if source.at(at) == "=":  # the name right behind the tag's own
+        if source.at(at) == "=":  # the name right after the tag's own
             at = yield from self._valued(kind_of(label), at + 1)
         while True:
             after = yield from self._past_space(at)
@@ -311,7 +311,7 @@ class _Tag:
         return found[1] + 1
 
     def _quoted(self, quote: str, at: int) -> Generator[Partial, None, int]:
-        """Where a quoted value ends: at the first quote, behind which the tag must go on."""
+        """Where a quoted value ends: at the first quote, after which the tag must go on."""
         source = self.source
         while True:
             found = source.search(_IN_VALUE[quote], at, source.end)

@@ -55,9 +55,8 @@ class Prose:
         self.reasoning = reasoning
         self.unclosed = reasoning  # no end of the reasoning was met
         self.lines = Lines()
-        self._at = (
-            machine.source.pos
-        )  # how far the text was looked at; it is shown up to the source's `pos`
+        # How far the text was looked at. It is shown up to the source's `pos`.
+        self._at = machine.source.pos
         self.said_reasoning = False
         self.joining = False  # the next reasoning begins on a line of its own
         self._openers = 0  # opening tags that were left as text
@@ -289,15 +288,15 @@ class Prose:
     # Thinking (rules 6, 13, 15 and 17).
 
     def _read_think(self, tag: Tag) -> Move | None:
-        behind_quote = self._source.char_before(tag.start) in _QUOTING
-        if len(tag.raw) > len(_THINK_END) and behind_quote:  # with spaces in it
+        after_quote = self._source.char_before(tag.start) in _QUOTING
+        if len(tag.raw) > len(_THINK_END) and after_quote:  # with spaces in it
             return self._pass(tag)
         if self.reasoning:
             return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
         if self.lines.fenced:
             return self._pass(tag)
         if not tag.closing:
-            if behind_quote:
+            if after_quote:
                 self._look(tag.end)
                 self._talks = True
                 return None
@@ -306,7 +305,7 @@ class Prose:
             self._look(tag.end)
             self._talks = False
             return None
-        if behind_quote:
+        if after_quote:
             if tag.end == self._source.end and not self._source.final:
                 return None
             if self._source.at(tag.end) in _QUOTING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dsv4.format.spellings import BAR, OPENING_BRACKETS
+from dsv4.format.spellings import BAR, OPENING_BRACKETS, WORD
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.json_values import read_json
 from dsv4.parsing.limits import LONGEST_SPACE
@@ -16,6 +16,7 @@ from dsv4.parsing.verdicts import Verdict
 
 # What counts in JSON: outside its strings, and inside.
 _JSON_MARK = re.compile(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
+_WORD = WORD.lower()
 _JSON_STRING_MARK = re.compile(r'["\\\n]')
 
 
@@ -61,9 +62,21 @@ class Text:
             self._at = tag.end
 
     def _cannot_act(self, at: int) -> bool:
-        """Whether a tag without the DSML token opens here: it is text in every value."""
-        second = self._source.at(at + 1)
-        return "a" <= second.lower() <= "z" and second.lower() != "d"
+        """Whether the first letters say that this is a tag without the DSML token, and text.
+
+        No such tag acts in a value, but for a close that may be the value's own.
+        """
+        source = self._source
+        letter = source.at(at + 1).lower()
+        if letter == "/":
+            letter, following = source.at(at + 2).lower(), source.at(at + 3).lower()
+            if letter in self.value.own_letters:
+                return False
+        else:
+            following = source.at(at + 2).lower()
+        if letter == _WORD[0]:
+            return following not in ("", _WORD[1])
+        return "a" <= letter <= "z"
 
     def _wait(self, at: int) -> Move | None:
         self._at = at

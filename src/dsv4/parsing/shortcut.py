@@ -18,6 +18,7 @@ The machine is told later how much has gone by, when it is asked again.
 from __future__ import annotations
 
 from json.encoder import encode_basestring
+from typing import TypeAlias
 
 from dsv4.format.spellings import FENCES
 from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta
@@ -29,6 +30,8 @@ from dsv4.parsing.values import Parameter
 
 _BRACKET, _WIDE, _BAR = MARKS
 _TICK, _TILDE = FENCES[0], FENCES[1]
+_BREAK = "\n"
+_Words: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 
 
 class Shortcut:
@@ -37,9 +40,9 @@ class Shortcut:
     def __init__(self, machine: Machine, prose: Prose) -> None:
         self._machine = machine
         self._prose = prose
-        # What words become here; whether they are in the middle of a line.
-        self._words: type[ReasoningDelta] | type[ContentDelta] | None = None
-        self._settled = False
+        # What words become here, in the middle of a line, and anywhere.
+        self._words: _Words | None = None
+        self._line_words: _Words | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed = 0
         self._last = ""
@@ -53,27 +56,25 @@ class Shortcut:
         """
         words = self._words
         try:
-            if words is not None:
-                if (
-                    _BRACKET not in text
-                    and _TICK not in text
-                    and _TILDE not in text
-                    and (text.isascii() or (_BAR not in text and _WIDE not in text))
-                    and text
-                ):
-                    # A line that begins with a letter is settled at once.
-                    if self._settled and (
-                        "\n" not in text or text[text.rfind("\n") + 1 :][:1].isalpha()
-                    ):
-                        self._passed += len(text)
-                        self._last = text
-                        return [words(text)]
-                    return self._in_lines(text, words)
-            elif self._index is not None and (
+            if (
+                words is not None
+                and _BRACKET not in text
+                and _BREAK not in text
+                and _TICK not in text
+                and _TILDE not in text
+                and (text.isascii() or (_BAR not in text and _WIDE not in text))
+                and text
+            ):
+                self._passed += len(text)
+                self._last = text
+                return [words(text)]
+            if self._line_words is not None:
+                return self._in_lines(text, self._line_words)
+            if self._index is not None and (
                 _BRACKET not in text
                 and text
                 and text[-1] not in "\r\n"
-                and ("\n" not in text or text[-1] not in " \t")
+                and (_BREAK not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
             ):
                 self._passed += len(text)
@@ -84,18 +85,26 @@ class Shortcut:
             pass  # it is no text, which is refused below
         return self._read(text)
 
-    def _in_lines(self, text: str, words: type[ReasoningDelta] | type[ContentDelta]) -> list[Event]:
-        """Words with line breaks among them. Those at the end wait."""
-        self._settled = self._prose.follow(text)
-        text = self._newlines + text
-        kept = 0
-        if text[-1] == "\n":
-            kept = 2 if text[-2:] == "\n\n" else 1
-            self._settled = False
-        self._newlines = text[len(text) - kept :]
-        shown = text[: len(text) - kept]
-        if not shown:
-            return []
+    def _in_lines(self, text: str, words: _Words) -> list[Event]:
+        """Words with line breaks among them, or at a line's start. Breaks at the end wait."""
+        if not text or _BRACKET in text or _TICK in text or _TILDE in text:
+            return self._read(text)
+        if not text.isascii() and (_BAR in text or _WIDE in text):
+            return self._read(text)
+        after = text.rfind(_BREAK) + 1
+        if self._words is not None and after < len(text) and text[after].isalpha():
+            shown = text  # a line that begins with a letter is settled at once
+        else:
+            settled = self._prose.follow(text)
+            text = self._newlines + text
+            kept = 0
+            if text[-1] == _BREAK:
+                kept = 2 if text[-2:] == _BREAK * 2 else 1
+            self._newlines = text[len(text) - kept :]
+            self._words = words if settled and not kept else None
+            shown = text[: len(text) - kept]
+            if not shown:
+                return []
         self._passed += len(shown)
         self._last = shown
         return [words(shown)]
@@ -106,15 +115,15 @@ class Shortcut:
 
     def _choose(self, carries: bool = False) -> None:
         """Finds out what may go by, now that the machine has read."""
-        self._words = self._index = None
+        self._close()
         machine, prose = self._machine, self._prose
         reader = machine.reader
         if machine.source.text or machine.reads_all or carries:
             return
         if reader is prose:
             if prose.is_idle:
-                self._words = ReasoningDelta if prose.reasoning else ContentDelta
-                self._settled = prose.lines.settled
+                self._line_words = ReasoningDelta if prose.reasoning else ContentDelta
+                self._words = self._line_words if prose.lines.settled else None
         elif reader.__class__ is Text:
             value = reader.value
             if isinstance(value, Parameter) and value.is_idle:
@@ -122,13 +131,13 @@ class Shortcut:
 
     def _close(self) -> None:
         """Lets nothing by any more."""
-        self._words = self._index = None
+        self._words = self._line_words = self._index = None
 
     def _catch_up(self) -> None:
         """Tells the machine what has gone by, and gives it what waits."""
         if self._passed or self._newlines:
             source = self._machine.source
-            source.skip(self._passed, self._last[-1:])
+            source.skip(self._passed, self._last[-1] if self._passed else "")
             if self._newlines:
                 source.append(self._newlines)
             self._passed, self._newlines = 0, ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Protocol
 
-from dsv4.format.spellings import CDATA
+from dsv4.format.spellings import CDATA, PARAMETER_PREFIX
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.invokes import Invoke
@@ -40,6 +40,7 @@ class Value(Protocol):
     start: int
     ends_itself: bool  # as a JSON object does, at its last brace
     streams: bool  # it is shown as it comes
+    own_letters: frozenset[str]  # with which a plain tag begins that may close it
     judge: Judge | ListJudge
 
     def take(self, to: int) -> None:
@@ -93,6 +94,7 @@ class Parameter:
         self.types = machine.tools.types_of(invoke.name, key)
         self._lone = lone  # may hold all arguments of the call
         self.judge = Judge(invoke, key, tag)
+        self.own_letters = frozenset(n[:1].lower() for n in (PARAMETER_PREFIX, key, tag.label))
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
         self._undecided = untyped and self.types == {"string"} and not lone
@@ -184,6 +186,7 @@ class Body:
 
     ends_itself = True
     streams = False
+    own_letters: frozenset[str] = frozenset()
 
     def __init__(self, invoke: Invoke) -> None:
         self.machine = machine = invoke.machine
@@ -248,6 +251,7 @@ class CallList:
 
     ends_itself = True
     streams = False
+    own_letters: frozenset[str] = frozenset()
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
