@@ -85,20 +85,19 @@ def work(text: str, size: int) -> int:
 @pytest.mark.parametrize("name", attacks.TEXTS)
 def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: list[int]) -> None:
     counts = []
-    for size in (SIZE // 2, SIZE):
+    for size in (SIZE // 4, SIZE):
         looked_at[0] = 0
         attacks.feed(attacks.TEXTS[name](size), 1)
         counts.append(looked_at[0])
     assert counts[1] <= MOST_LOOKED_AT * SIZE
-    assert counts[1] <= 2.2 * counts[0] + 20_000
+    assert counts[1] <= 4.4 * counts[0] + 20_000
 
 
-@pytest.mark.parametrize("size", [1, 64])
 @pytest.mark.parametrize("name", attacks.TEXTS)
-def test_twice_the_text_is_twice_the_work(name: str, size: int) -> None:
-    once, twice = (work(attacks.TEXTS[name](length), size) for length in (4_000, 8_000))
+def test_twice_the_text_is_twice_the_work(name: str) -> None:
+    once, twice = (work(attacks.TEXTS[name](length), 1) for length in (2_000, 4_000))
     assert twice <= 2.3 * once + 5_000
-    assert twice <= MOST_CALLS * 8_000
+    assert twice <= MOST_CALLS * 4_000
 
 
 # What a pattern does inside cannot be counted. So here is the one place where time is measured.

@@ -87,9 +87,9 @@ def test_a_call_that_was_cut_is_none(text: str) -> None:
     for call in choice.message.tool_calls or ():
         with pytest.raises(json.JSONDecodeError):
             json.loads(call.function.arguments)
+    strict = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]
+    state._input_tools = strict  # whose arguments the client reads itself
     with pytest.raises(openai.LengthFinishReasonError):
-        strict = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]
-        state._input_tools = strict
         state.get_final_completion()
 
 

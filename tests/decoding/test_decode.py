@@ -14,7 +14,7 @@ from builders import VECTORS, vectors
 from conversations import Conversation
 from dsv4.decoding.calls import ATTEMPTS
 from dsv4.decoding.sections import BLANK_LINE
-from dsv4.format.dialects import RESPONSE_FORMAT
+from dsv4.format.dialects import RESPONSE_FORMAT, V3_2_SERVED
 
 DIALECTS = tuple(dsv4.DIALECTS)
 BOS, EOS, USER = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>"
@@ -200,6 +200,18 @@ class TestWhatIsRead:
         assert decoded.request.messages == question
         assert decoded.request.tool_choice == choice
         assert decoded.request.encode() == prompt
+
+    def test_tools_as_servers_show_them(self) -> None:
+        question = [
+            {"role": "system", "content": "", "tools": [TOOL]},
+            {"role": "user", "content": "?"},
+        ]
+        prompt = dsv4.encode(question, dialect=V3_2_SERVED)
+        decoded = dsv4.decode(prompt.text)
+        assert decoded.request.messages == question
+        assert decoded.request.encode() == prompt
+        assert decoded.dialects == ("v3.2",)
+        assert "served-tools-text" in [note.kind for note in decoded.notes]
 
     def test_a_header_at_the_end_is_no_message(self) -> None:
         assert messages_of(f"{BOS}{USER}Hi{ANSWER}") == [{"role": "user", "content": "Hi"}]

@@ -37,12 +37,12 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def named(event: dict[str, Any]) -> bytes:
-    """A frame with the event's type as its name, as the newer protocols have them."""
+    """A frame of `event` with its type as the name, as the newer protocols have them."""
     return f"event: {event['type']}\ndata: {to_json(event)}\n\n".encode()
 
 
 def unnamed(event: dict[str, Any]) -> bytes:
-    """A frame without a name."""
+    """A frame of `event` without a name."""
     return f"data: {to_json(event)}\n\n".encode()
 
 

@@ -124,7 +124,7 @@ class EventWriter:
         raise NotImplementedError
 
     def fail(self, error: BaseException) -> Events:
-        """What tells the client that the response will not be completed."""
+        """What tells the client that the response will not be completed, because of `error`."""
         raise NotImplementedError
 
     def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
@@ -134,18 +134,23 @@ class EventWriter:
     # How a protocol writes. `position` counts the calls of a choice that are sent.
 
     def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        """More of the thinking of a `choice`: `text`, with the `logprobs` of its tokens."""
         raise NotImplementedError
 
     def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        """More of the answer of a `choice`: `text`, with the `logprobs` of its tokens."""
         raise NotImplementedError
 
     def call_start(self, call: HeldCall, choice: int) -> Events:
+        """The start of a `call` of a `choice`: its id and its name."""
         raise NotImplementedError
 
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
+        """More of the arguments of a `call` of a `choice`: `text`."""
         raise NotImplementedError
 
     def call_end(self, call: HeldCall, choice: int) -> Events:
+        """The end of a `call` of a `choice`."""
         raise NotImplementedError
 
     # When it writes.

@@ -25,9 +25,13 @@ COMMANDS = {
     "count": "dsv4.cli.count",
     "diff": "dsv4.cli.diff",
     "dataset": "dsv4.cli.dataset",
+    "grammar": "dsv4.cli.grammar",
     "template": "dsv4.cli.template",
     "special": "dsv4.cli.special",
     "version": "dsv4.cli.version",
+    "serve": "dsv4.cli.serve",
+    "heal": "dsv4.cli.heal",
+    "replay": "dsv4.cli.replay",
     "completion": "dsv4.cli.completion",
 }
 ABOUT = "The toolkit for the prompt format of DeepSeek-V4 models."

@@ -20,6 +20,9 @@ PARTS = {
     "parquet": (("pyarrow",),),
     "zstd": (("zstandard",),),
     "ray": (("ray",),),
+    "serve": (("aiohttp",), ("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
+    "redis": (("redis",),),
+    "training": (("datasets",), ("torch",), ("trl",)),
 }
 
 

@@ -137,7 +137,7 @@ class Encoder:
         place = f"{name}:{number}"
         with _placed(place):
             request = self.job.overrides.on(request_of(value))
-            skipped = weightless(list(request.messages))
+            skipped = weightless(list(request.messages or ()))
             examples = [
                 example
                 for prompt, ids, weights in self._encoded(request, tally)

@@ -14,7 +14,14 @@ from dsv4.decoding.v32 import read_v32
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Error, OptionError, ParseError, shown
 from dsv4.format import tokens
-from dsv4.format.dialects import DIALECTS, NAME_END, Dialect, dialect_named
+from dsv4.format.dialects import (
+    DIALECTS,
+    NAME_END,
+    V3_2,
+    V3_2_SERVED,
+    Dialect,
+    dialect_named,
+)
 from dsv4.request import Request
 
 # The ways to read a prompt, the plainest first. The first is nearly always right.
@@ -52,6 +59,8 @@ def decode(
     else:
         likely = source.dialects
         tried = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
+    if V3_2_SERVED.tools_open in source.text:
+        tried = tuple(d for t in tried for d in ((V3_2_SERVED, t) if t is V3_2 else (t,)))
     first: Decoded | None = None
     for candidate in tried:
         decoded = _decode(source, candidate, likely)
@@ -100,7 +109,9 @@ class _Source:
 def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
     """The prompt as one of a dialect."""
     found = Found(source.mask.text, dialect)
-    names = (dialect.name, *(other.name for other in likely if other is not dialect))
+    served = dialect is V3_2_SERVED
+    release = V3_2 if served else dialect
+    names = (release.name, *(other.name for other in likely if other is not release))
     exact: Decoded | None = None
     first: Decoded | None = None
     for choice in _choices(source.is_known):
@@ -110,7 +121,7 @@ def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> D
             written = _written(request)
         except RecursionError:  # tools that are nested too deep: they can stay text
             continue
-        notes = (*reading.notes, *_dialect_note(names))
+        notes = (*reading.notes, *_dialect_notes(names, served))
         if written is not None and source.same(written):
             decoded = Decoded(request, True, notes, names)
             if source.same_tokens(written):
@@ -138,7 +149,10 @@ def _written(request: Request) -> Prompt | None:
         return None
 
 
-def _dialect_note(names: tuple[str, ...]) -> Iterator[Note]:
+def _dialect_notes(names: tuple[str, ...], served: bool) -> Iterator[Note]:
+    if served:
+        text = "its tools are shown as vLLM and SGLang show them, without blank lines"
+        yield Note("served-tools-text", 0, 0, None, text)
     if len(names) > 1:
         yield Note("dialect-ambiguous", 0, 0, None, f"it may be of {', '.join(names)}")
 

@@ -6,8 +6,7 @@ Texts can spell the signs, too. So the rest of the dialects is tried where none 
 from __future__ import annotations
 
 from dsv4.format import tokens
-from dsv4.format.dialects import DIALECTS, V4, V4_1, Dialect
-from dsv4.format.v32 import RESULT_OPEN, RESULTS_OPEN
+from dsv4.format.dialects import DIALECTS, V3_2, V4, V4_1, Dialect
 
 # The most usual first: it is taken where a prompt may be of several.
 ORDER = ("v4", "v4-0731", "v4-vision", "v4.1", "v3.2")
@@ -18,20 +17,21 @@ _V4_CALLS = f"{_OPENS_CALLS}{V4.tags.calls}>"
 _V4_1_CALLS = f"{_OPENS_CALLS}{V4_1.tags.calls}>", f"{_OPENS_CALLS}{V4_1.tags.invoke}"
 
 _V3_2_SIGNS = (
-    f"{_OPENS_CALLS}function_calls>",
-    RESULTS_OPEN + RESULT_OPEN,
+    f"{_OPENS_CALLS}{V3_2.tags.calls}>",
+    tokens.RESULTS_START + tokens.ONE_RESULT_START,
     # No turn of V4 ends with a header before another begins.
     tokens.THINK_START + tokens.USER,
     tokens.THINK_END + tokens.USER,
 )
 _V4_1_SYSTEMS = (tokens.BOS + tokens.SYSTEM, tokens.EOS + tokens.SYSTEM)
+_V4_RESULTS = (tokens.USER + tokens.RESULT_START, f"\n\n{tokens.RESULT_START}")
 _FAMILY_TOKENS = (tokens.LATEST_REMINDER, *tokens.TASK_TOKENS.values())
 
 
 def dialects_of(text: str) -> tuple[Dialect, ...]:
     """The dialects that a prompt may be written in, the most usual first."""
     names = _names(text)
-    return tuple(DIALECTS[name] for name in ORDER if name in names and name in DIALECTS)
+    return tuple(DIALECTS[name] for name in ORDER if name in names)
 
 
 def _names(text: str) -> set[str]:
@@ -49,7 +49,7 @@ def _names(text: str) -> set[str]:
     names = {*_FAMILY}
     if _may_be_v4_1(text):
         names.add("v4.1")
-    if not _any_in(text, tokens.RESULT_START, _V4_CALLS, *_FAMILY_TOKENS):
+    if not _any_in(text, *_V4_RESULTS, _V4_CALLS, *_FAMILY_TOKENS):
         names.add("v3.2")
     return names
 
@@ -65,7 +65,7 @@ def _may_be_v4_1(text: str) -> bool:
 
 
 def _texts(name: str) -> set[str]:
-    return set(DIALECTS[name].efforts.values()) if name in DIALECTS else set()
+    return set(DIALECTS[name].efforts.values())
 
 
 def _effort_in_front(text: str) -> str | None:

@@ -13,20 +13,15 @@ from dsv4.decoding.lexemes import HEADERS, Kind, Lexeme, lexemes
 from dsv4.decoding.reading import Choice, Found, Reading
 from dsv4.decoding.sections import Section
 from dsv4.format import tokens
-from dsv4.format.v32 import (
-    DEVELOPER_PHRASE,
-    RESULT_CLOSE,
-    RESULT_OPEN,
-    RESULTS_CLOSE,
-    RESULTS_OPEN,
-)
+from dsv4.format.dialects import DEVELOPER_MESSAGE
+from dsv4.format.tokens import ONE_RESULT_END, ONE_RESULT_START, RESULTS_END, RESULTS_START
 
 _CLOSINGS = {
-    RESULT_CLOSE + RESULTS_CLOSE + tokens.THINK_START: Kind.THINK,
-    RESULT_CLOSE + RESULTS_CLOSE + tokens.THINK_END: Kind.ANSWER,
+    ONE_RESULT_END + RESULTS_END + tokens.THINK_START: Kind.THINK,
+    ONE_RESULT_END + RESULTS_END + tokens.THINK_END: Kind.ANSWER,
 }
-_BLOCK_OPEN = RESULTS_OPEN + RESULT_OPEN
-_NEXT_RESULT = RESULT_CLOSE + RESULT_OPEN
+_BLOCK_OPEN = RESULTS_START + ONE_RESULT_START
+_NEXT_RESULT = ONE_RESULT_END + ONE_RESULT_START
 
 
 def read_v32(found: Found, choice: Choice) -> Reading:
@@ -148,11 +143,11 @@ class _Reader:
             self._turns.pop()
         for call in range(calls):
             follows = text.find(_NEXT_RESULT, at, bound) if call < calls - 1 else -1
-            end = follows if follows >= 0 else text.rfind(RESULT_CLOSE, at, bound)
+            end = follows if follows >= 0 else text.rfind(ONE_RESULT_END, at, bound)
             if end < 0:
                 break
             self._turns.append(_Turn("tool", at, end, call=call))
-            at = end + len(_NEXT_RESULT if follows >= 0 else RESULT_CLOSE)
+            at = end + len(_NEXT_RESULT if follows >= 0 else ONE_RESULT_END)
             if follows < 0:
                 return at
         return at
@@ -212,8 +207,8 @@ class _Reader:
         taken = [s for s in self._sections(at, turn.end) if s.start == at]
         if taken:
             at = taken[0].end
-        if self._choice.sections and self._text.startswith(DEVELOPER_PHRASE, at, turn.end):
-            content = self._text[at + len(DEVELOPER_PHRASE) : turn.end]
+        if self._choice.sections and self._text.startswith(DEVELOPER_MESSAGE, at, turn.end):
+            content = self._text[at + len(DEVELOPER_MESSAGE) : turn.end]
             if content:
                 message = self._add("developer", content)
                 for section in taken:

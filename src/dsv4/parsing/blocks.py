@@ -8,7 +8,7 @@ from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
-from dsv4.parsing.prose import begins_json_calls
+from dsv4.parsing.plain_tags import begins_json_calls
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
@@ -24,8 +24,8 @@ class Block:
         self._machine = machine
         self._source = source = machine.source
         # Opened as the strict grammar wants, it may be empty.
-        blank_line = source.slice(source.pos - 2, source.pos) == "\n\n"
-        self._strict = blank_line and tag.raw == tag.canonical(machine.tags.calls)
+        spelled = tag.raw == tag.canonical(machine.tags.calls)
+        self._strict = machine.blank_line and spelled
         self.used = False  # it held something
         if tag.marked:
             machine.check_spelling(tag)

@@ -196,7 +196,7 @@ class _Tag:
             yield self.partial
         if not rest.startswith(_DSML) or source.is_inert(start, start + len(_DSML)):
             return None
-        self.marked = self.closing = True
+        self.marked = self.closing = self.spaced = True
         tag = yield from self._labelled(start + len(_DSML) + rest[-2:-1].count(" "))
         if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
             return None
@@ -349,10 +349,13 @@ class _Tag:
             rest = source.slice(at, at + _LONGEST_HEAD)
             if rest.startswith(_DSML) or _HEAD.match(rest):
                 raise _NoTag
-            if _FIXED.match(rest):
+            if _FIXED.match(rest) or _THINK.match(rest):
                 raise _NoTag
             if len(rest) == _LONGEST_HEAD or not (
-                _DSML.startswith(rest) or rest in _FIXED_STARTS or _HEAD_START.match(rest)
+                _DSML.startswith(rest)
+                or rest in _FIXED_STARTS
+                or _HEAD_START.match(rest)
+                or _THINK_START.match(rest)
             ):
                 return
             yield self.partial

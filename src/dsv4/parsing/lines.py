@@ -123,6 +123,9 @@ class Lines:
             self._run, self._info, self._lead = "", None, None
             self._closing = run[0]
             return
+        if len(self._run) >= FENCE_LENGTH and run[0] != self._run[0] and self._info is not None:
+            self._extend_text(run)  # the other character is text after a fence
+            return
         leads = self._lead is not None and _LEAD.fullmatch(self._lead)
         self._run_lead = self._lead if leads else None
         self._run, self._info, self._lead = run[:_LONGEST_RUN], "", None

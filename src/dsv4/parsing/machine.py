@@ -75,6 +75,7 @@ class Machine:
         self._further: tuple[int, int] | None = None  # departures that are not reported by name
 
         self.blocks = 0
+        self.blank_line = False  # one went with the block that was opened last
         self.calls_seen = 0
         self.calls_begun = 0
         self.calls_completed = 0

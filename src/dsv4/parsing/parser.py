@@ -23,6 +23,7 @@ from dsv4.parsing.events import (
 from dsv4.parsing.fenced import FencedBlock
 from dsv4.parsing.ids import random_id
 from dsv4.parsing.invokes import Invoke, Remark
+from dsv4.parsing.leftovers import After, Orphans, StrayParameter
 from dsv4.parsing.machine import Machine, Move, Reader
 from dsv4.parsing.options import (
     Calls,
@@ -39,7 +40,7 @@ from dsv4.parsing.options import (
 from dsv4.parsing.options import Stops as GivenStops
 from dsv4.parsing.options import Tools as GivenTools
 from dsv4.parsing.plain import NativeCalls, PlainCall
-from dsv4.parsing.prose import After, Orphans, Prose
+from dsv4.parsing.prose import Prose
 from dsv4.parsing.reading_values import Json, Text
 from dsv4.parsing.shortcut import Shortcut
 from dsv4.parsing.states import State
@@ -212,6 +213,7 @@ class StreamParser(Shortcut):
             index = invoke.call.index
             own = (event for event in events if isinstance(event, _CALL_EVENTS))
             self._carried = [event for event in own if event.index == index]
+        self._catch_up()
         self._choose(carries=bool(self._carried))
 
     # Where reading is.
@@ -264,6 +266,7 @@ def _readers(prose: Prose) -> Mapping[State, Callable[..., Reader]]:
     return {
         State.PROSE: lambda machine, *known: prose.resume(*known),
         State.ORPHANS: Orphans,
+        State.STRAY: lambda machine, tag: StrayParameter(machine, prose, tag),
         State.FENCED: lambda machine, tag: FencedBlock(machine, prose, tag),
         State.AFTER: lambda machine, *known: After(machine, prose, *known),
         State.BLOCK: block,

@@ -13,25 +13,26 @@ from dsv4.format.spellings import (
     ECHO,
     JSON_WRAPPERS,
     OPENING_BRACKETS,
-    PLAIN_INVOKES,
-    PLAIN_WRAPPER_END,
-    PLAIN_WRAPPER_PREFIXES,
     QUOTING,
 )
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import ContentDelta, ReasoningDelta, StopHit
-from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
+from dsv4.parsing.plain_tags import (
+    begins_json_calls,
+    is_plain_invoke,
+    is_plain_label,
+    is_plain_wrapper,
+    plain_follows,
+)
 from dsv4.parsing.states import State
 from dsv4.parsing.stops import Stops
 from dsv4.parsing.tags import Partial, Tag
 
 _QUOTING = frozenset(QUOTING)
-_CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
-# How a list of calls begins, or one call.
-_JSON_CALLS = re.compile(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
+_THINK_END = str(tokens.THINK_END)
 # The name of a tag without the DSML token, as far as it has come.
 _PLAIN_LABEL = re.compile(
     rf"[{OPENING_BRACKETS}]/?[ \t]{{0,4}}[{re.escape(BARS)}]{{0,2}}([\w:.-]*)"
@@ -110,7 +111,7 @@ class Prose:
                     continue
                 return self._say(at)
             if self._is_text(tag):
-                self._look(tag.end)
+                self._look(at + 1)  # what stands in it may act, as if it had not been read as a tag
                 continue
             if (halted := self._say(at)) is not None:
                 return halted
@@ -137,7 +138,7 @@ class Prose:
         if partial is Partial.NAME:
             return True
         label = self._source.match(_PLAIN_LABEL, at)
-        return label is not None and _is_plain_label(label[1])
+        return label is not None and is_plain_label(label[1])
 
     def _is_text(self, tag: Tag) -> bool:
         """Whether a tag is text wherever it stands in prose, and no departure."""
@@ -147,7 +148,7 @@ class Prose:
             return tag.spaced and self._machine.kind(tag) is None
         if tag.kind in ("eos", "bos", "think", "native"):
             return False
-        return tag.closing or self.lines.fenced or not _is_plain_label(tag.label)
+        return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
 
     def end(self) -> Move | None:
         """The text has ended: what waited for more is text, unless it is certain to be markup."""
@@ -231,23 +232,27 @@ class Prose:
             return self._read_plain(tag)
         kind = machine.kind(tag)
         if tag.broken or tag.bare or kind is None:
-            return self._leave(tag)
+            return self.leave(tag)
         if fenced:
             return self._read_fenced(tag, kind)
         if tag.closing:
-            return self._leave(tag) if self._openers else self._orphans(tag)
+            return self.leave(tag) if self._openers else self._orphans(tag)
         if machine.tools.none_declared:
             return self._read_undeclared(tag, kind)
         if kind == "wrapper":
             return self._read_wrapper(tag)
-        return self._read_invoke(tag) if kind == "invoke" else self._leave(tag)
+        if kind == "invoke":
+            return self._read_invoke(tag)
+        if tag.self_closed or tag.name is None or self._openers or not self.lines.blank:
+            return self.leave(tag)
+        return self.flush() or (State.STRAY, tag)
 
     def _pass(self, tag: Tag) -> Move | None:
         """Leaves a tag in the text, where it is no departure."""
         self._look(tag.end)
         return None
 
-    def _leave(self, tag: Tag) -> Move | None:
+    def leave(self, tag: Tag) -> Move | None:
         """Leaves markup in the text."""
         self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
         if not tag.broken and not self.lines.fenced:
@@ -344,7 +349,7 @@ class Prose:
         if certain is None:
             return None
         if not certain:
-            return self._leave(tag)
+            return self.leave(tag)
         return self.enter_calls(tag) or (State.BLOCK, tag)
 
     def _holds_calls(self, tag: Tag) -> bool | None:
@@ -363,13 +368,13 @@ class Prose:
         """Where no tool is declared a block is text, but for one that holds no call."""
         machine = self._machine
         if kind != "wrapper" or not self.lines.blank:
-            return self._leave(tag)
+            return self.leave(tag)
         ahead = machine.follow(tag.end)
         if ahead is Ahead.MORE:
             return None
         if machine.closes(ahead, "wrapper"):
             return self.enter_calls(tag) or (State.BLOCK, tag)
-        return self._leave(tag)
+        return self.leave(tag)
 
     def _read_invoke(self, tag: Tag) -> Move | None:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
@@ -377,7 +382,7 @@ class Prose:
         name = machine.called(tag)
         declared = name is not None and machine.tools.told and machine.tools.declares(name)
         if not declared and not (machine.is_example(name) and self.lines.blank):
-            return self._leave(tag)
+            return self.leave(tag)
         certain = machine.is_certain(tag, wrapped=False)
         if certain is None:
             return None
@@ -387,7 +392,7 @@ class Prose:
                 return None
             certain = ahead in ("", "\n")
         if not certain:
-            return self._leave(tag)
+            return self.leave(tag)
         if (halted := self.enter_calls(tag)) is not None:
             return halted
         machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
@@ -396,11 +401,8 @@ class Prose:
     def enter_calls(self, tag: Tag) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""
         source, machine = self._source, self._machine
-        waiting = source.slice(source.pos, tag.start)
-        if waiting.endswith("\n\n"):
-            halted = self._say(tag.start - 2, complete=True)
-        else:
-            halted = self._say(tag.start, complete=True)
+        machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
+        halted = self._say(tag.start - 2 * machine.blank_line, complete=True)
         if halted is not None:
             return halted
         if self.reasoning:
@@ -417,15 +419,15 @@ class Prose:
         machine = self._machine
         opens = kind == "wrapper" and not tag.closing and self.lines.blank
         if not opens or not self.lines.after_blank or machine.tools.none_declared:
-            return self._leave(tag)
+            return self.leave(tag)
         if tag.start < self._held_up_to or tag.raw != tag.canonical(machine.tags.calls):
-            return self._leave(tag)
+            return self.leave(tag)
         return (State.FENCED, tag)
 
     def leave_example(self, tag: Tag, to: int) -> None:
         """A block in a fence was an example: up to `to` there is no other."""
         self._held_up_to = to
-        self._leave(tag)
+        self.leave(tag)
 
     # Closing tags (rules 9 and 17).
 
@@ -443,7 +445,7 @@ class Prose:
             return self._pass(tag)
         if is_plain_invoke(machine, tag):
             return self._read_plain_invoke(tag, None)
-        if tag.attributes or tag.self_closed or not _is_plain_wrapper(tag.label):
+        if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
             return self._pass(tag)
         ahead = machine.follow(tag.end)
         if ahead is Ahead.MORE:
@@ -478,139 +480,3 @@ class Prose:
         if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
             return self._pass(tag)
         return (State.NATIVE, tag)
-
-
-_THINK_END = str(tokens.THINK_END)
-
-
-def _is_plain_label(label: str) -> bool:
-    """Whether a tag without the DSML token may mean anything in prose."""
-    return label.rpartition(":")[2] in PLAIN_INVOKES or _is_plain_wrapper(label)
-
-
-def _is_plain_wrapper(label: str) -> bool:
-    label = label.rpartition(":")[2].lower()
-    return label.startswith(PLAIN_WRAPPER_PREFIXES) or label.endswith(PLAIN_WRAPPER_END)
-
-
-def is_plain_invoke(machine: Machine, tag: Tag) -> bool:
-    """Whether a tag opens a call of a declared tool without the DSML token."""
-    opens = not tag.marked and not tag.closing and not tag.self_closed
-    if not opens or tag.label.rpartition(":")[2] not in PLAIN_INVOKES:
-        return False
-    name = machine.tools.as_declared(tag.attributes.get("name"))
-    return name is not None and machine.tools.declares(name)
-
-
-def plain_follows(machine: Machine, tag: Tag) -> bool | None:
-    """Whether what must follow a plain invoke does (rule 1). None: not known yet."""
-    tool = machine.tools.as_declared(tag.attributes.get("name")) or ""
-    ahead = machine.follow(tag.end)
-    if ahead is Ahead.MORE:
-        return None
-    if ahead is Ahead.BRACE:
-        return machine.source.at(machine.source.past_space(tag.end)) == "{"
-    if not isinstance(ahead, Tag) or ahead.marked:
-        return False
-    if ahead.closing:
-        return ahead.label == tag.label or ahead.kind == "invoke"
-    return machine.is_element(ahead, tool) or machine.is_plain_parameter(ahead, tool)
-
-
-def begins_json_calls(machine: Machine, at: int) -> bool | None:
-    """Whether JSON at `at` begins as calls do. None: not known yet."""
-    source = machine.source
-    if source.match(_JSON_CALLS, at):
-        return True
-    rest = source.slice(at + 1, at + 2 + LONGEST_SPACE)
-    waits = len(rest) <= LONGEST_SPACE and not rest.strip() and not source.final
-    return None if waits else False
-
-
-class Orphans:
-    """A run of closing tags in prose: it goes, or is text.
-
-    It goes at the end of reasoning or content, before a tag with the DSML token, and wherever it
-    has its lines to itself.
-    """
-
-    def __init__(self, machine: Machine, tag: Tag, opens_line: bool) -> None:
-        self._machine = machine
-        self._opens_line = opens_line
-        machine.source.set_aside(tag.end)
-
-    def read(self) -> Move | None:
-        machine, source = self._machine, self._machine.source
-        while True:
-            ahead = machine.follow(source.pos)
-            if ahead is Ahead.MORE:
-                return None
-            closes = isinstance(ahead, Tag) and ahead.closing and ahead.marked and not ahead.bare
-            if closes and isinstance(ahead, Tag) and machine.kind(ahead) in _CALL_TAGS:
-                source.set_aside(ahead.end)
-                continue
-            return self._decide(ahead)
-
-    def _decide(self, ahead: Tag | Ahead) -> Move:
-        machine, source = self._machine, self._machine.source
-        space = source.slice(source.pos, source.past_space(source.pos))
-        alone = self._opens_line and ("\n" in space or len(space) > LONGEST_SPACE)
-        acts = isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "bos", "think"))
-        if ahead is Ahead.END or acts or alone:
-            start = source.aside_from
-            machine.report_raw(kinds.ORPHAN_CLOSER, start, source.aside())
-            return (State.PROSE, Lines() if self._opens_line else None)
-        to = source.pos
-        source.put_back()
-        machine.report(kinds.MARKUP_AS_TEXT, source.pos, to)
-        return (State.PROSE, None, to)
-
-    def end(self) -> Move | None:
-        return self._decide(Ahead.END)
-
-
-class After:
-    """After a block: closing tags go; so does white space before the next call."""
-
-    def __init__(self, machine: Machine, prose: Prose, unwrapped: bool = False) -> None:
-        self._machine = machine
-        self._prose = prose
-        self._unwrapped = unwrapped
-
-    def read(self) -> Move | None:
-        machine, source = self._machine, self._machine.source
-        while True:
-            ahead = machine.follow(source.pos)
-            if ahead is Ahead.MORE:
-                return None
-            if not isinstance(ahead, Tag) or not self._is_closer(ahead):
-                return self._leave(ahead)
-            machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
-            self._prose.plain_wrapper = False
-            source.advance(ahead.end)
-
-    def _is_closer(self, tag: Tag) -> bool:
-        if not tag.closing:
-            return False
-        if tag.marked:
-            return not tag.bare
-        return self._prose.plain_wrapper and _is_plain_wrapper(tag.label)
-
-    def _leave(self, ahead: Tag | Ahead) -> Move:
-        machine, source = self._machine, self._machine.source
-        begins = machine.opens(ahead, "wrapper") or machine.opens(ahead, "invoke")
-        plain = isinstance(ahead, Tag) and is_plain_invoke(machine, ahead)
-        ends = machine.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
-        if isinstance(ahead, Tag) and (begins or plain):
-            source.advance(ahead.start)
-        elif not ends:
-            machine.report_raw(kinds.TEXT_AFTER_BLOCK, source.pos, "")
-        if ends and self._unwrapped and source.at(source.pos) == "\n":
-            source.advance(source.pos + 1)  # the newline of the call itself
-        lines = Lines()
-        if not (ends or begins or plain):
-            lines.follow(".")  # the block stands on this line
-        return (State.PROSE, lines)
-
-    def end(self) -> Move | None:
-        return self._leave(Ahead.END)

@@ -14,6 +14,7 @@ from enum import Enum
 class State(Enum):
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
+    STRAY = "a parameter in prose, without a call around it"
     FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
     AFTER = "after a block, or after a call without one"
     BLOCK = "inside a wrapper, between calls"
@@ -33,10 +34,11 @@ NEXT: dict[State, frozenset[State]] = {
     State.PROSE: frozenset(
         {
             *(State.ORPHANS, State.FENCED, State.BLOCK, State.INVOKE, State.PLAIN, State.NATIVE),
-            *(State.INVENTED, State.HALTED),
+            *(State.STRAY, State.INVENTED, State.HALTED),
         }
     ),
     State.ORPHANS: frozenset({State.PROSE}),
+    State.STRAY: frozenset({State.PROSE}),
     State.FENCED: frozenset({State.PROSE, State.BLOCK}),
     State.AFTER: frozenset({State.PROSE}),
     State.BLOCK: frozenset({State.AFTER, State.INVOKE, State.JUNK, State.JSON, State.BROKEN}),

@@ -50,7 +50,8 @@ def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Diff
     """Where `b` leaves `a`, and why.
 
     `a` and `b` are what encoding gave, `tokenizer` makes their ids; without one the bundled
-    vocabulary does. Returns None if all of `a` is the start of `b`. Raises what encoding them raises.
+    vocabulary does. Returns None if all of `a` is the start of `b`. Raises what encoding
+    them raises.
     """
     tokenizer = tokenizer or Coder.load()
     return difference_between(

@@ -33,7 +33,7 @@ class Tokenizer(Coder):
         return expand(self, _as_request(messages, options))
 
     def fit(self, request: Request, limit: int) -> Fitted:
-        """What is left of `request` with a prompt of at most `limit` tokens, and what was taken out.
+        """`request` with at most `limit` tokens in its prompt, and what was taken out for it.
 
         The oldest rounds go first: a round is what follows a user's or developer's message up to
         the next. Within the last round the oldest calls go, with their results. System messages

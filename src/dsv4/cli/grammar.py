@@ -1,0 +1,93 @@
+"""dsv4 grammar"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+
+import dsv4
+from dsv4.cli.failure import DONE, FINDINGS, Failure
+from dsv4.cli.requests import add_file_argument, add_prompt_arguments, only_request
+from dsv4.cli.writing import write_text
+
+HELP = "print the grammar of what a model may answer, for constrained decoding"
+EXAMPLE = """
+dsv4 grammar request.json --form gbnf > answer.gbnf
+dsv4 grammar request.json --tool-choice required --fields vllm
+"""
+FORMS = ("xgrammar", "gbnf", "lark")
+SERVERS = ("vllm", "sglang", "sglang-completions", "llamacpp")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file_argument(parser)
+    parser.add_argument(
+        "--form",
+        choices=FORMS,
+        help="the engine's language: xgrammar (the default; vLLM, SGLang), gbnf (llama.cpp) or "
+        "lark (llguidance)",
+    )
+    parser.add_argument(
+        "--fields",
+        metavar="SERVER",
+        choices=SERVERS,
+        help=f"print the fields of a request to this server as JSON: {', '.join(SERVERS)}",
+    )
+    parser.add_argument(
+        "--tool-choice", metavar="CHOICE", help="auto (the default), none, required, or a tool"
+    )
+    parser.add_argument(
+        "--reasoning",
+        choices=("grammar", "server"),
+        default="grammar",
+        help="begin with the reasoning (the default), or after it where the server handles it",
+    )
+    parser.add_argument(
+        "--no-preamble", action="store_true", help="no content before calls that are required"
+    )
+    parser.add_argument(
+        "--order",
+        choices=("any", "declared"),
+        default="any",
+        help="the order of parameters: any (the default, for up to six), or the declared one",
+    )
+    parser.add_argument(
+        "--no-markup", action="store_true", help="no markup of calls inside of string values"
+    )
+    parser.add_argument("--one-call", action="store_true", help="one call at most")
+    parser.add_argument(
+        "--exact", action="store_true", help="fail where a schema cannot be enforced in full"
+    )
+    add_prompt_arguments(parser)
+    parser.add_argument("--output", metavar="OUT", help="write there in place of stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from dsv4.grammar import for_request
+
+    given = only_request(args)
+    try:
+        grammar = for_request(
+            _request(given.request, args),
+            args.form or ("gbnf" if args.fields == "llamacpp" else "xgrammar"),
+            reasoning=args.reasoning,
+            preamble=not args.no_preamble,
+            order=args.order,
+            markup_in_values=not args.no_markup,
+            parallel=not args.one_call,
+            exact=args.exact,
+        )
+        fields = None if args.fields is None else grammar.fields(args.fields)
+    except dsv4.Error as error:
+        raise Failure(f"{given.place}: {error}", FINDINGS) from None
+    for relaxation in grammar.relaxed:
+        print(f"dsv4: not enforced: {relaxation}", file=sys.stderr)
+    text = grammar.text if fields is None else json.dumps(fields, ensure_ascii=False) + "\n"
+    write_text(args.output, text)
+    return DONE
+
+
+def _request(given: dsv4.Request, args: argparse.Namespace) -> dsv4.Request:
+    return given if args.tool_choice is None else replace(given, tool_choice=args.tool_choice)

@@ -1,0 +1,144 @@
+"""The search for words in a text, state by state.
+
+A state is the longest end of what was read that is the start of a word. The empty state is where
+the search begins, and where most characters lead back to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from dsv4.grammar.rules import (
+    EMPTY,
+    NEVER,
+    Chars,
+    Choice,
+    Expression,
+    Lexeme,
+    Literal,
+    Repeat,
+    Rules,
+    Sequence,
+    Text,
+    choice,
+    complement,
+    literal,
+    one_of,
+    sequence,
+)
+
+# Where the search may be. None: it may have found a word.
+States = frozenset[str] | None
+
+
+class Search:
+    """Finds words."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.words = words
+        self.starts = {word[:n] for word in words for n in range(len(word))} | {""}
+        self.alphabet = "".join(sorted(set("".join(words))))
+
+    def step(self, state: str, character: str) -> str | None:
+        """The state after one more character. None where a word is complete."""
+        read = state + character
+        if read.endswith(self.words):
+            return None
+        while read not in self.starts:
+            read = read[1:]
+        return read
+
+    def walk(self, state: str, text: str) -> str | None:
+        """The state after a text. None where a word is complete."""
+        after: str | None = state
+        for character in text:
+            after = None if after is None else self.step(after, character)
+        return after
+
+    def moves(self, state: str) -> tuple[dict[str, str], Chars]:
+        """The characters that lead to other states than the empty one, and all that lead there."""
+        steps = {character: self.step(state, character) for character in self.alphabet}
+        moves = {character: after for character, after in steps.items() if after}
+        elsewhere = "".join(character for character, after in steps.items() if after != "")
+        return moves, complement(elsewhere)
+
+    def after(self, part: Expression, states: States) -> States:
+        """Where the search may be after a regular expression."""
+        if states is None:
+            return None
+        if isinstance(part, Literal):
+            return _all(self.walk(state, part.text) for state in states)
+        if isinstance(part, Chars):
+            return _all(after for state in states for after in self._steps(state, part))
+        if isinstance(part, Lexeme):
+            return self.after(part.part, states)
+        if isinstance(part, Sequence):
+            for piece in part.parts:
+                states = self.after(piece, states)
+            return states
+        if isinstance(part, Choice):
+            reached = [self.after(option, states) for option in part.options]
+            return None if None in reached else frozenset().union(*filter(None, reached))
+        assert isinstance(part, Repeat), part
+        return self._after_repeat(part, states)
+
+    def _after_repeat(self, part: Repeat, states: frozenset[str]) -> States:
+        # Counts are left aside: what some number of times may do counts as possible.
+        while True:
+            more = self.after(part.part, states)
+            if more is None or more <= states:
+                return None if more is None else states
+            states |= more
+
+    def _steps(self, state: str, characters: Chars) -> Iterable[str | None]:
+        known = [character for character in self.alphabet if characters.has(character)]
+        if characters.size > len(known):
+            yield ""
+        yield from (self.step(state, character) for character in known)
+
+
+# A long prefix is read character by character, with the same few searches.
+search_for = lru_cache(16)(Search)
+
+
+def _all(states: Iterable[str | None]) -> States:
+    found = set(states)
+    return None if None in found else frozenset(state for state in found if state is not None)
+
+
+def may_hold(part: Expression, words: tuple[str, ...]) -> bool:
+    """Whether some text of a regular expression holds one of the words."""
+    return Search(words).after(part, frozenset({""})) is None
+
+
+def unrolled(
+    text: Text,
+    rules: Rules,
+    *,
+    root: Expression | None = None,
+    end: Expression = EMPTY,
+    escape: Expression = NEVER,
+) -> Expression:
+    """A text without words as one rule for each state of the search.
+
+    `root` is what stands for the empty state, where an engine has something of its own for it;
+    `end` is what ends the text, and `escape` what may stand for a character of it.
+    """
+    search = Search(text.without)
+    names: dict[str, Expression] = {} if root is None else {"": root}
+
+    def at(state: str) -> Expression:
+        if state not in names:
+            reference = names[state] = rules.reserved("text")
+            rules.bodies[reference.name] = ways(state, end)
+        return names[state]
+
+    def ways(state: str, end: Expression) -> Expression:
+        moves, back = search.moves(state)
+        onward = [sequence(literal(c), at(after)) for c, after in moves.items()]
+        # Not as one group: engines are much quicker with plain alternatives.
+        plain, escaped = sequence(one_of(back), at("")), sequence(escape, at(""))
+        return choice(end, plain, escaped, *onward)
+
+    return ways(text.begun, NEVER) if text.filled else at(text.begun)

@@ -1,0 +1,233 @@
+"""What a text may be, as a value: expressions, and the rules that they refer to.
+
+This is the one description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`) is a
+way to write it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+LAST_CHARACTER = sys.maxunicode
+# Half characters: no text that a model writes holds one.
+_SURROGATES = (0xD800, 0xDFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Exactly this text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of the vocabulary that some engines never take for text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character out of these ranges, which are in order and do not touch."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def has(self, character: str) -> bool:
+        point = ord(character)
+        return any(first <= point <= last for first, last in self.ranges)
+
+    @property
+    def size(self) -> int:
+        return sum(last - first + 1 for first, last in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text, the empty one included, that holds none of the words.
+
+    `begun` is what already stands before it of a word that must not be completed. A text that is
+    `filled` is not empty.
+    """
+
+    without: tuple[str, ...]
+    begun: str = ""
+    filled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StringEnd:
+    """The inside of a JSON string, up to and with its closing quote, that holds none of the words.
+
+    One that is `filled` is not empty.
+    """
+
+    without: tuple[str, ...]
+    filled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    options: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    part: Expression
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A rule, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A regular part, read as one piece by engines that cut a text before they parse it.
+
+    Such an engine takes a piece as long as it goes. So a text that ends at a tag is one piece
+    together with that tag.
+    """
+
+    part: Expression
+
+
+Expression: TypeAlias = (
+    Literal | Token | Chars | Text | StringEnd | Sequence | Choice | Repeat | Reference | Lexeme
+)
+
+EMPTY: Expression = Sequence(())
+NEVER: Expression = Choice(())
+
+
+class Rules:
+    """Rules by name. Equal rules are one, however often they are made."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, Expression] = {}
+        self._known: dict[Expression, Reference] = {}
+        self._numbers: dict[str, int] = {}
+
+    def named(self, hint: str, body: Expression) -> Expression:
+        """A reference to a rule of this body. A body that is as short as its name stays."""
+        if isinstance(body, Reference) or body in (EMPTY, NEVER):
+            return body
+        known = self._known.get(body)
+        if known is None:
+            known = self._known[body] = self.reserved(hint)
+            self.bodies[known.name] = body
+        return known
+
+    def reserved(self, hint: str) -> Reference:
+        """A reference to a rule whose body comes later: it may refer to itself."""
+        while True:
+            number = self._numbers[hint] = self._numbers.get(hint, 0) + 1
+            name = hint if number == 1 else f"{hint}{number}"
+            if name not in self.bodies:
+                return Reference(name)
+
+
+def literal(text: str) -> Expression:
+    return Literal(text) if text else EMPTY
+
+
+def sequence(*parts: Expression) -> Expression:
+    """One after the other."""
+    flat: list[Expression] = []
+    for part in parts:
+        if part == NEVER:
+            return NEVER
+        for piece in part.parts if isinstance(part, Sequence) else (part,):
+            last = flat[-1] if flat else None
+            if isinstance(piece, Literal) and isinstance(last, Literal):
+                flat[-1] = Literal(last.text + piece.text)
+            else:
+                flat.append(piece)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def choice(*options: Expression) -> Expression:
+    """One of them."""
+    flat: dict[Expression, None] = {}  # a set that keeps the order
+    for option in options:
+        flat.update(dict.fromkeys(option.options if isinstance(option, Choice) else (option,)))
+    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+
+
+def repeat(part: Expression, least: int, most: int | None) -> Expression:
+    if most == 0 or part == EMPTY or (part == NEVER and least == 0):
+        return EMPTY
+    if part == NEVER:
+        return NEVER
+    return part if least == most == 1 else Repeat(part, least, most)
+
+
+def optional(part: Expression) -> Expression:
+    return repeat(part, 0, 1)
+
+
+def lexeme(part: Expression) -> Expression:
+    return part if part in (EMPTY, NEVER) or isinstance(part, Lexeme) else Lexeme(part)
+
+
+# Sets of characters.
+
+
+def chars(*ranges: tuple[int, int] | str) -> Chars:
+    """The characters of the ranges; a string gives each of its own."""
+    listed: list[tuple[int, int]] = []
+    for given in ranges:
+        listed += [(ord(c), ord(c)) for c in given] if isinstance(given, str) else [given]
+    return Chars(tuple(_joined(listed)))
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def complement(*excluded: tuple[int, int] | str) -> Chars:
+    """Every character but these."""
+    ranges, start = [], 0
+    for first, last in chars(*excluded, _SURROGATES).ranges:
+        if start < first:
+            ranges.append((start, first - 1))
+        start = last + 1
+    if start <= LAST_CHARACTER:
+        ranges.append((start, LAST_CHARACTER))
+    return Chars(tuple(ranges))
+
+
+def minus(one: Chars, *excluded: tuple[int, int] | str) -> Chars:
+    """The characters of one without the others."""
+    allowed = complement(*excluded).ranges
+    pairs = ((max(a, c), min(b, d)) for a, b in one.ranges for c, d in allowed)
+    return Chars(tuple((first, last) for first, last in pairs if first <= last))
+
+
+def one_of(characters: Chars) -> Expression:
+    """The set as an expression: nothing fits an empty one, and one character is a text."""
+    if not characters.ranges:
+        return NEVER
+    (first, last), *more = characters.ranges
+    return Literal(chr(first)) if first == last and not more else characters
+
+
+ANY = complement()

@@ -1,0 +1,329 @@
+"""Shapes -> rules: the values that fit a schema, as JSON or as the raw text of a parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dsv4.errors import Location, refusal
+from dsv4.grammar.fitting import fits
+from dsv4.grammar.json_text import JsonText
+from dsv4.grammar.members import Member, Members
+from dsv4.grammar.numbers import integer, number
+from dsv4.grammar.patterns import NotRegular, pattern
+from dsv4.grammar.rules import (
+    EMPTY,
+    NEVER,
+    Chars,
+    Choice,
+    Expression,
+    Repeat,
+    Rules,
+    Sequence,
+    choice,
+    lexeme,
+    literal,
+    minus,
+    one_of,
+    repeat,
+    sequence,
+)
+from dsv4.grammar.shapes import TYPES, UNENFORCED, Document, Shape, Together
+
+# More items than these are not counted: engines refuse, or take seconds.
+MOST_ITEMS = 1000
+# Bounds of more digits than these are not looked at.
+MOST_DIGITS = 40
+# What engines do with optional members grows with the square of their number: these take seconds.
+MOST_MEMBERS = 400
+# Characters of declared names up to which an undeclared one is kept apart from them.
+MOST_NAMES = 96
+
+
+class Values:
+    """The values that fit the schemas of one document.
+
+    `json` writes them, and knows the words that they must not hold.
+    """
+
+    def __init__(self, document: Document, json: JsonText, rules: Rules, any_order: bool) -> None:
+        self.document = document
+        self.relaxations = document.relaxations
+        self.json = json
+        self.rules = rules
+        self.any_order = any_order
+        self._referred: dict[str, Expression] = {}
+
+    # As JSON.
+
+    def value(self, together: Together) -> Expression:
+        """A value that fits all of these schemas."""
+        if len(together) == 1 and (pointer := _only_refers(together[0].schema)) is not None:
+            return self._reference(pointer, together[0].location)
+        shapes = self.document.shapes(together)
+        if any(_is_anything(shape) for shape in shapes):
+            return self.json.value()
+        return self.rules.named("value", choice(*map(self._shape, shapes)))
+
+    def _reference(self, pointer: str, location: Location) -> Expression:
+        """What a reference points to is one rule, which may refer to itself."""
+        if pointer not in self._referred:
+            target = self.document.target(pointer, location)
+            reference = self.rules.reserved("value")
+            self._referred[pointer] = reference
+            # Not by its rule, if that refers on: references that lead in a circle have no value.
+            shapes = self.document.shapes((target,), frozenset({pointer}))
+            self.rules.bodies[reference.name] = choice(*map(self._shape, shapes))
+        return self._referred[pointer]
+
+    def _shape(self, shape: Shape) -> Expression:
+        constants = self.constants(shape)
+        if constants is not None:
+            return choice(*map(self.json.constant, constants))
+        return choice(*(self._typed(shape, kind) for kind in self.kinds(shape)))
+
+    def kinds(self, shape: Shape) -> list[str]:
+        """The types that values of a shape may have. A number may be whole."""
+        kinds = [kind for kind in TYPES if kind in shape.types]
+        if "number" in kinds and "integer" in kinds:
+            kinds.remove("integer")
+        self._note_unenforced(shape, kinds)
+        return kinds
+
+    def constants(self, shape: Shape) -> list[Any] | None:
+        """The values that a shape lists. None where it lists none."""
+        listed = shape.get("enum")
+        if listed is None:
+            return None
+        return [value for value in listed if fits(value, shape, self.document)]
+
+    def _note_unenforced(self, shape: Shape, kinds: list[str]) -> None:
+        for name, (kind, reason) in UNENFORCED.items():
+            about = {kind, "integer"} if kind == "number" else {kind}
+            if name in shape.keywords and (kind == "any" or about & set(kinds)):
+                self.relaxations.note(shape.keywords[name].location, reason)
+
+    def _typed(self, shape: Shape, kind: str) -> Expression:
+        makers: dict[str, Callable[[Shape], Expression]] = {
+            "null": lambda _: literal("null"),
+            "boolean": lambda _: choice(literal("true"), literal("false")),
+            "integer": self._integer,
+            "number": self._number,
+            "string": self._string,
+            "array": self._array,
+            "object": self._object,
+        }
+        return makers[kind](shape)
+
+    def _integer(self, shape: Shape) -> Expression:
+        least = [
+            self._whole_bound(shape, "minimum", math.ceil),
+            self._whole_bound(shape, "exclusiveMinimum", _above),
+        ]
+        most = [
+            self._whole_bound(shape, "maximum", math.floor),
+            self._whole_bound(shape, "exclusiveMaximum", _below),
+        ]
+        lowest = max((bound for bound in least if bound is not None), default=None)
+        highest = min((bound for bound in most if bound is not None), default=None)
+        return self.rules.named("integer", integer(lowest, highest))
+
+    def _whole_bound(self, shape: Shape, name: str, adjust: Callable[[Any], int]) -> int | None:
+        bound = shape.get(name)
+        if bound is None or math.isinf(bound):
+            return None
+        if abs(bound) >= 10**MOST_DIGITS:
+            reason = f"bounds of more than {MOST_DIGITS} digits are not looked at"
+            self.relaxations.note(shape.keywords[name].location, reason)
+            return None
+        return adjust(bound)
+
+    def _number(self, shape: Shape) -> Expression:
+        """Of bounds, the sign alone is kept."""
+        negative = positive = True
+        for name in ("minimum", "exclusiveMinimum"):
+            bound = shape.get(name)
+            if bound is not None:
+                negative = negative and bound < 0
+                self._note_sign(shape, name, name == "minimum" and bound == 0)
+        for name in ("maximum", "exclusiveMaximum"):
+            bound = shape.get(name)
+            if bound is not None:
+                positive = positive and bound > 0
+                self._note_sign(shape, name, name == "maximum" and bound == 0)
+        return self.rules.named("number", number(negative, positive))
+
+    def _note_sign(self, shape: Shape, name: str, enforced: bool) -> None:
+        if not enforced:
+            reason = "of the bounds of a number with a point, the sign alone is enforced"
+            self.relaxations.note(shape.keywords[name].location, reason)
+
+    # Strings.
+
+    def _string(self, shape: Shape) -> Expression:
+        found = self.patterned(shape, self.json.escaped)
+        if found is not None:
+            return self.rules.named("string", lexeme(self.json.quoted(found)))
+        return self.json.string(self.filled(shape))
+
+    def patterned(
+        self, shape: Shape, written: Callable[[Expression], Expression]
+    ) -> Expression | None:
+        """The texts that a pattern allows. None where there is none, or none that can be enforced.
+
+        A text that held one of the words would end early. Where the pattern allows one, its sets of
+        characters lose the characters that words begin with.
+        """
+        keyword = shape.keywords.get("pattern")
+        if keyword is None:
+            return None
+        try:
+            part = pattern(keyword.value)
+        except NotRegular as problem:
+            self.relaxations.note(keyword.location, f"the pattern makes no rules: {problem}")
+            return None
+        for made in (written(part), written(_without(part, self.json.words))):
+            if self.json.keeps_apart(made):
+                for name in ("minLength", "maxLength"):
+                    self._note_length(shape, name, 0)
+                return made
+        self.relaxations.note(keyword.location, "its texts hold markup, which would end the value")
+        return None
+
+    def filled(self, shape: Shape) -> bool:
+        """Whether a text must not be empty: lengths are not counted beyond that."""
+        self._note_length(shape, "minLength", 1)
+        self._note_length(shape, "maxLength", 0)
+        return bool(shape.get("minLength", 0) > 0)
+
+    def _note_length(self, shape: Shape, name: str, enforced: int) -> None:
+        value = shape.get(name)
+        if value is not None and (name == "maxLength" or value > enforced):
+            self.relaxations.note(shape.keywords[name].location, "lengths are not counted")
+
+    # Arrays.
+
+    def _array(self, shape: Shape) -> Expression:
+        least = self._item_bound(shape, "minItems") or 0
+        most = self._item_bound(shape, "maxItems")
+        if most is not None and least > most:
+            return NEVER
+        prefix = [self.value(part) for part in shape.prefix]
+        other = self.value(shape.items) if shape.items else self.json.value()
+        return self.json.bracketed("[", self._items(prefix, other, least, most), "]")
+
+    def _item_bound(self, shape: Shape, name: str) -> int | None:
+        bound: int | None = shape.get(name)
+        if bound is not None and bound > MOST_ITEMS:
+            reason = f"items are not counted beyond {MOST_ITEMS}"
+            self.relaxations.note(shape.keywords[name].location, reason)
+            return MOST_ITEMS if name == "minItems" else None
+        return bound
+
+    def _items(
+        self, prefix: list[Expression], other: Expression, least: int, most: int | None
+    ) -> Expression:
+        """The first items one by one, each of which may be the last; then any number of others."""
+        comma = self.json.comma
+        room = None if most is None else max(0, most - len(prefix))
+        more = repeat(sequence(comma, other), max(0, least - len(prefix)), room)
+        if not prefix:
+            fewer = None if room is None else room - 1
+            if room == 0:
+                return EMPTY if least == 0 else NEVER
+            some = sequence(other, repeat(sequence(comma, other), max(0, least - 1), fewer))
+            return choice(EMPTY, some) if least == 0 else some
+        rest: Expression = more
+        for n in range(len(prefix) - 1, -1, -1):
+            before = comma if n else EMPTY
+            here = sequence(before, prefix[n], rest)
+            if most is not None and n >= most:
+                here = NEVER
+            rest = choice(EMPTY, here) if n >= least else here
+        return rest
+
+    # Objects.
+
+    def _object(self, shape: Shape) -> Expression:
+        names, additional = self.declared(shape)
+        members = []
+        for name, together, required in names:
+            value = self.value(together)
+            if value != NEVER:
+                key = self.json.key(name)
+                members.append(Member(self.rules.named("member", sequence(key, value)), required))
+            elif required:
+                return NEVER
+        other: Expression = NEVER
+        if additional is not None and (value := self.value(additional)) != NEVER:
+            key = self.json.other_key(self.apart(shape, tuple(name for name, *_ in names)))
+            other = self.rules.named("member", sequence(key, value))
+        arranged = Members(tuple(members), other, self.json.comma)
+        return self.json.bracketed("{", arranged.arranged(self.rules, self.any_order), "}")
+
+    def declared(self, shape: Shape) -> tuple[list[tuple[str, Together, bool]], Together | None]:
+        """Declared members in order, and what undeclared ones must fit: None where there are none.
+
+        A schema that declares members and says nothing of others is taken to want no others. A
+        member that is required counts as declared.
+        """
+        required = shape.get("required", ())
+        additional = shape.additional
+        if additional is None and not shape.declares:
+            additional = ()
+        known = {**shape.properties}
+        for name in required:
+            known.setdefault(name, shape.additional or ())
+        if len(known) > MOST_MEMBERS:
+            problem = f"found {len(known)} members, expected at most {MOST_MEMBERS}"
+            raise refusal(self.document.location, problem)
+        return [(name, known[name], name in required) for name in known], additional
+
+    def apart(self, shape: Shape, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names that an undeclared member must not have, if they are not too many."""
+        if sum(map(len, names)) <= MOST_NAMES:
+            return names
+        reason = "an undeclared member may have a declared one's name, because there are many"
+        self.relaxations.note(self._additional_location(shape), reason)
+        return ()
+
+    def _additional_location(self, shape: Shape) -> Location:
+        together = shape.additional or ()
+        if together:
+            return together[0].location
+        return (*self.document.location, "additionalProperties")
+
+
+def _only_refers(schema: Any) -> str | None:
+    """The pointer of a schema that is a reference and nothing else that matters."""
+    if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
+        return None
+    notes = {"$ref", "title", "description", "default", "examples", "deprecated", "$comment"}
+    return schema["$ref"] if schema.keys() <= notes else None
+
+
+def _is_anything(shape: Shape) -> bool:
+    return shape == Shape()
+
+
+def _above(bound: float) -> int:
+    return math.floor(bound) + 1
+
+
+def _below(bound: float) -> int:
+    return math.ceil(bound) - 1
+
+
+def _without(part: Expression, words: tuple[str, ...]) -> Expression:
+    """A regular expression whose sets of characters have none that a word begins with."""
+    starts = "".join(word[:1] for word in words)
+    if isinstance(part, Chars):
+        return one_of(minus(part, starts))
+    if isinstance(part, Sequence):
+        return sequence(*(_without(piece, words) for piece in part.parts))
+    if isinstance(part, Choice):
+        return choice(*(_without(option, words) for option in part.options))
+    if isinstance(part, Repeat):
+        return repeat(_without(part.part, words), part.least, part.most)
+    return part

@@ -1,0 +1,146 @@
+"""What all three forms of grammar have in common: rules, sequences, alternatives, repetitions."""
+
+from __future__ import annotations
+
+from dsv4.grammar.rules import (
+    EMPTY,
+    LAST_CHARACTER,
+    Chars,
+    Choice,
+    Expression,
+    Lexeme,
+    Literal,
+    Reference,
+    Repeat,
+    Rules,
+    Sequence,
+    StringEnd,
+    Text,
+    Token,
+    choice,
+    complement,
+)
+from dsv4.grammar.strings import expanded
+
+
+class Writer:
+    """Writes rules. A form says how it spells what differs."""
+
+    root = "root"
+    define = "{name} ::= {body}"
+
+    def __init__(self, bodies: dict[str, Expression]) -> None:
+        self.rules = Rules()
+        self.given = bodies
+        self.written: dict[str, str] = {}
+        self.texts: dict[Text, str] = {}
+
+    def grammar(self, root: Expression) -> str:
+        """The whole grammar, its root first."""
+        self.rules.bodies.update(self.given)
+        lines = [self.line(self.root, self.expression(root))]
+        lines += [self.line(name, self.expression(body)) for name, body in self.given.items()]
+        return "\n".join([*lines, *self.written.values(), ""])
+
+    def line(self, name: str, body: str) -> str:
+        return self.define.format(name=name, body=body)
+
+    def expression(self, part: Expression) -> str:
+        if isinstance(part, Choice):
+            return self.alternatives(part)
+        if isinstance(part, Sequence):
+            return self.sequence(part) or self.string("")
+        return self.closed(part)
+
+    def closed(self, part: Expression) -> str:
+        """An expression that binds at least as tightly as a repetition."""
+        if isinstance(part, Literal):
+            return self.string(part.text)
+        if isinstance(part, Token):
+            return self.token(part)
+        if isinstance(part, Chars):
+            return self.characters(part)
+        if isinstance(part, Reference):
+            return self.reference(part)
+        if isinstance(part, Text):
+            return self.text(part)
+        if isinstance(part, StringEnd):
+            return self.string_end(part)
+        if isinstance(part, Lexeme):
+            return self.lexeme(part)
+        if isinstance(part, Repeat):
+            return self.repeated(part)
+        return f"({self.expression(part)})" if part != EMPTY else self.string("")
+
+    def alternatives(self, part: Choice) -> str:
+        """One of them; the empty one, of which not every form has a spelling, as an option."""
+        if EMPTY not in part.options:
+            return " | ".join(map(self.expression, part.options))
+        rest = choice(*(option for option in part.options if option != EMPTY))
+        return f"({self.expression(rest)})?"
+
+    def sequence(self, part: Sequence) -> str:
+        return " ".join(map(self.closed, part.parts))
+
+    def repeated(self, part: Repeat) -> str:
+        return self.closed(part.part) + _count(part)
+
+    def reference(self, part: Reference) -> str:
+        return part.name
+
+    def text(self, part: Text) -> str:
+        if part not in self.texts:
+            self.texts[part] = self.new_text(part)
+        return self.texts[part]
+
+    # Rules that a form needs of its own.
+
+    def new_rule(self, hint: str, body: str) -> str:
+        name = self.rules.reserved(hint).name
+        self.written[name] = self.line(name, body)
+        return name
+
+    def with_new_rules(self, made: Expression, follows: str = "") -> str:
+        """An expression, with the rules that were made for it."""
+        for name, body in list(self.rules.bodies.items()):
+            if name not in self.given and name not in self.written:
+                self.written[name] = ""  # they may refer to each other
+                self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
+        return self.closed(made) + follows
+
+    # What differs.
+
+    def token(self, part: Token) -> str:
+        return self.string(part.text)
+
+    def string(self, text: str) -> str:
+        raise NotImplementedError
+
+    def characters(self, part: Chars) -> str:
+        raise NotImplementedError
+
+    def new_text(self, part: Text) -> str:
+        raise NotImplementedError
+
+    def string_end(self, part: StringEnd) -> str:
+        return self.closed(expanded(part))
+
+    def lexeme(self, part: Lexeme) -> str:
+        return self.closed(part.part)
+
+
+def _count(part: Repeat) -> str:
+    known = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+    if (part.least, part.most) in known:
+        return known[part.least, part.most]
+    if part.least == part.most:
+        return f"{{{part.least}}}"
+    return f"{{{part.least},{'' if part.most is None else part.most}}}"
+
+
+def shorter(part: Chars) -> tuple[bool, tuple[tuple[int, int], ...]]:
+    """A set as the ranges in it, or, where it goes on to the last character, those not in it."""
+    if part.ranges[-1][1] != LAST_CHARACTER:
+        return False, part.ranges
+    outside = complement(*part.ranges).ranges
+    return (True, outside) if outside else (True, ((0, 0),))

@@ -1,0 +1,165 @@
+"""What no grammar can be made for: an error that says where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dsv4
+from dsv4.grammar import for_request
+
+PLACE = "tools[0].function.parameters"
+
+
+def made(parameters: Any, name: str = "f", **options: Any) -> Any:
+    tools = [{"type": "function", "function": {"name": name, "parameters": parameters}}]
+    return for_request(dsv4.Request([{"role": "user", "content": "Hi"}], tools=tools), **options)
+
+
+def an_object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "path", "problem"),
+    [
+        ("x", "", "found 'x', expected a JSON schema of an object"),
+        (an_object(a=5), ".properties.a", "found 5, expected a JSON schema"),
+        (an_object(a={"type": "text"}), ".properties.a.type", "found 'text', expected one of null"),
+        (an_object(a={"enum": []}), ".properties.a.enum", "found [], expected a list of values"),
+        (an_object(a={"anyOf": []}), ".properties.a.anyOf", "found [], expected a list of schemas"),
+        (an_object(a={"minimum": "1"}), ".properties.a.minimum", "found '1', expected a number"),
+        (an_object(a={"maxLength": -1}), ".properties.a.maxLength", "found -1, expected a count"),
+        (an_object(a={"items": 3}), ".properties.a.items", "found 3, expected a JSON schema"),
+        ({"type": "object", "properties": []}, ".properties", "found [], expected an object of"),
+        ({"type": "object", "required": "a"}, ".required", "found 'a', expected a list of names"),
+        (an_object(a={"$ref": "#/x"}), ".properties.a.$ref", "found '#/x', which is not there"),
+        (an_object(a={"$ref": "x.json"}), ".properties.a.$ref", "expected a reference into the"),
+        (an_object(**{'a"b': {}}), '.properties.a"b', "a name without quotes and line ends"),
+        ({**an_object(a=False), "required": ["a"]}, "", "found a schema that no arguments fit"),
+        ({"type": "string"}, "", "found a schema that no arguments fit"),
+        (an_object(**{f"p{n}": {} for n in range(500)}), "", "found 500 members, expected at most"),
+    ],
+)
+def test_a_schema(parameters: Any, path: str, problem: str) -> None:
+    with pytest.raises(dsv4.Error) as raised:
+        made(parameters)
+    assert str(raised.value).startswith(f"{PLACE}{path}: ")
+    assert problem in str(raised.value)
+
+
+def test_a_name_that_no_tag_can_hold() -> None:
+    for name in ('a"b', "a\nb"):
+        with pytest.raises(dsv4.Error, match=r"tools\[0\].function.name: found"):
+            made({}, name=name)
+
+
+def test_a_value_that_must_hold_itself() -> None:
+    node = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#/$defs/node"}},
+        "required": ["next"],
+    }
+    parameters = {**an_object(a={"$ref": "#/$defs/node"}), "$defs": {"node": node}}
+    assert made(parameters)  # without the parameter
+    with pytest.raises(dsv4.Error, match="no arguments fit"):
+        made({**parameters, "required": ["a"]})
+
+
+def test_references_in_a_circle() -> None:
+    defs = {"one": {"$ref": "#/$defs/two"}, "two": {"$ref": "#/$defs/one"}}
+    with pytest.raises(dsv4.Error, match="refers to itself"):
+        made({**an_object(a={"$ref": "#/$defs/one"}), "$defs": defs})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("form", "ebnf"), ("reasoning", True), ("order", "alphabetical")]
+)
+def test_an_option(option: str, value: Any) -> None:
+    with pytest.raises(dsv4.Error, match=f"{option}: found .*, expected one of"):
+        made({}, **{option: value})
+
+
+@pytest.mark.parametrize("choice", ["other", 5, {"type": "function"}])
+def test_a_tool_choice(choice: Any) -> None:
+    request = dsv4.Request([{"role": "user", "content": "Hi"}], tools=[{"name": "f"}])
+    with pytest.raises(dsv4.Error, match=r"tool_choice.*: found"):
+        for_request(dsv4.Request(request.messages, tools=request.tools, tool_choice=choice))
+
+
+def test_required_without_tools() -> None:
+    request = dsv4.Request([{"role": "user", "content": "Hi"}], tool_choice="required")
+    with pytest.raises(dsv4.Error, match="tool_choice: found required"):
+        for_request(request)
+
+
+# Relaxing.
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword"),
+    [
+        ({"type": "string", "format": "date"}, "format"),
+        ({"type": "string", "maxLength": 5}, "maxLength"),
+        ({"type": "string", "minLength": 2}, "minLength"),
+        ({"type": "string", "pattern": r"(?=a)"}, "pattern"),
+        ({"type": "string", "pattern": r"^(a)\1$"}, "pattern"),
+        ({"type": "string", "pattern": "^a{100}$"}, "pattern"),
+        ({"type": "number", "minimum": 0.5}, "minimum"),
+        ({"type": "integer", "multipleOf": 3}, "multipleOf"),
+        ({"type": "array", "uniqueItems": True}, "uniqueItems"),
+        ({"type": "array", "maxItems": 2000}, "maxItems"),
+        ({"type": "object", "patternProperties": {"^a": {}}}, "patternProperties"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf"),
+        ({"allOf": [{"type": "integer"}, {"type": "string"}]}, "allOf"),
+        ({"type": "string", "not": {"const": "a"}}, "not"),
+    ],
+)
+def test_what_is_not_enforced_is_named(schema: Any, keyword: str) -> None:
+    (relaxation,) = made(an_object(a=schema)).relaxed
+    assert relaxation.path == f"{PLACE}.properties.a.{keyword}"
+    assert relaxation.keyword == keyword
+    assert relaxation.reason
+    with pytest.raises(dsv4.Error, match="cannot be enforced"):
+        made(an_object(a=schema), exact=True)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 1},
+        {"type": "integer", "format": "date", "maxLength": 5},  # not about integers
+        {"type": "integer", "minimum": -5, "exclusiveMaximum": 10**20},
+        {"type": "number", "minimum": 0},
+        {"type": "string", "pattern": r"^[\w.-]+@\w+\.[a-z]{2,6}$"},
+        {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]},
+        {"type": "array", "maxItems": 1000, "uniqueItems": False},
+        {"enum": ["a", "b"], "format": "date"},
+        {
+            "oneOf": [
+                {"type": "object", "properties": {"t": {"const": "a"}}, "required": ["t"]},
+                {"type": "object", "properties": {"t": {"const": "b"}}, "required": ["t"]},
+            ]
+        },
+    ],
+)
+def test_what_is_enforced_is_not(schema: Any) -> None:
+    assert made(an_object(a=schema), exact=True).relaxed == ()
+
+
+def test_undeclared_parameters_may_come_twice() -> None:
+    (relaxation,) = made({**an_object(), "additionalProperties": True}).relaxed
+    assert relaxation.keyword == "additionalProperties"
+
+
+def test_references_too_deep() -> None:
+    defs = {f"d{n}": an_object(next={"$ref": f"#/$defs/d{n + 1}"}) for n in range(500)}
+    defs["d500"] = {"type": "integer"}
+    with pytest.raises(dsv4.Error, match="refer to each other too deeply"):
+        made({**an_object(a={"$ref": "#/$defs/d0"}), "$defs": defs})
+
+
+def test_names_that_are_no_text() -> None:
+    with pytest.raises(dsv4.Error, match=r"properties: found the name 1, expected text"):
+        made({"type": "object", "properties": {1: {}}})

@@ -1,0 +1,262 @@
+"""What a request's options make of its grammar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gbnf_reader import Gbnf
+
+import dsv4
+from dsv4.grammar import for_request
+
+V4 = "｜DSML｜"
+USER = {"role": "user", "content": "Hi"}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "search",
+            "parameters": {
+                "type": "object",
+                "properties": {"q": {"type": "string"}, "n": {"type": "integer"}},
+                "required": ["q"],
+            },
+        },
+    },
+    {"name": "stop"},
+]
+
+
+def reader(
+    tools: Any = TOOLS,
+    options: dict[str, Any] | None = None,
+    messages: Any = (USER,),
+    **request: Any,
+) -> Gbnf:
+    asked = dsv4.Request(list(messages), tools=tools, **request)
+    return Gbnf(for_request(asked, "gbnf", **options or {}).text)
+
+
+def parameter(name: str, value: str, string: str = "true") -> str:
+    return f'<{V4}parameter name="{name}" string="{string}">{value}</{V4}parameter>\n'
+
+
+def invoke(name: str, *parameters: str) -> str:
+    return f'<{V4}invoke name="{name}">\n{"".join(parameters)}</{V4}invoke>\n'
+
+
+def block(*invokes: str) -> str:
+    return f"\n\n<{V4}tool_calls>\n{''.join(invokes)}</{V4}tool_calls>"
+
+
+SEARCH = invoke("search", parameter("q", "cats"))
+STOP = invoke("stop", "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("Hm.</think>Hello.", True),
+        ("</think>", True),
+        ("Hm.</think>" + block(SEARCH), True),
+        ("Hm.</think>I look." + block(SEARCH, STOP), True),
+        ("Hm.", False),
+        ("Hm.</think>" + block(), False),
+        ("Hm.</think>" + block(SEARCH) + "Done.", False),
+        ("Hm." + block(SEARCH) + "</think>", False),
+        ("Hm.</think>" + block(SEARCH) + block(SEARCH), False),
+        ("<think></think>", False),
+        ("</think></think>", False),
+        (f"</think>{V4}", False),
+        ("</think>a <think b｜DSML c </thinking>", True),
+    ],
+)
+def test_reasoning_content_and_calls(text: str, allowed: bool) -> None:
+    assert reader().accepts(text) == allowed
+
+
+@pytest.mark.parametrize(
+    ("choice", "content", "search", "stop"),
+    [
+        ("auto", True, True, True),
+        ("none", True, False, False),
+        ("required", False, True, True),
+        ("stop", False, False, True),
+        ({"type": "function", "function": {"name": "search"}}, False, True, False),
+    ],
+)
+def test_tool_choice(choice: Any, content: bool, search: bool, stop: bool) -> None:
+    made = reader(tool_choice=choice)
+    assert made.accepts("</think>Hello.") == content
+    assert made.accepts("</think>" + block(SEARCH)) == search
+    assert made.accepts("</think>" + block(STOP)) == stop
+
+
+def test_no_tools_no_calls() -> None:
+    for tools in (None, []):
+        assert reader(tools=tools).accepts("</think>Hello.")
+        assert not reader(tools=tools).accepts("</think>" + block(STOP))
+
+
+def test_tools_of_messages_count_where_the_request_has_none() -> None:
+    system = {"role": "system", "content": "", "tools": TOOLS}
+    assert reader(tools=None, messages=[system, USER]).accepts("</think>" + block(SEARCH))
+
+
+def test_one_call_or_several() -> None:
+    made = reader(options={"parallel": False})
+    assert made.accepts("</think>" + block(SEARCH))
+    assert not made.accepts("</think>" + block(SEARCH, STOP))
+
+
+def test_content_before_required_calls() -> None:
+    for preamble in (True, False):
+        made = reader(tool_choice="required", options={"preamble": preamble})
+        assert made.accepts("</think>" + block(STOP))
+        assert made.accepts("</think>Now:" + block(STOP)) == preamble
+
+
+def test_a_server_that_handles_reasoning() -> None:
+    made = reader(options={"reasoning": "server"})
+    assert made.accepts("Hello." + block(STOP))
+    assert not made.accepts("Hm.</think>Hello.")
+
+
+def test_chat_mode_has_no_reasoning() -> None:
+    made = reader(thinking=False)
+    assert made.accepts("Hello." + block(STOP))
+    assert not made.accepts("</think>Hello.")
+
+
+# Where the prompt has begun the completion.
+
+
+def test_a_forced_call_without_thinking_begins_inside_the_block() -> None:
+    made = reader(thinking=False, tool_choice="required")
+    assert made.accepts(STOP + SEARCH + f"</{V4}tool_calls>")
+    assert not made.accepts(block(STOP))
+
+
+def test_a_named_call_without_thinking_begins_inside_the_call() -> None:
+    made = reader(thinking=False, tool_choice="search")
+    rest = parameter("q", "cats") + f"</{V4}invoke>\n</{V4}tool_calls>"
+    assert made.accepts(rest)
+    assert not made.accepts(SEARCH + f"</{V4}tool_calls>")
+
+
+def test_a_prefix_is_read_first() -> None:
+    made = reader(thinking=False, prefix="Hello\n\n<")
+    assert made.accepts("b>")
+    assert made.accepts(block(STOP).removeprefix("\n\n<"))
+    assert not made.accepts("think>")
+
+
+def test_a_prefix_that_no_completion_has() -> None:
+    with pytest.raises(dsv4.Error, match=r"prefix: found .* at character 8"):
+        reader(thinking=False, prefix="a</think>")
+
+
+# JSON in place of free content.
+
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name"],
+}
+
+
+@pytest.mark.parametrize(
+    "response_format",
+    [PERSON, {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}],
+)
+def test_an_answer_by_schema(response_format: Any) -> None:
+    made = reader(tools=None, response_format=response_format)
+    assert made.accepts('</think>{"age": 3, "name": "Ada"}')
+    assert made.accepts('</think>{"name":"Ada"}')
+    assert not made.accepts('</think>{"age": 3}')
+    assert not made.accepts("</think>Ada is 3.")
+
+
+def test_any_object() -> None:
+    made = reader(tools=None, response_format={"type": "json_object"})
+    assert made.accepts('</think>{"a": [1, {"b": null}], "": -1.5e-7}')
+    assert not made.accepts("</think>[]")
+
+
+def test_text_is_no_constraint() -> None:
+    assert reader(tools=None, response_format={"type": "text"}).accepts("</think>Hello.")
+
+
+def test_an_answer_or_calls() -> None:
+    made = reader(response_format=PERSON)
+    assert made.accepts('</think>{"name": "Ada"}')
+    assert made.accepts("</think>" + block(STOP))
+    assert not made.accepts("</think>")
+
+
+def test_an_answer_holds_no_token_of_the_format() -> None:
+    made = reader(tools=None, response_format={"type": "json_object"})
+    assert not made.accepts('</think>{"a": "</think>"}')
+    assert made.accepts('</think>{"a": "\\u003c/think>"}')
+
+
+# Values.
+
+
+def test_markup_in_values() -> None:
+    text = "</think>" + block(invoke("search", parameter("q", f"<{V4}invoke> </{V4}param")))
+    assert reader().accepts(text)
+    assert not reader(options={"markup_in_values": False}).accepts(text)
+
+
+def test_a_value_does_not_hold_its_own_close() -> None:
+    for inside in (f"a</{V4}parameter>b", f"a/{V4}parameter"):
+        assert not reader().accepts("</think>" + block(invoke("search", parameter("q", inside))))
+
+
+def test_the_order_of_parameters() -> None:
+    turned = invoke("search", parameter("n", "1", "false"), parameter("q", "cats"))
+    assert reader().accepts("</think>" + block(turned))
+    assert not reader(options={"order": "declared"}).accepts("</think>" + block(turned))
+
+
+def test_beyond_six_parameters_the_declared_order_holds() -> None:
+    for count in (6, 7):
+        properties = {f"p{n}": {"type": "boolean"} for n in range(count)}
+        tool = {"name": "f", "parameters": {"type": "object", "properties": properties}}
+        given = [parameter(f"p{n}", "true", "false") for n in range(count)]
+        made = reader(tools=[tool])
+        assert made.accepts("</think>" + block(invoke("f", *given)))
+        assert made.accepts("</think>" + block(invoke("f", given[0], given[3])))
+        assert made.accepts("</think>" + block(invoke("f", *reversed(given)))) == (count == 6)
+
+
+# Dialects.
+
+
+@pytest.mark.parametrize("dialect", list(dsv4.DIALECTS))
+def test_every_dialect_has_its_own_tags(dialect: str) -> None:
+    message = {
+        "role": "assistant",
+        "tool_calls": [{"function": {"name": "search", "arguments": '{"q": "cats"}'}}],
+    }
+    options: Any = {"tools": TOOLS, "dialect": dialect, "thinking": False}
+    before = str(dsv4.encode([USER], **options))
+    written = str(dsv4.encode([USER, message], **options))[len(before) :]
+    made = reader(dialect=dialect, thinking=False)
+    assert made.accepts(written.removesuffix("<｜end▁of▁sentence｜>"))
+    others = [name for name in dsv4.DIALECTS if dsv4.DIALECTS[name].tags.calls not in written]
+    for other in others:
+        asked = reader(dialect=other, thinking=False)
+        assert not asked.accepts(written.removesuffix("<｜end▁of▁sentence｜>"))
+
+
+def test_the_caller_s_data_is_left_alone() -> None:
+    import copy
+
+    tools = copy.deepcopy(TOOLS)
+    request = dsv4.Request([USER], tools=tools, response_format=PERSON)
+    for_request(request)
+    assert tools == TOOLS

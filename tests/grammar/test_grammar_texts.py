@@ -1,0 +1,76 @@
+"""Free text without some words, and what is left after a prefix."""
+
+from __future__ import annotations
+
+import pytest
+from gbnf_reader import Gbnf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsv4.grammar.automaton import Search, may_hold
+from dsv4.grammar.derivative import after
+from dsv4.grammar.gbnf import GbnfWriter
+from dsv4.grammar.rules import (
+    NEVER,
+    Expression,
+    Rules,
+    Text,
+    chars,
+    choice,
+    complement,
+    literal,
+    repeat,
+    sequence,
+)
+
+WORDS = ("aab", "b<a", "<<")
+texts = st.text(alphabet="ab<c", max_size=12)
+
+
+def reader(part: Expression, rules: Rules | None = None) -> Gbnf:
+    return Gbnf(GbnfWriter(rules.bodies if rules else {}).grammar(part))
+
+
+def holds(text: str) -> bool:
+    return any(word in text for word in WORDS)
+
+
+@given(texts)
+def test_every_text_without_the_words_and_no_other(text: str) -> None:
+    assert reader(Text(WORDS)).accepts(text) == (not holds(text))
+    assert reader(Text(WORDS, filled=True)).accepts(text) == (bool(text) and not holds(text))
+
+
+@given(texts, texts)
+def test_what_is_left_after_a_prefix(prefix: str, text: str) -> None:
+    rules = Rules()
+    item = rules.named("item", choice(literal("ab"), chars("c<")))
+    part = choice(Text(WORDS), sequence(repeat(item, 0, None), literal("a<")))
+    rest, allowed = after(part, prefix, rules)
+    whole = reader(part, rules)
+    if rest == NEVER:
+        assert not whole.accepts(prefix + text)
+        assert allowed < len(prefix)
+    else:
+        assert reader(rest, rules).accepts(text) == whole.accepts(prefix + text)
+
+
+@given(texts)
+def test_the_search_finds_what_is_there(text: str) -> None:
+    assert (Search(WORDS).walk("", text) is None) == holds(text)
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        (literal("xaabx"), True),
+        (literal("xaax"), False),
+        (repeat(chars("ab"), 0, None), True),
+        (repeat(chars("ac"), 0, None), False),
+        (repeat(complement("b"), 0, None), True),
+        (repeat(complement("b<"), 0, None), False),
+        (sequence(repeat(literal("a"), 2, 2), choice(literal("c"), literal("b"))), True),
+    ],
+)
+def test_whether_an_expression_may_hold_a_word(part: Expression, found: bool) -> None:
+    assert may_hold(part, WORDS) == found
