@@ -290,8 +290,10 @@ class TestPlacesOfArguments:
             body('{"name": "bash", "arguments": {"command": "ls", "timeout": 5}}'),
             body('{"command": "ls"}', FIVE),
             f'{BLOCK}{{"name": "bash", "input": {{"command": "ls", "timeout": 5}}}}{BLOCK_END}',
-            f'{BLOCK}{{"tool_calls": [{{"name": "bash", "parameters": '
-            f'{{"command": "ls", "timeout": 5}}}}]}}{BLOCK_END}',
+            (
+                f'{BLOCK}{{"tool_calls": [{{"name": "bash", "parameters": '
+                f'{{"command": "ls", "timeout": 5}}}}]}}{BLOCK_END}'
+            ),
         ],
     )
     def test_arguments_are_found(self, text: str) -> None:
