@@ -82,6 +82,11 @@ _IN_JSON_STRING = re.compile(r'["\\]')
 
 # How the strict grammar writes tags, up to the name.
 _STRICT_HEAD = re.compile(rf'<{_DSML} ?(invoke|parameter) name="')
+# All of such a tag, where nothing in it can be read in two ways.
+_CANONICAL = re.compile(
+    rf"<(/?){_DSML}( ?)(tool_calls|calls|function_calls|invoke|parameter)"
+    r'(?: name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
+)
 # Where the name ends, or holds what no name holds.
 _NO_NAME = "|".join(["\n", _DSML, *(re.escape(spelling) for spelling, _, _ in FIXED)])
 _STRICT_END = {
@@ -91,8 +96,11 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def reading(source: Source, start: int) -> Reading | None:
-    """Reads what begins at `start`. None where the next character says that it is no tag."""
+def reading(source: Source, start: int) -> Reading | Tag | None:
+    """Reads what begins at `start`. What is plain to see is read at once: most tags, most text."""
+    canonical = source.match(_CANONICAL, start)
+    if canonical is not None and not source.is_inert(start + 1, start + 2 + len(_DSML)):
+        return _canonical(canonical, start)
     second = source.at(start + 1)
     if second:
         if source.at(start) == BAR:
@@ -101,6 +109,20 @@ def reading(source: Source, start: int) -> Reading | None:
         elif not second.isalpha() and second not in _SECOND:
             return None
     return _Tag(source, start).read()
+
+
+def _canonical(found: re.Match[str], start: int) -> Tag:
+    """A tag as a release spells it."""
+    slash, space, label, name, string = found.groups()
+    tag = Tag(kind_of(label), start, found[0], closing=bool(slash))
+    tag.label = label
+    tag.marked = True
+    tag.spaced = bool(space)
+    if name is not None:
+        tag.attributes["name"] = name
+    if string is not None:
+        tag.attributes["string"] = string
+    return tag
 
 
 class _NoTag(Exception):

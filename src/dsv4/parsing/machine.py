@@ -85,15 +85,17 @@ class Machine:
         self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
 
         # Where reading is: the block and the call that are open.
+        self.prose: Any  # reads prose; which room it is in is above this one
         self.block: Reader | None = None
         self.invoke: Reader | None = None
         self.state = State.PROSE
         self.reader: Reader
 
-    def start(self, readers: Mapping[State, Callable[..., Reader]]) -> None:
+    def start(self, readers: Mapping[State, Callable[..., Reader]], prose: Any) -> None:
         """Begins, in prose. `readers` are who reads each state."""
         self._readers = readers
-        self.reader = readers[State.PROSE](self)
+        self.prose = prose
+        self.reader = prose
 
     def _emit(self, event: Event) -> None:
         self.events.append(event)

@@ -46,6 +46,7 @@ from dsv4.parsing.shortcut import Shortcut
 from dsv4.parsing.states import State
 from dsv4.parsing.stops import Stops
 from dsv4.parsing.strict import StrictParser
+from dsv4.parsing.tags import Tag
 from dsv4.parsing.values import Body, CallList, Parameter
 
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
@@ -116,7 +117,7 @@ class StreamParser(Shortcut):
             start=-len(prefix),
         )
         prose = Prose(machine, thinking, Stops(stops) if stops else None, everywhere)
-        machine.start(_readers(prose))
+        machine.start(READERS, prose)
         super().__init__(machine, prose)
         if not strict:
             self._choose()
@@ -240,49 +241,6 @@ class StreamParser(Shortcut):
         return max(self._machine.source.pos, 0)
 
 
-def _readers(prose: Prose) -> Mapping[State, Callable[..., Reader]]:
-    """The table of readers: who reads each state, made from what the state has to know."""
-
-    def block(machine: Machine, *tag: Any) -> Reader:
-        if tag:
-            machine.block = Block(machine, *tag)
-        assert machine.block is not None
-        return machine.block
-
-    def invoke(machine: Machine, *tag: Any) -> Reader:
-        if tag:
-            machine.invoke = Invoke(machine, *tag)
-        assert machine.invoke is not None
-        return machine.invoke
-
-    def value(machine: Machine, *known: Any) -> Any:
-        first = known[0]
-        if first is None:
-            return CallList(machine)
-        if not isinstance(first, Invoke):
-            return first
-        return Body(first) if len(known) == 1 else Parameter(*known)
-
-    return {
-        State.PROSE: lambda machine, *known: prose.resume(*known),
-        State.ORPHANS: Orphans,
-        State.STRAY: lambda machine, tag: StrayParameter(machine, prose, tag),
-        State.FENCED: lambda machine, tag: FencedBlock(machine, prose, tag),
-        State.AFTER: lambda machine, *known: After(machine, prose, *known),
-        State.BLOCK: block,
-        State.JUNK: Junk,
-        State.BROKEN: Broken,
-        State.INVOKE: invoke,
-        State.REMARK: Remark,
-        State.VALUE: lambda machine, *known: Text(machine, value(machine, *known)),
-        State.JSON: lambda machine, *known: Json(machine, value(machine, *known)),
-        State.PLAIN: lambda machine, *tags: PlainCall(machine, prose, *tags),
-        State.NATIVE: lambda machine, tag: NativeCalls(machine, prose, tag),
-        State.INVENTED: Invented,
-        State.HALTED: Halted,
-    }
-
-
 class Halted:
     """After a stop string nothing counts."""
 
@@ -312,3 +270,51 @@ class Invented:
         start = source.aside_from
         self._machine.report_raw(kinds.MADE_UP_TURN, start, source.aside())
         return None
+
+
+# The table of readers: who reads each state, made from what the state has to know. Prose, the open
+# block and the open call outlive other states; the machine has them, and they go on.
+
+
+def _block(machine: Machine, *tag: Tag) -> Reader:
+    if tag:
+        machine.block = Block(machine, *tag)
+    assert machine.block is not None
+    return machine.block
+
+
+def _invoke(machine: Machine, *tag: Tag | None) -> Reader:
+    if tag:
+        machine.invoke = Invoke(machine, *tag)
+    assert machine.invoke is not None
+    return machine.invoke
+
+
+def _value(machine: Machine, *known: Any) -> Any:
+    """A value that is read again as something else, calls, a call's body, or a parameter."""
+    first = known[0]
+    if first is None:
+        return CallList(machine)
+    if not isinstance(first, Invoke):
+        return first
+    return Body(first) if len(known) == 1 else Parameter(*known)
+
+
+READERS: Mapping[State, Callable[..., Reader]] = {
+    State.PROSE: lambda machine, *known: machine.prose.resume(*known),
+    State.ORPHANS: Orphans,
+    State.STRAY: lambda machine, tag: StrayParameter(machine, machine.prose, tag),
+    State.FENCED: lambda machine, tag: FencedBlock(machine, machine.prose, tag),
+    State.AFTER: lambda machine, *known: After(machine, machine.prose, *known),
+    State.BLOCK: _block,
+    State.JUNK: Junk,
+    State.BROKEN: Broken,
+    State.INVOKE: _invoke,
+    State.REMARK: Remark,
+    State.VALUE: lambda machine, *known: Text(machine, _value(machine, *known)),
+    State.JSON: lambda machine, *known: Json(machine, _value(machine, *known)),
+    State.PLAIN: lambda machine, *tags: PlainCall(machine, machine.prose, *tags),
+    State.NATIVE: lambda machine, tag: NativeCalls(machine, machine.prose, tag),
+    State.INVENTED: Invented,
+    State.HALTED: Halted,
+}

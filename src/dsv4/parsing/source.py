@@ -21,7 +21,7 @@ from dsv4.parsing.tags import Partial, Tag
 
 # How a tag is read: by asking for more until it is one, or is none.
 Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
-Lexer: TypeAlias = Callable[["Source", int], "Reading | None"]
+Lexer: TypeAlias = Callable[["Source", int], "Reading | Tag | None"]
 
 _NOWHERE = -(2**62)
 # How much of the text before the buffer may still matter.
