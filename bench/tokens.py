@@ -94,6 +94,8 @@ def other_views(rounds: int) -> None:
         "spans": lambda: TOKENIZER.spans(prompt),
         "prompt_cost": lambda: TOKENIZER.prompt_cost(prompt),
         "decode": lambda: TOKENIZER.decode(ids),
+        "expand, one example": lambda: TOKENIZER.expand(agent(GROWN)),
+        "expand, 4 times as many messages": lambda: TOKENIZER.expand(agent(4 * GROWN)),
     }
     for name, view in views.items():
         row(name, f"{1e3 * best(view, rounds):.3g} ms")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import assistant, user
+from builders import assistant, image, text, user
 from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 from small_vocabulary import write_small_vocabulary
 
@@ -434,3 +434,42 @@ def test_counts(tmp_path: Path, vocabulary: Path, talks: Path) -> None:
     assert told["trained"]["tokens"] == sum(sum(row["loss_mask"]) for row in found)
     assert sum(field["tokens"] for field in told["fields"].values()) == summary.tokens
     assert told["fields"]["reasoning"]["tokens"] > 0
+
+
+class TestImages:
+    @pytest.fixture
+    def pictures(self, tmp_path: Path) -> Path:
+        path = tmp_path / "pictures.jsonl"
+        talks = [
+            [
+                user([image("1.png"), text("a")]),
+                assistant("b"),
+                user([image("2.png")]),
+                assistant(),
+            ],
+            [user("c"), assistant("d")],
+        ]
+        path.write_text("".join(f"{json.dumps(talk)}\n" for talk in talks))
+        return path
+
+    def test_records_are_a_column(self, tmp_path: Path, v4_1_file: str, pictures: Path) -> None:
+        options: Any = {"tokenizer": v4_1_file, "dialect": "v4.1", "jobs": 1}
+        out = tmp_path / "out.jsonl"
+        encode_files([pictures], out, **options)
+        urls = [[record["url"] for record in row["images"]] for row in rows(out)]
+        assert urls == [["1.png", "2.png"], []]
+        encode_files([pictures], tmp_path / "packed.jsonl", pack=1000, **options)
+        (packed,) = rows(tmp_path / "packed.jsonl")
+        assert [record["url"] for record in packed["images"]] == ["1.png", "2.png"]
+        longest = len(rows(out)[0]["input_ids"])
+        cut: Any = {"max_length": longest - 1, "too_long": "cut", **options}
+        encode_files([pictures], tmp_path / "cut.jsonl", **cut)
+        assert [record["url"] for record in rows(tmp_path / "cut.jsonl")[0]["images"]] == ["1.png"]
+
+    def test_where_there_is_no_place_for_them(
+        self, tmp_path: Path, v4_1_file: str, pictures: Path
+    ) -> None:
+        with pytest.raises(BadLine, match=r"found 2 images, which \.npy has no place for"):
+            encode_files(
+                [pictures], tmp_path / "out.npy", tokenizer=v4_1_file, dialect="v4.1", jobs=1
+            )

@@ -29,7 +29,8 @@ class Example(NamedTuple):
     """One row of output.
 
     `carried` are columns of the input, by name; `labels` says whether those are written in place of
-    the mask. `lengths` are those of the examples in the row, where it may hold several.
+    the mask. `lengths` are those of the examples in the row, where it may hold several. `images`
+    are the records of its images, in order; None where the dialect has none.
     """
 
     ids: list[int]
@@ -37,6 +38,7 @@ class Example(NamedTuple):
     carried: Mapping[str, Any] = NOTHING
     labels: bool = False
     lengths: tuple[int, ...] | None = None
+    images: list[Any] | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -48,6 +50,8 @@ class Example(NamedTuple):
         if self.lengths is not None:
             columns["position_ids"] = [n for length in self.lengths for n in range(length)]
             columns["sequence_lengths"] = list(self.lengths)
+        if self.images is not None:
+            columns["images"] = self.images
         return columns
 
 
@@ -171,6 +175,9 @@ def _row_groups(packed: BinaryIO) -> Iterator[Any]:
 def _nothing() -> None:
     pass
 
+
+# Those that hold numbers and nothing else.
+FLAT = ("bin", "npy")
 
 # By the ending of the output's name.
 FORMS = {

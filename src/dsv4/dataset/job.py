@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dsv4.dataset.chunks import Chunk, Position
 from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import BadLine
-from dsv4.dataset.forms import FILE, FORMS, LINE, NOTHING, Example
+from dsv4.dataset.forms import FILE, FLAT, FORMS, LINE, NOTHING, Example
 from dsv4.dataset.learning import weightless, without
 from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.packing import packed
@@ -55,7 +55,8 @@ class Job:
 
     Examples of more than `longest` tokens are bad lines, or what `too_long` says. Rows hold
     examples of `pack` tokens together, or one each. `share` is the part that is wanted of all
-    conversations, `counts` says whether examples are to be counted.
+    conversations, `counts` says whether examples are to be counted, `images` whether rows have a
+    column for them.
     """
 
     overrides: Overrides
@@ -73,6 +74,7 @@ class Job:
     pack: int | None = None
     share: Share = WHOLE
     counts: bool = False
+    images: bool = False
 
 
 @dataclass
@@ -174,7 +176,11 @@ class Encoder:
         mask = list(map(int, weights))
         if skipped:
             mask = without(mask, self._tokenizer.owned(prompt), skipped)
-        return Example(ids, mask, carried, self.job.labels)
+        images = list(prompt.images) if self.job.images else None
+        if prompt.images and self.job.form in FLAT:
+            problem = f"found {len(prompt.images)} images, which .{self.job.form} has no place for"
+            raise NoPlace(f"{problem}: expected .jsonl or .parquet")
+        return Example(ids, mask, carried, self.job.labels, images=images)
 
     def _fitting(
         self, prompt: Prompt, example: Example, place: str, tally: _Tally
@@ -185,7 +191,8 @@ class Encoder:
             if self.job.too_long == "fail":
                 raise TooLong(f"found {length} tokens, expected at most {longest}")
             end = self._last_turn(prompt, longest) if self.job.too_long == "cut" else 0
-            example = example._replace(ids=example.ids[:end], mask=example.mask[:end])
+            shown = self._images_before(prompt, end) if example.images else example.images
+            example = example._replace(ids=example.ids[:end], mask=example.mask[:end], images=shown)
             if not any(example.mask):  # nothing is left to learn
                 tally.dropped += 1
                 return []
@@ -195,11 +202,20 @@ class Encoder:
             tally.counts.add(owned, len(example.ids), example.mask, place)
         return [example]
 
+    def _images_before(self, prompt: Prompt, end: int) -> list[Any]:
+        owned = self._tokenizer.owned(prompt)
+        count = sum(piece.field == "image" for start, _, piece in owned if start < end)
+        return list(prompt.images[:count])
+
     def _last_turn(self, prompt: Prompt, longest: int) -> int:
         """Where the last of the model's turns ends that is whole within so many tokens."""
         owned = self._tokenizer.owned(prompt)
         ends = [end for _, end, piece in owned if piece.field == "eos" and end <= longest]
         return ends[-1] if ends else 0
+
+
+class NoPlace(Error):
+    """Something that the form of the output cannot hold."""
 
 
 class TooLong(Error):

@@ -52,4 +52,6 @@ def _row(examples: list[Example]) -> Example:
         # Nothing before it in the row leads to the first token of an example.
         mask += [0, *example.mask[1:]] if example.ids else []
     lengths = tuple(len(example.ids) for example in examples)
-    return Example(ids, mask, labels=examples[0].labels, lengths=lengths)
+    shown = [example.images for example in examples if example.images is not None]
+    images = [image for each in shown for image in each] if shown else None
+    return Example(ids, mask, labels=examples[0].labels, lengths=lengths, images=images)

@@ -138,7 +138,18 @@ class Run:
             self.pack,
             self.share,
             self.counts,
+            self._has_images,
         )
+
+    @property
+    def _has_images(self) -> bool:
+        """Whether prompts may have images: the dialect that is asked for says, or the tokenizer."""
+        wanted = self.overrides.dialect
+        try:
+            dialect = dialect_named(wanted) if wanted else _tokenizer(self.tokenizer).dialect
+        except Error:  # which is told where options are checked
+            return False
+        return dialect.image_token is not None
 
     @property
     def chunks(self) -> Size:
