@@ -109,13 +109,20 @@ class Case(NamedTuple):
         )
 
     def drops(self, conversation: list[Any]) -> bool:
+        if self.dialect.layout == "v3.2":  # never shows old reasoning
+            return bool(self.chosen.get("thinking", True))
         both = all(self.chosen.get(name, True) for name in ("thinking", "drop_thinking"))
         return both and not self.tooled(conversation)
+
+    @property
+    def asking_roles(self) -> tuple[str, ...]:
+        in_turns = self.dialect.layout == "v4"  # where results are part of user turns
+        return ("user", "tool", "developer") if in_turns else ("user", "developer")
 
     def asks_after(self, conversation: list[Any]) -> bool:
         after = len(self.before) - 1 if self.message is None else self.message
         return any(
-            message["role"] in ("user", "tool", "developer")
+            message["role"] in self.asking_roles
             or (message["role"] == "system" and self.dialect.systems_ask == "later")
             for message in conversation[after + 1 :]
         )

@@ -76,6 +76,11 @@ class Side:
     def messages(self) -> set[int | None]:
         return {piece.message for piece in self.owned.pieces}
 
+    @cached_property
+    def latest(self) -> int:
+        """The last message that there is something of."""
+        return max((message for message in self.messages if message is not None), default=-1)
+
     def of(self, field: str) -> list[tuple[int | None, str]]:
         """All that there is of a field: message and text."""
         return [(piece.message, piece.text) for piece in self.owned.pieces if piece.field == field]
@@ -214,7 +219,7 @@ def _loses_reasoning(c: _Change) -> bool:
 def _gets_reasoning(c: _Change) -> bool:
     if c.was.text is tokens.THINK_END and c.now.text is tokens.THINK_START:
         return c.fields == {"header"}
-    if c.now.field != "reasoning" or c.now.message not in c.old.messages:
+    if c.now.field != "reasoning" or c.now.message is None or c.now.message > c.old.latest:
         return False
     return not c.old.has(c.now.message, "reasoning")
 
@@ -260,16 +265,24 @@ def _is_instead(c: _Change) -> bool:
 
 
 def _is_moved(c: _Change) -> bool:
-    """Whether a later message comes first: only the results of calls change places."""
-    if c.was.message is None or c.now.message is None or c.now.message <= c.was.message:
+    """Whether a later message comes first: only the results of calls change places.
+
+    It may stand before here, if it begins with the same text.
+    """
+    if c.was.message is None or not c.new.comes_after(c.now_at, c.was.message):
         return False
-    return c.new.comes_after(c.now_at, c.was.message)
+    if c.now.message is not None and c.now.message > c.was.message:
+        return True
+    before = c.new.owned.pieces[: c.now_at]
+    return any(p.message is not None and p.message > c.old.latest for p in before)
 
 
 def _is_vanished(c: _Change) -> bool:
     """Whether a message is left out of the second prompt: this one, or one with the same text."""
     gone = {omission.message for omission in c.new.rules if omission.rule == "vanished"}
-    return c.was.message != c.now.message and bool(gone & c.old.messages)
+    if c.was.message is None or c.was.message == c.now.message:
+        return False
+    return bool(gone & c.old.messages)
 
 
 def _is_back(c: _Change) -> bool:
@@ -279,9 +292,9 @@ def _is_back(c: _Change) -> bool:
     """
     if c.was.message == c.now.message or c.old.of("tools") or not c.new.of("tools"):
         return False
-    latest = max((message for message in c.old.messages if message is not None), default=0)
     return any(
-        message is not None and message < latest for message in c.new.messages - c.old.messages
+        message is not None and message < c.old.latest
+        for message in c.new.messages - c.old.messages
     )
 
 
@@ -293,6 +306,7 @@ def _is_open(c: _Change) -> bool:
 
 # The first that is true is the cause.
 _CAUSES: dict[str, Callable[[_Change], bool]] = {
+    VANISHED: _is_vanished,
     BOS: lambda c: (c.was.field == "bos") != (c.now.field == "bos"),
     EFFORT: _differs("effort"),
     TOOLS: _differs("tools"),
@@ -302,7 +316,6 @@ _CAUSES: dict[str, Callable[[_Change], bool]] = {
     THINKING: _thinks_otherwise,
     DROPPING: lambda c: _loses_reasoning(c) or _gets_reasoning(c),
     RETURNED: _is_back,
-    VANISHED: _is_vanished,
     INSTEAD: _is_instead,
     ORDER: _is_moved,
     OPEN: _is_open,

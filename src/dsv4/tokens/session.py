@@ -59,7 +59,8 @@ class Session:
     `Request`, whose messages are the first. Raises an `OptionError` for an option that is wrong.
 
     What stands before the last user turn is settled: kept as ids, and not looked at again. Only a
-    message that brings tools, or a first system message for the request's tools, changes it.
+    message that brings tools, or a first system message for the request's tools, changes it. In the
+    dialect "v3.2" all of the conversation is looked at every time.
     Messages are kept as they are given: do not change them afterwards.
     """
 
@@ -77,6 +78,8 @@ class Session:
         self._tokenizer = tokenizer
         self._request = replace(request, messages=())
         self._dialect = tokenizer.dialect_for(request.dialect)
+        # V3.2 reads each turn by those before it, so nothing of it is ever settled.
+        self._settles = self._dialect.layout == "v4"
         self._messages: list[dict[str, Any]] = []
         self._sampled: dict[int, _Sampled] = {}
         self._declared: list[Any] = list(request.tools or ())
@@ -162,6 +165,9 @@ class Session:
 
     def _check(self, message: dict[str, Any]) -> None:
         """Encodes a message by itself, after the one before it: so it costs what it is long."""
+        if not self._settles:
+            replace(self._request, messages=[*self._messages, message], prefix="").encode()
+            return
         before = self._messages[-1:]
         carries = self._has_extras() and self._system is None and message.get("role") == "system"
         if self._declared and not carries:
@@ -328,6 +334,8 @@ class Session:
             raise _counted_from(start, error) from None
 
     def _settle(self, last: int) -> None:
+        if not self._settles:
+            return
         start = self._settled_messages
         # The request's own tools are on the first system message: it is encoded with all of them.
         takes_extras = self._has_extras() and self._system is not None and self._system >= last
