@@ -59,7 +59,7 @@ class StreamParser(Shortcut):
     `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
     reasoning, and what the prompt already holds of the turn. Without it, `thinking` and `prefix`
     say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
-    that there are none, None that you were not told. `tool_choice` is the request's; "none" means
+    that there are none, None that you do not know. `tool_choice` is the request's; "none" means
     that no call is made. `dialect` is the release whose spelling is right, or its name; all are
     read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
     end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
