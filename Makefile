@@ -13,7 +13,7 @@ PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 # Of the core's lines and branches, at least this share is run by the tests, in percent.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser clients docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -53,6 +53,12 @@ dist: $(VENV)/installed-for-dist
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
+
+# The backend, grammars and the chat template with a real llama.cpp and a tiny model: the program
+# `llama-server` if there is one (or LLAMA_SERVER names it), else the package xllamacpp.
+test-llamacpp: $(VENV)/installed-for-tests
+	$(INSTALL) '.[llamacpp]'
+	$(BIN)/pytest tests/serve/test_llamacpp_real.py
 
 # Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
 # `make clients ONLY="codex openai"` runs those alone. clients/README.md says what is needed.
