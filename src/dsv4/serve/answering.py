@@ -55,6 +55,7 @@ class Prepared:
     options: Options
     turn_ids: list[str]
     shared: int | None
+    recalled: int
     began: float
 
     @property
@@ -145,7 +146,7 @@ class Answering:
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await _encoded(call, server, size)
-        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, began)
+        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
         prepared.options = self._options(prepared)
@@ -426,8 +427,13 @@ class _Run:
                     protocol=prepared.call.protocol,
                     request=prepared.body,
                     dialect=str(prepared.call.request.dialect),
+                    settings=asdict(self._server.api_settings),
                     prompt=prepared.prompt.text,
+                    recalled=prepared.recalled,
                     completion=reader.sampled,
+                    ids=reader.sampled_ids if reader.has_ids else None,
+                    deltas=reader.deltas if is_chat(self._server.backend) else None,
+                    stopped=reader.finish,
                     finish=message.finish,
                     message=message.to_dict(),
                     diagnostics=[asdict(diagnostic) for diagnostic in message.diagnostics],
