@@ -11,9 +11,11 @@ from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.supervisors import Multiprocess
 
 from dsv4.serve import app
 from dsv4.serve.backend import BackendError
+from dsv4.serve.metrics import count_together, forget_dead_workers
 from dsv4.serve.posture import Posture, described
 from dsv4.serve.server import Server
 from dsv4.serve.settings import SettingError, Settings, to_environ
@@ -82,18 +84,25 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
     )
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
-        from uvicorn.supervisors import Multiprocess
-
-        Multiprocess(config, [listening]).run()
+        with count_together():
+            _show_metrics(made.state.server)
+            Multiprocess(config, [listening]).run()
         return 0
+    _show_metrics(made.state.server)
     uvicorn.Server(config).run(sockets=[listening])
     return 0
+
+
+def _show_metrics(server: Server) -> None:
+    if server.settings.metrics_port is not None:
+        server.metrics.listen(server.settings.host, server.settings.metrics_port)
 
 
 def app_of_environment() -> Any:
     """The app of a worker process, which gets its settings by the environment."""
     from dsv4.serve.settings import load
 
+    forget_dead_workers()
     return app(load({}))
 
 
