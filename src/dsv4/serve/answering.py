@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import ModuleType
@@ -27,7 +27,7 @@ from dsv4.serve.asgi import (
     read_body,
     send_json,
 )
-from dsv4.serve.backend import BackendError, Chunk, Options, is_chat
+from dsv4.serve.backend import BackendError, Chunks, Options, is_chat
 from dsv4.serve.generation import ClientGone, Generation
 from dsv4.serve.healing import Healer
 from dsv4.serve.keys import Key
@@ -62,6 +62,10 @@ class Prepared:
         return len(self.ids) if self.ids is not None else len(self.prompt.text) // 4
 
 
+class BrokenOff(Exception):
+    """A fault of ours in the middle of a stream: the client got an error, and no end."""
+
+
 class Answering:
     """The route of one protocol."""
 
@@ -77,6 +81,8 @@ class Answering:
         except ClientGone:
             status = 499
             self._server.metrics.gone.inc()
+        except BrokenOff:
+            raise  # the client knows
         except Exception as error:
             status = await self._refuse(send, error)
             if not _is_expected(error):
@@ -253,14 +259,12 @@ class _Run:
         ]
         self._generation = Generation(server.settings, self._readers, self._open)
 
-    def _open(self) -> AsyncGenerator[Chunk, None]:
+    def _open(self) -> Chunks:
         backend: Any = self._server.backend
         prepared = self._prepared
         if is_chat(backend):
             return backend.stream_request(as_chat(prepared.body, prepared.call.protocol))
-        chunks: AsyncGenerator[Chunk, None] = backend.stream(
-            prepared.prompt, prepared.ids, prepared.options
-        )
+        chunks: Chunks = backend.stream(prepared.prompt, prepared.ids, prepared.options)
         return chunks
 
     async def go(self) -> None:
@@ -271,6 +275,7 @@ class _Run:
             else:
                 await self._whole()
         finally:
+            self._generation.watch.close()
             await watch.close()
             self._note()
 
@@ -306,10 +311,10 @@ class _Run:
     # Whole.
 
     async def _whole(self) -> None:
-        async def ignored(*_: Any) -> None:
+        async def ignored(choice: int, events: list[Event]) -> None:
             return None
 
-        await self._generation.run(ignored, ignored)
+        await self._generation.run(ignored, None)
         call = self._prepared.call
         events = [reader.events for reader in self._readers]
         body = self._module.whole(
@@ -327,53 +332,45 @@ class _Run:
     # Streamed.
 
     async def _stream(self) -> None:
-        call, watch = self._prepared.call, self._generation
-        writer = self._module.Writer(call, **self._named())
-        stream = EventStream(self._send, self._headers)
-        frames = self._module.frames
-
-        def begun() -> bytes:
-            """What stands before all else, if nothing was written yet."""
-            if stream.has_begun:
-                return b""
-            return bytes(frames(writer.start(input_tokens=self._prepared.prompt_tokens)))
-
-        async def sent(data: bytes) -> None:
-            if data:
-                assert watch.watch is not None
-                watch.watch.sends()
-                await stream.write(data)
-                watch.watch.sent()
-
+        generation = self._generation
+        writer = self._module.Writer(self._prepared.call, **self._named())
+        stream = EventStream(self._send, self._headers, generation.watch)
+        frames, framed = self._module.frames, writer.frames
+        tokens = self._prepared.prompt_tokens
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
-        held: list[tuple[int, Event]] | None = [] if self._server.memory.seals else None
+        held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None
 
-        async def passed(events: list[tuple[int, Event]]) -> None:
+        async def passed(choice: int, events: list[Event]) -> None:
             if held is not None:
-                after = next((n for n, (_, e) in enumerate(events) if not _is_reasoning(e)), None)
-                at = 0 if held else len(events) if after is None else after
-                held.extend(events[at:])
-                events = events[:at]
-            await sent(begun() + _frames(writer, events))
+                events = _held_back(held, choice, events)
+            start = b"" if stream.has_begun else frames(writer.start(input_tokens=tokens))
+            if data := start + framed(events, choice):
+                await stream.write(data)
 
         async def alive() -> None:
-            await sent(begun() or frames(writer.keep_alive()))
+            start = None if stream.has_begun else writer.start(input_tokens=tokens)
+            await stream.write(frames(start or writer.keep_alive()))
 
         try:
-            await self._generation.run(passed, alive)
-        except BackendError as error:
+            await generation.run(passed, alive)
+            for choice, events in held or ():
+                await stream.write(framed(events, choice))
+            last = writer.finish(usage=self._usage(), reason=self._reasons())
+            if self._debug:
+                last[-1]["dsv4"] = self._debugged()
+            await self._store(getattr(writer, "response", None))
+            await stream.write(frames(last))
+        except ClientGone:
+            raise
+        except Exception as error:
             if not stream.has_begun:
                 raise
-            self._server.metrics.backend_errors.labels(str(error.status)).inc()
             # The protocol's own error, and then no clean end: clients take that for the answer.
             await stream.write(frames(writer.fail(api_error(error))))
+            if not _is_expected(error):
+                raise BrokenOff from error
+            self._server.metrics.backend_errors.labels(str(getattr(error, "status", 502))).inc()
             return
-        await sent(_frames(writer, held or []))
-        last = writer.finish(usage=self._usage(), reason=self._reasons())
-        if self._debug:
-            last[-1]["dsv4"] = self._debugged()
-        await self._store(getattr(writer, "response", None))
-        await sent(frames(last))
         await stream.end()
 
     # What is kept.
@@ -434,20 +431,20 @@ class _Run:
             )
 
 
+def _held_back(
+    held: list[tuple[int, list[Event]]], choice: int, events: list[Event]
+) -> list[Event]:
+    """The reasoning at the start of a turn; everything from its end on is added to `held`."""
+    after = next((n for n, event in enumerate(events) if not _is_reasoning(event)), len(events))
+    if held:
+        after = 0
+    if events[after:]:
+        held.append((choice, events[after:]))
+    return events[:after]
+
+
 def _is_reasoning(event: Event) -> bool:
     return isinstance(event, (ReasoningDelta, Diagnostic))
-
-
-def _frames(writer: Any, events: list[tuple[int, Event]]) -> bytes:
-    """Events of several choices as bytes, those of one choice in a row together."""
-    data = b""
-    start = 0
-    for n in range(1, len(events) + 1):
-        if n == len(events) or events[n][0] != events[start][0]:
-            choice = events[start][0]
-            data += writer.frames([event for _, event in events[start:n]], choice)
-            start = n
-    return data
 
 
 def _plain(message: Any) -> Mapping[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
-from dsv4.serve.backend import Chunk, Counts, Form, Model
+from dsv4.serve.backend import Chunk, Chunks, Counts, Form, Model
 from dsv4.serve.backends.vllm import read_counts, read_models
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -20,13 +19,13 @@ class Chat:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
 
-    async def stream_request(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         if self._model is not None:
             asked["model"] = self._model
-        async for event in self._upstream.events("/v1/chat/completions", asked):
-            yield _chunk(event)
+        async for event, more in self._upstream.events("/v1/chat/completions", asked):
+            yield _chunk(event, more)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -35,7 +34,7 @@ class Chat:
         await self._upstream.aclose()
 
 
-def _chunk(event: Any) -> Chunk:
+def _chunk(event: Any, more: bool) -> Chunk:
     choices = event.get("choices") if isinstance(event, dict) else None
     choice = choices[0] if choices else {}
     reason = choice.get("finish_reason")
@@ -44,4 +43,5 @@ def _chunk(event: Any) -> Chunk:
         delta=choice.get("delta") or {},
         finish=None if reason is None else "length" if reason == "length" else "stop",
         counts=counts,
+        more=more,
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options
+from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
 from dsv4.serve.demo.answers import answer_to
 from dsv4.serve.demo.reading import read_prompt
 from dsv4.serve.demo.writing import model_ids, write_answer
@@ -26,9 +26,7 @@ class Demo(Backend):
         self._tokenizer = tokenizer
         self._wait = 1 / pace if pace else 0.0
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         # It sees what a model sees: ids, and nothing that they do not tell.
         if ids is not None and self._tokenizer is not None:
             prompt = self._tokenizer.prompt(ids)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
+from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options, read_number
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 from dsv4.tokens import Tokenizer
@@ -21,13 +21,11 @@ class Llamacpp(Backend):
         self._upstream = Upstream(settings)
         self._has_tokenizer = tokenizer is not None
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
-        async for event in self._upstream.events("/completion", _body(prompt, ids, options)):
-            yield self._chunk(event)
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        async for event, more in self._upstream.events("/completion", _body(prompt, ids, options)):
+            yield self._chunk(event, more)
 
-    def _chunk(self, event: Any) -> Chunk:
+    def _chunk(self, event: Any, more: bool) -> Chunk:
         tokens = event.get("tokens")
         stopped = event.get("stop") is True
         timings = event.get("timings") or {}
@@ -45,6 +43,7 @@ class Llamacpp(Backend):
             )
             if stopped
             else None,
+            more=more,
         )
 
     async def models(self) -> list[Model]:

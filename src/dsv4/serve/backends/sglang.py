@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
+from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options, read_number
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -19,12 +19,10 @@ class Sglang(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         seen = _Seen()
-        async for event in self._upstream.events("/generate", _body(prompt, ids, options)):
-            yield seen.chunk(event)
+        async for event, more in self._upstream.events("/generate", _body(prompt, ids, options)):
+            yield seen.chunk(event, more)
 
     async def models(self) -> list[Model]:
         info = await self._upstream.get("/get_model_info")
@@ -67,7 +65,7 @@ class _Seen:
         self._text = 0
         self._ids = 0
 
-    def chunk(self, event: Any) -> Chunk:
+    def chunk(self, event: Any, more: bool) -> Chunk:
         meta = event.get("meta_info") or {}
         text = event.get("text") or ""
         new, self._text = text[self._text :], max(self._text, len(text))
@@ -82,6 +80,7 @@ class _Seen:
                 read_number(meta.get("cached_tokens")),
                 read_number(meta.get("completion_tokens")),
             ),
+            more=more,
         )
 
     def _new_ids(self, ids: Any, completed: int | None) -> list[int] | None:
