@@ -316,7 +316,10 @@ class _Run:
 
         await self._generation.run(ignored, None)
         call = self._prepared.call
-        events = [reader.events for reader in self._readers]
+        events: list[Any] = [
+            [(event, reader.logprobs_of(event)) for event in reader.events]
+            for reader in self._readers
+        ]
         body = self._module.whole(
             call,
             events if call.n > 1 else events[0],
@@ -335,7 +338,7 @@ class _Run:
         generation = self._generation
         writer = self._module.Writer(self._prepared.call, **self._named())
         stream = EventStream(self._send, self._headers, generation.watch)
-        frames, framed = self._module.frames, writer.frames
+        frames = self._module.frames
         tokens = self._prepared.prompt_tokens
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None
@@ -344,7 +347,7 @@ class _Run:
             if held is not None:
                 events = _held_back(held, choice, events)
             start = b"" if stream.has_begun else frames(writer.start(input_tokens=tokens))
-            if data := start + framed(events, choice):
+            if data := start + self._framed(writer, events, choice):
                 await stream.write(data)
 
         async def alive() -> None:
@@ -354,7 +357,7 @@ class _Run:
         try:
             await generation.run(passed, alive)
             for choice, events in held or ():
-                await stream.write(framed(events, choice))
+                await stream.write(self._framed(writer, events, choice))
             last = writer.finish(usage=self._usage(), reason=self._reasons())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
@@ -372,6 +375,14 @@ class _Run:
             self._server.metrics.backend_errors.labels(str(getattr(error, "status", 502))).inc()
             return
         await stream.end()
+
+    def _framed(self, writer: Any, events: list[Event], choice: int) -> bytes:
+        """Events of a choice as bytes."""
+        reader = self._readers[choice]
+        if reader.joins:
+            data: bytes = writer.frames(events, choice)
+            return data
+        return b"".join(writer.frames([e], choice, reader.logprobs_of(e)) for e in events)
 
     # What is kept.
 
@@ -405,6 +416,8 @@ class _Run:
         for kind in ("prompt", "cached", "completion", "reasoning"):
             server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
         server.metrics.duration.observe(time.monotonic() - prepared.began)
+        if self._generation.first_at is not None:
+            server.metrics.first_token.observe(self._generation.first_at - prepared.began)
         for event in (event for reader in self._readers for event in reader.events):
             if isinstance(event, Diagnostic):
                 server.metrics.repairs.labels(event.kind).inc()

@@ -8,13 +8,14 @@ write.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from itertools import groupby
 from typing import Any, TypeAlias
 
-from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
+from dsv4.parsing.events import Event
 from dsv4.serve.backend import BackendError, Chunk, Chunks
+from dsv4.serve.kept import joined
 from dsv4.serve.settings import Settings
 from dsv4.serve.watch import Watch
 
@@ -40,6 +41,7 @@ class Generation:
         self._over = asyncio.get_running_loop().create_future()
         self._alive: Callable[[], Awaitable[None]] | None = None
         self._has_begun = False  # something has gone to the client: it is too late to try again
+        self.first_at: float | None = None  # when the first token was there
         self.watch = Watch(settings, self._quiet, self._late)
 
     # Events from outside.
@@ -70,6 +72,11 @@ class Generation:
         finally:
             task = asyncio.current_task()
             self._tasks = [other for other in self._tasks if other is not task]
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        if self.first_at is None:
+            self.first_at = time.monotonic()
 
     def _fail(self, error: Exception) -> None:
         if self._failure is None:
@@ -116,9 +123,10 @@ class Generation:
                         gathered += events
                         continue
                     if gathered:
-                        events, gathered = joined([*gathered, *events]), []
+                        events, gathered = [*gathered, *events], []
+                        events = joined(events) if reader.joins else events
                     if events:
-                        self._has_begun = True
+                        self._begin()
                         await passed(choice, events)
                     if reader.is_done:
                         break
@@ -155,17 +163,6 @@ def _read(reader: Any, chunk: Chunk) -> list[Event]:
         return events
     except Exception as error:  # ids that are none, texts that are numbers, and the like
         raise _fault(error) from error
-
-
-def joined(events: list[Event]) -> list[Event]:
-    """The events with pieces of one text that stand in a row as one piece."""
-    made: list[Event] = []
-    for kind, run in groupby(events, type):
-        if kind is ContentDelta or kind is ReasoningDelta:
-            made.append(kind("".join(event.text for event in run)))  # type: ignore[union-attr]
-        else:
-            made += run
-    return made
 
 
 def _fault(error: Exception) -> BackendError:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsv4.api import ApiRequest
+from dsv4.api.writing import Logprobs
 from dsv4.format.tokens import THINK_END, THINK_START
 from dsv4.parsing.events import (
     ArgumentsDelta,
@@ -21,6 +22,7 @@ from dsv4.parsing.events import (
 )
 from dsv4.parsing.options import Reason
 from dsv4.serve.backend import Chunk, Counts
+from dsv4.serve.kept import KeptEvents
 
 
 class _UpstreamCall:
@@ -43,13 +45,23 @@ class Healer:
         self._in_reasoning = True  # where the parser stands
         self._calls: dict[int, _UpstreamCall] = {}
         self._found = 0  # calls that the parser has found
-        self.events: list[Event] = []
+        self._kept = KeptEvents()
         self.sampled_text: list[str] = []
         self.sampled_ids: list[int] = []
         self.counts = Counts()
         self.finish: Reason | None = None
         self.is_done = False
         self.reasoning_tokens = 0
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event so far, pieces of one text joined."""
+        return self._kept.all()
+
+    joins = True
+
+    def logprobs_of(self, event: Event) -> Logprobs:
+        return None
 
     @property
     def completion_tokens(self) -> int:
@@ -125,7 +137,7 @@ class Healer:
         return events
 
     def _noted(self, events: list[Event]) -> list[Event]:
-        self.events += events
+        self._kept.add(events)
         for event in events:
             if isinstance(event, (ToolCallStart, ToolCallAborted)):
                 self._found = max(self._found, event.index + 1)
