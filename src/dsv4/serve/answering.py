@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -112,11 +113,24 @@ class Answering:
             server.metrics.running.set(server.gate.running)
             server.metrics.waiting.set(server.gate.waiting)
             try:
-                prepared = await self._prepare(body, call, key, len(data))
+                try:
+                    prepared = await self._prepare(body, call, key, len(data))
+                except ContextOverflow as error:
+                    if not (call.stream and reads_failures_in_streams(headers)):
+                        raise
+                    return await self._fail_in_stream(send, call, error)
                 debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
                 await _Run(server, self._module, prepared, receive, send, debug, headers).go()
             finally:
                 server.metrics.running.set(server.gate.running - 1)
+        return 200
+
+    async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> int:
+        """An error in a stream that has nothing else in it."""
+        writer = self._module.Writer(call)
+        stream = EventStream(send, {})
+        await stream.write(self._module.frames([*writer.start(), *writer.fail(error)]))
+        await stream.end()
         return 200
 
     async def _read(self, data: bytes, key: Key) -> tuple[dict[str, Any], ApiRequest]:
@@ -182,7 +196,19 @@ class Answering:
         forced = request.tool_choice not in ("auto", "none")
         if form is None or not (forced or request.response_format):
             return None
-        return for_request(request, form=form, parallel=call.parallel)
+        try:
+            return for_request(request, form=form, parallel=call.parallel)
+        except ApiError:
+            raise
+        except ValueError as error:
+            # What the client asked for cannot be written as a grammar: another try would not help.
+            raise ApiError(f"this cannot be enforced: {error}") from None
+
+
+def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
+    """Whether a client is Codex, which only prints an error that comes as a status, but knows what
+    to do about one that comes in a stream."""
+    return headers.get("originator", "").startswith("codex")
 
 
 async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
@@ -203,14 +229,15 @@ def read_json(data: bytes, deepest: int) -> dict[str, Any]:
     return body
 
 
-def _is_deeper(value: Any, deepest: int) -> bool:
-    level: list[Any] = [value]
+def _is_deeper(body: dict[str, Any], deepest: int) -> bool:
+    # Every value of every request is looked at here: by its class, which is the quickest question,
+    # and nearly all of them are texts.
+    level: list[Any] = [body.values()]
     for _ in range(deepest):
         level = [
-            item
-            for container in level
-            for item in (container.values() if isinstance(container, dict) else container)
-            if isinstance(item, (dict, list))
+            value.values() if value.__class__ is dict else value
+            for value in chain.from_iterable(level)
+            if value.__class__ is not str and (value.__class__ is dict or value.__class__ is list)
         ]
         if not level:
             return False
@@ -254,7 +281,9 @@ class _Run:
         call = prepared.call
         healed = is_chat(server.backend)
         self._readers: Sequence[Any] = [
-            Healer(call) if healed else Reader(call, prepared.prompt, server.tokenizer)
+            Healer(call, server.tokenizer)
+            if healed
+            else Reader(call, prepared.prompt, server.tokenizer)
             for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open)
@@ -325,6 +354,7 @@ class _Run:
             events if call.n > 1 else events[0],
             usage=self._usage(),
             reason=self._reasons() if call.n > 1 else self._reasons()[0],
+            id=self._upstream_id,
             **self._named(),
         )
         if self._debug:
@@ -339,19 +369,18 @@ class _Run:
         writer = self._module.Writer(self._prepared.call, **self._named())
         stream = EventStream(self._send, self._headers, generation.watch)
         frames = self._module.frames
-        tokens = self._prepared.prompt_tokens
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None
 
         async def passed(choice: int, events: list[Event]) -> None:
             if held is not None:
                 events = _held_back(held, choice, events)
-            start = b"" if stream.has_begun else frames(writer.start(input_tokens=tokens))
+            start = b"" if stream.has_begun else frames(self._named_start(writer))
             if data := start + self._framed(writer, events, choice):
                 await stream.write(data)
 
         async def alive() -> None:
-            start = None if stream.has_begun else writer.start(input_tokens=tokens)
+            start = None if stream.has_begun else self._named_start(writer)
             await stream.write(frames(start or writer.keep_alive()))
 
         try:
@@ -375,6 +404,16 @@ class _Run:
             self._server.metrics.backend_errors.labels(str(getattr(error, "status", 502))).inc()
             return
         await stream.end()
+
+    def _named_start(self, writer: Any) -> Any:
+        """What opens the response, under the upstream's name for it if that is known."""
+        writer.id = self._upstream_id or writer.id
+        return writer.start(input_tokens=self._prepared.prompt_tokens)
+
+    @property
+    def _upstream_id(self) -> str | None:
+        named: str | None = self._readers[0].id
+        return named if self._prepared.call.protocol == "chat" else None
 
     def _framed(self, writer: Any, events: list[Event], choice: int) -> bytes:
         """Events of a choice as bytes."""

@@ -82,7 +82,7 @@ async def send_bytes(
 class EventStream:
     """A response of server-sent events. Its head goes out with the first of them."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str], watch: Watch) -> None:
+    def __init__(self, send: Send, headers: Mapping[str, str], watch: Watch | None = None) -> None:
         """`watch` is told when a write begins and ends."""
         self._send = send
         self._headers = headers
@@ -93,11 +93,13 @@ class EventStream:
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
         async with self._turn:
-            self._watch.sends()
+            if self._watch is not None:
+                self._watch.sends()
             if begins:
                 await self._begin()
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
-            self._watch.sent()
+            if self._watch is not None:
+                self._watch.sent()
 
     async def _begin(self) -> None:
         fixed = {

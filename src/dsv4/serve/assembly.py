@@ -38,8 +38,11 @@ def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starl
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
-        yield
-        await server.aclose()
+        try:
+            with server.metrics.on_own_port(settings):
+                yield
+        finally:
+            await server.aclose()
 
     made = Starlette(routes=routes(server), middleware=_middleware(settings), lifespan=lifespan)
     made.state.server = server

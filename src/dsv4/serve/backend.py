@@ -27,6 +27,7 @@ class Counts:
     prompt: int | None = None
     cached: int | None = None
     completion: int | None = None
+    reasoning: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,9 @@ class Chunk:
     """A piece of a completion.
 
     Where `ids` are given they are what was generated, and `text` is not read. `finish` says why
-    generation ended, on the last piece: "stop" or "length". `delta` is what a chat server sent.
-    `more` says that the next piece is here too, so that both can go out together.
+    generation ended, on the last piece: "stop" or "length". `delta` is what a chat server sent, and
+    `id` its name for the whole. `more` says that the next piece is here too, so that both can go
+    out together.
     """
 
     text: str = ""
@@ -53,6 +55,7 @@ class Chunk:
     finish: Literal["stop", "length"] | None = None
     counts: Counts | None = None
     delta: Mapping[str, Any] | None = None
+    id: str | None = None
     more: bool = False
 
 

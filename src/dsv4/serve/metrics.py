@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    start_http_server,
+)
+
+from dsv4.serve.settings import SettingError, Settings
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -62,3 +75,28 @@ class Metrics:
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
         return generate_latest(self.registry)
+
+    @contextmanager
+    def on_own_port(self, settings: Settings) -> Iterator[None]:
+        """Answers `/metrics` on a port of its own, if the settings name one.
+
+        Each worker counts for itself: the first takes the port, the next the one after it.
+        """
+        if settings.metrics_port is None:
+            yield
+            return
+        server, thread = self._started(settings, settings.metrics_port)
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def _started(self, settings: Settings, port: int) -> Any:
+        for tried in range(port, port + settings.workers):
+            try:
+                return start_http_server(tried, settings.host, self.registry)
+            except OSError as error:
+                problem = f"cannot listen on {settings.host}:{tried}: {error.strerror or error}"
+        raise SettingError("metrics_port", problem)

@@ -33,6 +33,7 @@ class Reader:
         self.sampled_ids = array("I")
         self.has_ids = False
         self.counts = Counts()
+        self.id: str | None = None  # a raw completion has no name that the client should see
         self.finish: Reason | None = None
         # Whether generation can end here: nothing that comes would be shown.
         self.is_done = False

@@ -64,6 +64,7 @@ class Upstream:
         reads on. How long to wait for the next is for the caller to say.
         """
         reader, ended = EventReader(), False
+        before = last = None
         async with self._opened(path, body) as response:
             readany = response.content.readany
             while chunk := await readany():
@@ -74,9 +75,13 @@ class Upstream:
                 more = len(found)
                 for data in found:
                     more -= 1
-                    yield _json(data), more > 0
+                    before, last = last, _json(data)
+                    yield last, more > 0
         if not ended and not reader.is_between_events:
             raise BackendError("the backend broke off in the middle of an event")
+        # What ends without a word was cut: no client may take it for the whole.
+        if not (ended or _is_end(last) or _is_end(before)):
+            raise BackendError("the backend broke off: its stream has no end")
 
     @asynccontextmanager
     async def _opened(
@@ -122,6 +127,18 @@ def _json(data: bytes) -> Any:
     if isinstance(event, dict) and event.get("error"):
         raise BackendError(f"the backend failed: {_error_text(event['error'])}")
     return event
+
+
+def _is_end(event: Any) -> bool:
+    """Whether an event says why generation ended, in the words of any server."""
+    if not isinstance(event, dict):
+        return False
+    meta, choices = event.get("meta_info"), event.get("choices")
+    return bool(
+        event.get("stop")
+        or (isinstance(meta, dict) and meta.get("finish_reason"))
+        or any(isinstance(c, dict) and c.get("finish_reason") for c in choices or ())
+    )
 
 
 def _error_text(error: Any) -> str:

@@ -96,13 +96,19 @@ def read_counts(usage: Any) -> Counts | None:
     """The counts of an answer in OpenAI's form."""
     if not isinstance(usage, dict):
         return None
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
     return Counts(
         read_number(usage.get("prompt_tokens")),
-        read_number(cached),
+        # DeepSeek's own API has another name for it.
+        cached if cached is not None else read_number(usage.get("prompt_cache_hit_tokens")),
         read_number(usage.get("completion_tokens")),
+        _detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
+
+
+def _detail(usage: dict[str, Any], details: str, name: str) -> Any:
+    found = usage.get(details)
+    return read_number(found.get(name)) if isinstance(found, dict) else None
 
 
 def _logprobs(given: Any) -> tuple[Logprob, ...]:
