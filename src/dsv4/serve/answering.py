@@ -478,7 +478,7 @@ class _Run:
                     prompt=prepared.prompt.text,
                     recalled=prepared.recalled,
                     completion=reader.sampled,
-                    ids=reader.sampled_ids if reader.has_ids else None,
+                    ids=list(reader.sampled_ids) if reader.has_ids else None,
                     deltas=reader.deltas if is_chat(self._server.backend) else None,
                     stopped=reader.finish,
                     finish=message.finish,
