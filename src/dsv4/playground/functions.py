@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.playground.bench import Bench
+from dsv4.playground.cache import cache
 from dsv4.playground.options import settings
-from dsv4.playground.prompts import prompt
+from dsv4.playground.prompts import prompt, text
 
 Function: TypeAlias = Callable[[Mapping[str, Any], Bench], Any]
 """What the page sent, and what there is to work with -> what is sent back, both as JSON.
@@ -16,6 +17,8 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 """
 
 FUNCTIONS: dict[str, Function] = {
+    "cache": cache,
     "prompt": prompt,
+    "text": text,
     "settings": settings,
 }
