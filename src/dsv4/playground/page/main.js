@@ -23,10 +23,12 @@ import { CallError, latest, post, useKey } from "./calls.js";
 import { copyButtons } from "./copying.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
+import * as cache from "./views/cache.js";
 import * as prompt from "./views/prompt.js";
 
 const VIEWS = [
   { name: "prompt", title: "Prompt", module: prompt },
+  { name: "cache", title: "Cache", module: cache },
 ];
 
 const isView = (name) => VIEWS.some((view) => view.name === name);
@@ -157,7 +159,10 @@ class Shell {
         copyButtons({
           say,
           link: () => linkTo(this.#store),
-          ask: async (form) => (await copied("copy", { form, view: name, ...describe() }))?.text,
+          ask: async (form) => {
+            const body = { form, view: name, url: location.origin, ...describe() };
+            return (await copied("copy", body))?.text;
+          },
         }),
     });
   }

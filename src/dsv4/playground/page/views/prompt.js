@@ -184,6 +184,7 @@ export function mount(root, context) {
   }
 
   request.onChange((values, names) => {
+    if (names.length === 1 && names[0] === "caret") return;
     readAs.value = values.protocol ?? "auto";
     draw();
     if (names.includes("source") && names.length === 1) ask();
@@ -195,6 +196,15 @@ export function mount(root, context) {
   });
   draw();
   ask.now();
+  // Another view may have named a place to look at.
+  context.onShown(() => {
+    const { caret } = request.get();
+    if (!Number.isInteger(caret)) return;
+    request.set({ caret: undefined });
+    state.set({ mode: "json" });
+    editor.focus(caret);
+    lightPrompt(caret, true);
+  });
 }
 
 /** What takes how much, as a bar and in words. */
