@@ -117,6 +117,7 @@ export class Rows {
       rest.hidden = !rest.hidden;
       control.setAttribute("aria-expanded", String(!rest.hidden));
     }, { className: "fold", "aria-expanded": "false" });
+    if (row.rest.some(([, , , differs]) => differs)) control.classList.add("differs");
     const made = document.createDocumentFragment();
     made.append(control, rest);
     return made;

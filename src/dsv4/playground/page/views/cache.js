@@ -1,28 +1,19 @@
 // A conversation turn by turn: what an engine has read already when a prompt comes, and what breaks.
 
 import { debounced } from "../calls.js";
-import { button, choice, element, fill } from "../dom.js";
-import { asked, switches } from "../switches.js";
+import { button, element, fill } from "../dom.js";
+import { asked, examples, sourceOf, switches } from "../switches.js";
 
 const number = (amount) => amount.toLocaleString("en");
 const percent = (part, whole) => (whole ? `${Math.floor((100 * part) / whole)}%` : "–");
 
 export function mount(root, context) {
-  const { request, state, settings } = context;
-  const source = () => request.get().source ?? settings.examples[0].source;
+  const { request, state } = context;
+  const source = () => sourceOf(context);
   const set = switches(context);
   const head = element("div", { className: "clients", role: "group", "aria-label": "Clients" });
   const facts = element("div", { className: "facts" });
   const strip = element("ol", { className: "strip" });
-  const examples = choice(
-    "Example",
-    [["", "choose…"], ...settings.examples.map(({ title }, n) => [String(n), title])],
-    "",
-    (n) => {
-      if (n !== "") request.set({ source: settings.examples[Number(n)].source, protocol: undefined });
-      examples.querySelector("select").value = "";
-    },
-  );
   const intro = element(
     "p",
     { className: "faint intro" },
@@ -37,7 +28,7 @@ export function mount(root, context) {
       "div",
       { className: "toolbar" },
       set.root,
-      examples,
+      examples(context),
       context.copy(() => ({ ...asked(request), source: source(), variant: state.get().variant })),
     ),
     element("div", { className: "sheet-of-turns" }, intro, head, facts, strip),
