@@ -13,10 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
-from dsv4.api.ids import mark, new_id
+from dsv4.api.ids import mark
 from dsv4.encoding.prompt import Prompt
 from dsv4.grammar import for_request
 from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
+from dsv4.parsing.ids import new_id
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
     DisconnectWatch,
@@ -55,6 +56,7 @@ class Prepared:
     options: Options
     turn_ids: list[str]
     shared: int | None
+    recalled: int
     began: float
 
     @property
@@ -164,7 +166,7 @@ class Answering:
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await _encoded(call, server, size)
-        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, began)
+        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
         prepared.options = self._options(prepared)
@@ -455,11 +457,10 @@ class _Run:
         for kind in ("prompt", "cached", "completion", "reasoning"):
             server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
         server.metrics.duration.observe(time.monotonic() - prepared.began)
-        if self._generation.first_at is not None:
-            server.metrics.first_token.observe(self._generation.first_at - prepared.began)
-        for event in (event for reader in self._readers for event in reader.events):
-            if isinstance(event, Diagnostic):
-                server.metrics.repairs.labels(event.kind).inc()
+        for reader in self._readers:
+            server.metrics.count_events(reader.events)
+            if reader.first_at is not None:
+                server.metrics.first_token.observe(reader.first_at - prepared.began)
         if server.recorder is not None:
             self._record()
 
@@ -473,8 +474,13 @@ class _Run:
                     protocol=prepared.call.protocol,
                     request=prepared.body,
                     dialect=str(prepared.call.request.dialect),
+                    settings=asdict(self._server.api_settings),
                     prompt=prepared.prompt.text,
+                    recalled=prepared.recalled,
                     completion=reader.sampled,
+                    ids=list(reader.sampled_ids) if reader.has_ids else None,
+                    deltas=reader.deltas if is_chat(self._server.backend) else None,
+                    stopped=reader.finish,
                     finish=message.finish,
                     message=message.to_dict(),
                     diagnostics=[asdict(diagnostic) for diagnostic in message.diagnostics],

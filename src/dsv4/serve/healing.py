@@ -7,12 +7,13 @@ Markup that leaked into either is read as what it is.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from dsv4.api import ApiRequest
 from dsv4.api.writing import Logprobs
-from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4.format.tokens import THINK_END, THINK_START, Special
 from dsv4.parsing.events import (
     ArgumentsDelta,
     Event,
@@ -55,6 +56,7 @@ class Healer:
         self.sampled_ids: list[int] = []
         self.counts = Counts()
         self.finish: Reason | None = None
+        self.first_at: float | None = None  # when the first piece came
         self.is_done = False
         self.id: str | None = None  # the upstream's own, of the whole answer
 
@@ -88,8 +90,32 @@ class Healer:
     def sampled(self) -> str:
         return "".join(self.sampled_text)
 
+    @property
+    def deltas(self) -> list[dict[str, Any]]:
+        """What the upstream sent, in as few deltas as say the same."""
+        found: list[dict[str, Any]] = []
+        field = "reasoning_content"
+        for text in self.sampled_text:
+            if isinstance(text, Special):  # a border, which it did not write
+                field = "content" if text is THINK_END else "reasoning_content"
+            elif found and field in found[-1]:
+                found[-1][field] += text
+            else:
+                found.append({field: text})
+        calls = [
+            {
+                "index": index,
+                "id": call.id,
+                "function": {"name": call.name, "arguments": "".join(call.arguments)},
+            }
+            for index, call in self._calls.items()
+        ]
+        return [*found, {"tool_calls": calls}] if calls else found
+
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a delta brings."""
+        if self.first_at is None:
+            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:

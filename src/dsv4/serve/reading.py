@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -35,11 +36,14 @@ class Reader:
         self.counts = Counts()
         self.id: str | None = None  # a raw completion has no name that the client should see
         self.finish: Reason | None = None
+        self.first_at: float | None = None  # when the first piece came
         # Whether generation can end here: nothing that comes would be shown.
         self.is_done = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a piece brings."""
+        if self.first_at is None:
+            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:
@@ -54,8 +58,9 @@ class Reader:
     def _fed(self, chunk: Chunk) -> list[Event]:
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
-            self.sampled_ids.extend(chunk.ids)
-            return self._ids.feed_ids(chunk.ids)
+            events = self._ids.feed_ids(chunk.ids)
+            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            return events
         if not chunk.text:
             return []
         self.sampled_text.append(chunk.text)

@@ -18,6 +18,7 @@ from uvicorn.supervisors import Multiprocess
 
 from dsv4.serve import app
 from dsv4.serve.backend import BackendError
+from dsv4.serve.metrics import count_together, forget_dead_workers
 from dsv4.serve.posture import Posture, described
 from dsv4.serve.server import Server
 from dsv4.serve.settings import SettingError, Settings, load, to_environ
@@ -106,8 +107,11 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
     )
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
-        _Workers(config, [listening]).run()
+        with count_together():
+            _show_metrics(made.state.server)
+            _Workers(config, [listening]).run()
         return 0
+    _show_metrics(made.state.server)
     _Server(config).run(sockets=[listening])
     return 0
 
@@ -117,10 +121,16 @@ def _bound_heads(settings: Settings) -> None:
     BoundedProtocol.head_timeout = settings.body_timeout
 
 
+def _show_metrics(server: Server) -> None:
+    if server.settings.metrics_port is not None:
+        server.metrics.listen(server.settings.host, server.settings.metrics_port)
+
+
 def app_of_environment() -> Any:
     """The app of a worker process, which gets its settings by the environment."""
     settings = load({})
     _bound_heads(settings)
+    forget_dead_workers()
     return app(settings)
 
 
