@@ -40,8 +40,7 @@ def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starl
         with suppress(BackendError):
             await server.meet_backend()
         try:
-            with server.metrics.on_own_port(settings):
-                yield
+            yield
         finally:
             await server.aclose()
 

@@ -117,10 +117,10 @@ def serve(
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
         with count_together():
-            if settings.metrics_port is not None:
-                made.state.server.metrics.listen(settings.host, settings.metrics_port)
+            _show_metrics(made.state.server)
             _Workers(config, [listening]).run()
         return 0
+    _show_metrics(made.state.server)
     _Server(config).run(sockets=[listening])
     return 0
 
@@ -128,6 +128,11 @@ def serve(
 def _bound_heads(settings: Settings) -> None:
     BoundedProtocol.max_header = settings.max_header
     BoundedProtocol.head_timeout = settings.body_timeout
+
+
+def _show_metrics(server: Server) -> None:
+    if server.settings.metrics_port is not None:
+        server.metrics.listen(server.settings.host, server.settings.metrics_port)
 
 
 def app_of_environment() -> Any:
