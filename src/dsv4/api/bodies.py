@@ -25,14 +25,18 @@ def body_of(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str,
     """The body as a dict."""
     if isinstance(body, dict):
         return body
-    if isinstance(body, str):
-        body = body.encode("utf-8", "surrogatepass")
-    if not isinstance(body, (bytes, bytearray, memoryview)):
-        raise wrong(body, "a request: an object, or bytes of JSON", "")
-    value = _read(bytes(body), loads)
+    value = _read(body if body.__class__ is bytes else _bytes_of(body), loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value
+
+
+def _bytes_of(body: Any) -> bytes:
+    if isinstance(body, str):
+        return body.encode("utf-8", "surrogatepass")
+    if not isinstance(body, (bytes, bytearray, memoryview)):
+        raise wrong(body, "a request: an object, or bytes of JSON", "")
+    return bytes(body)
 
 
 def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
@@ -42,14 +46,16 @@ def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
         except ValueError:
             pass  # what is wrong, and whether anything is, Python's own reader says
     try:
-        text = data.decode("utf-8-sig" if data[:3] == b"\xef\xbb\xbf" else "utf-8")
-        return _read_text(text)
+        return _read_text(data.decode())
     except UnicodeDecodeError as error:
         raise ApiError(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
     except ValueError as error:
         raise ApiError(f"The body is not JSON: {error}.") from None
     except RecursionError:
         raise ApiError("The body is nested too deep.") from None
+
+
+_BOM = "\ufeff"
 
 
 def _read_text(text: str) -> Any:
@@ -60,7 +66,7 @@ def _read_text(text: str) -> Any:
             return value
     except StopIteration:  # no value begins here
         pass
-    return _decoder.decode(text)
+    return _decoder.decode(text.removeprefix(_BOM))
 
 
 # A character outside the first 65,536 is written as two surrogates in JSON. Half of one, left by a

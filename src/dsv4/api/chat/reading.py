@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from typing import Any
 
 from dsv4.api import fields, thinking
@@ -15,7 +16,7 @@ from dsv4.api.asked import (
     Tool,
     ToolKey,
 )
-from dsv4.api.bodies import body_of, clean, is_clean
+from dsv4.api.bodies import body_of, clean, is_clean, is_json
 from dsv4.api.calls import arguments_of, call
 from dsv4.api.content import (
     UNSUPPORTED_IMAGE,
@@ -30,8 +31,9 @@ from dsv4.api.content import (
 )
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.formats import read_schema
+from dsv4.api.remembering import Remembered
 from dsv4.api.request import ApiRequest
-from dsv4.api.resolving import resolve
+from dsv4.api.resolving import Terms
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import BILLING, system_text
 from dsv4.api.tools import declared_in, read_allowed, read_function
@@ -49,44 +51,88 @@ def read(
     the format to write; `settings` are the server's. Raises `ApiError`.
     """
     settings = settings or DEFAULTS
-    asked = asked_in(body_of(body, settings.loads))
-    return resolve(asked, "chat", dialect_named(dialect), settings)
+    body = body_of(body, settings.loads)
+    terms = terms_in(body, dialect_named(dialect), settings)
+    given = _messages_in(body)
+    messages, settled = read_messages(given)
+    if settled:
+        return terms.with_turns(messages)
+    return terms.with_messages(_with_messages(terms.asked, messages, given))
 
 
 def asked_in(body: dict[str, Any]) -> Asked:
     """What a body asks for."""
+    options = options_in(body)
+    given = _messages_in(body)
+    messages, _ = read_messages(given)
+    return _with_messages(options, messages, given)
+
+
+def _with_messages(options: Asked, messages: list[Message], given: list[Any]) -> Asked:
+    return Asked({**vars(options), "messages": messages, "given": len(given)})
+
+
+def options_in(body: dict[str, Any]) -> Asked:
+    """What a body asks for with every field but its messages."""
     said = fields.said_in(body, FIELDS)
-    if "messages" not in said:
-        raise wrong(body.get("messages"), "a list of messages", "messages")
-    given = said["messages"]
-    said["messages"], said["settled"] = read_messages(given)
-    if not said["settled"]:
-        said["given"] = len(given)
-        said["continues"] = False
+    said["continues"] = False
     if not MORE.isdisjoint(said):
         _say_more(said)
     return Asked(said)
+
+
+_known_terms = Remembered[Terms]()
+
+
+def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
+    """What the options of a body come to, remembered."""
+    options = {**body}
+    options.pop("messages", None)
+    tools = options.pop("tools", None)
+    try:
+        dumped, dumped_tools = marshal.dumps(options, 2), marshal.dumps(tools)
+    except ValueError:
+        return Terms(options_in(body), "chat", dialect, settings)
+    # What is remembered holds the dialect and the settings: no others have their ids.
+    key = (dumped, dumped_tools, id(dialect), id(settings))
+    terms = _known_terms.get(key)
+    if terms is None:
+        copy = marshal.loads(dumped)
+        if not is_json(copy):  # marshal writes some other values too, as bytes
+            return Terms(options_in(body), "chat", dialect, settings)
+        terms = Terms(options_in({**copy, "tools": tools}), "chat", dialect, settings)
+        _known_terms.keep(key, terms, len(dumped) + len(dumped_tools))
+    return terms
 
 
 # Messages. Most need no change: they are passed on as they are. Whatever else they may hold is
 # read with care, and made anew from the fields that are known.
 
 _PLAIN_RESULT = {"role", "content", "tool_call_id"}
-_PLAIN_ASSISTANT = {"role", "content", "reasoning_content", "tool_calls"}
 _PLAIN_CALL = {"id", "type", "function"}
 _PLAIN_FUNCTION = {"name", "arguments"}
+
+
+def _messages_in(body: dict[str, Any]) -> list[Any]:
+    given = body.get("messages")
+    if given is None:
+        raise wrong(given, "a list of messages", "messages")
+    return fields.listed(given, "messages")
 
 
 def read_messages(messages: list[Any]) -> tuple[list[Message], bool]:
     """The messages in the form that all protocols share, and whether they are turns as they are:
     a system message at most in front, no assistant after another, and someone to answer at the end.
+
+    Texts by the user, and by whoever else says no more than that, are looked at here; this loop is
+    the hot path.
     """
     read: list[Message] = []
     settled, before = True, None
     for index, message in enumerate(messages):
         plain = False
-        if message.__class__ is dict:
-            role, content = message.get("role"), message.get("content")
+        if message.__class__ is dict and "role" in message and "content" in message:
+            role, content = message["role"], message["content"]
             if content.__class__ is str and (content.isascii() or is_clean(content)):
                 if role == "user":
                     plain = len(message) == 2
@@ -117,15 +163,21 @@ def _is_plain_result(message: Message) -> bool:
 
 
 def _is_plain_assistant(message: Message) -> bool:
-    if not message.keys() <= _PLAIN_ASSISTANT:
-        return False
-    reasoning = message.get("reasoning_content")
-    if reasoning is not None and not (reasoning.__class__ is str and is_clean(reasoning)):
-        return False
-    if "tool_calls" not in message:
-        return True
-    calls = message["tool_calls"]
-    return calls.__class__ is list and all(map(_is_plain_call, calls))
+    known = 2
+    if "reasoning_content" in message:
+        known += 1
+        reasoning = message["reasoning_content"]
+        if reasoning.__class__ is str:
+            if not (reasoning.isascii() or is_clean(reasoning)):
+                return False
+        elif reasoning is not None:
+            return False
+    if "tool_calls" in message:
+        known += 1
+        calls = message["tool_calls"]
+        if calls.__class__ is not list or not all(map(_is_plain_call, calls)):
+            return False
+    return len(message) == known
 
 
 def _is_plain_call(call: Any) -> bool:
@@ -339,7 +391,6 @@ def _template_options(value: Any, path: str) -> dict[str, Any]:
 
 # Fields that are read: the name that all protocols share, and the check.
 FIELDS: dict[str, tuple[str, fields.Check]] = {
-    "messages": ("messages", fields.listed),
     "model": ("model", fields.text),
     "tools": ("declared", _declared),
     "tool_choice": ("choice", _choice),
