@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeAlias
 
 from dsv4.api.asked import AUTO, Asked, Format, Message
@@ -46,13 +46,14 @@ class Terms:
             "model": asked.model or settings.model,
             "max_tokens": asked.max_tokens or _most_tokens(self.thinking, effort, settings),
             "names": tools.names,
+            "marks": NO_MARKS,
             "settings": settings,
         }
 
     def _for_prompt(self, tools: Shown, effort: str | int | None) -> dict[str, Any]:
-        """The options of the `Request`, those that are not its defaults."""
+        """The options of the `Request`."""
         asked = self.asked
-        prompted: dict[str, Any] = {"effort": effort, "dialect": self.dialect}
+        prompted: dict[str, Any] = {**OPTIONS, "effort": effort, "dialect": self.dialect}
         if not self.thinking:
             prompted["thinking"] = False
         if tools.functions is not None:
@@ -71,35 +72,35 @@ class Terms:
         """The request with the messages that are asked about."""
         turns = Turns(asked, self.dialect, self.settings)
         messages, prefix = continued(turns.messages, asked, self.thinking)
-        return self.with_turns(messages, prefix, turns.marks)
+        call = self.with_turns(messages)
+        if prefix:
+            call.request.__dict__["prefix"] = prefix
+        if turns.marks:
+            call.__dict__["marks"] = turns.marks
+        return call
 
-    def with_turns(
-        self,
-        messages: list[Message],
-        prefix: str = "",
-        marks: Mapping[int, tuple[str, ...]] = NO_MARKS,
-    ) -> ApiRequest:
+    def with_turns(self, messages: list[Message]) -> ApiRequest:
         """The request with messages that are turns as they are.
 
         Constructors would take longer than a short conversation takes to encode: they set fields
         one by one, and a `Request` checks what has been checked here.
         """
         request = _new(Request)
-        fields = request.__dict__
-        fields.update(self._prompted)
-        fields["messages"] = messages
-        if prefix:
-            fields["prefix"] = prefix
+        held = request.__dict__
+        held.update(self._prompted)
+        held["messages"] = messages
         call = _new(ApiRequest)
-        fields = call.__dict__
-        fields.update(self._served)
-        fields["request"] = request
-        fields["marks"] = marks
+        held = call.__dict__
+        held.update(self._served)
+        held["request"] = request
         return call
 
 
-# A frozen value without its fields: those that it is not given are the class's own.
 _new = object.__new__
+# The options of a `Request` that says nothing. Those of a class are found more slowly.
+OPTIONS = {
+    option.name: option.default for option in fields(Request) if option.default is not MISSING
+}
 
 # What is said for the server alone.
 SERVED = {

@@ -54,22 +54,14 @@ def read(
     body = body_of(body, settings.loads)
     terms = terms_in(body, dialect_named(dialect), settings)
     given = _messages_in(body)
-    messages, settled = read_messages(given)
-    if settled:
-        return terms.with_turns(messages)
-    return terms.with_messages(_with_messages(terms.asked, messages, given))
+    if are_turns(given):
+        return terms.with_turns(given[:])
+    return terms.with_messages(_with_messages(terms.asked, given))
 
 
 def asked_in(body: dict[str, Any]) -> Asked:
     """What a body asks for."""
-    options = options_in(body)
-    given = _messages_in(body)
-    messages, _ = read_messages(given)
-    return _with_messages(options, messages, given)
-
-
-def _with_messages(options: Asked, messages: list[Message], given: list[Any]) -> Asked:
-    return Asked({**vars(options), "messages": messages, "given": len(given)})
+    return _with_messages(options_in(body), _messages_in(body))
 
 
 def options_in(body: dict[str, Any]) -> Asked:
@@ -81,16 +73,22 @@ def options_in(body: dict[str, Any]) -> Asked:
     return Asked(said)
 
 
+def _with_messages(options: Asked, given: list[Any]) -> Asked:
+    messages = [m for n, message in enumerate(given) for m in _read_message(message, n)]
+    return Asked({**vars(options), "messages": messages, "given": len(given)})
+
+
 _known_terms = Remembered[Terms]()
 
 
 def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
     """What the options of a body come to, remembered."""
-    options = {**body}
+    options = body.copy()
     options.pop("messages", None)
     tools = options.pop("tools", None)
     try:
-        dumped, dumped_tools = marshal.dumps(options, 2), marshal.dumps(tools)
+        dumped = marshal.dumps(options, 2)
+        dumped_tools = b"" if tools is None else marshal.dumps(tools)
     except ValueError:
         return Terms(options_in(body), "chat", dialect, settings)
     # What is remembered holds the dialect and the settings: no others have their ids.
@@ -105,54 +103,49 @@ def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Term
     return terms
 
 
-# Messages. Most need no change: they are passed on as they are. Whatever else they may hold is
-# read with care, and made anew from the fields that are known.
-
-_PLAIN_RESULT = {"role", "content", "tool_call_id"}
-_PLAIN_CALL = {"id", "type", "function"}
-_PLAIN_FUNCTION = {"name", "arguments"}
+# Messages. Those of most requests are turns as they are, and are passed on. Others are read with
+# care, and made anew from the fields that are known.
 
 
 def _messages_in(body: dict[str, Any]) -> list[Any]:
     given = body.get("messages")
+    if given.__class__ is list:
+        return given
     if given is None:
         raise wrong(given, "a list of messages", "messages")
     return fields.listed(given, "messages")
 
 
-def read_messages(messages: list[Any]) -> tuple[list[Message], bool]:
-    """The messages in the form that all protocols share, and whether they are turns as they are:
-    a system message at most in front, no assistant after another, and someone to answer at the end.
-
-    Texts by the user, and by whoever else says no more than that, are looked at here; this loop is
-    the hot path.
-    """
-    read: list[Message] = []
-    settled, before = True, None
+def are_turns(messages: list[Any]) -> bool:
+    """Whether messages are turns as they are: plain ones, a system message at most in front, no
+    assistant after another, and someone to answer at the end."""
+    before = None
     for index, message in enumerate(messages):
-        plain = False
-        if message.__class__ is dict and "role" in message and "content" in message:
-            role, content = message["role"], message["content"]
-            if content.__class__ is str and (content.isascii() or is_clean(content)):
-                if role == "user":
-                    plain = len(message) == 2
-                elif role == "assistant":
-                    plain = before != role and _is_plain_assistant(message)
-                elif role == "tool":
-                    plain = _is_plain_result(message)
-                elif role == "system":
-                    plain = not index and _is_plain_system(message, content)
-            before = role
-        if plain:
-            read.append(message)
-        else:
-            settled = False
-            read += _read_message(message, f"messages[{index}]")
-    return read, settled and (before == "user" or before == "tool")
+        if message.__class__ is not dict or "role" not in message or "content" not in message:
+            return False
+        role, content = message["role"], message["content"]
+        if content.__class__ is not str or not (content.isascii() or is_clean(content)):
+            return False
+        if role == "user":
+            if len(message) != 2:
+                return False
+        elif role == "assistant":
+            if before == role or (len(message) != 2 and not _is_plain_assistant(message)):
+                return False
+        elif role == "tool":
+            if not _is_plain_result(message):
+                return False
+        elif role != "system" or index or len(message) != 2 or content[:1] in _SYSTEM_TO_READ:
+            return False
+        before = role
+    return before == "user" or before == "tool"
 
 
-def _is_plain_system(message: Message, content: str) -> bool:
-    return len(message) == 2 and content[:1] not in ("", BILLING[0])
+# What a system text begins with that is not passed on as it is: nothing, or perhaps billing.
+_SYSTEM_TO_READ = ("", BILLING[0])
+_PLAIN_RESULT = {"role", "content", "tool_call_id"}
+_PLAIN_CALL = {"id", "type", "function"}
+_PLAIN_FUNCTION = {"name", "arguments"}
 
 
 def _is_plain_result(message: Message) -> bool:
@@ -198,7 +191,8 @@ def _is_plain_call(call: Any) -> bool:
     )
 
 
-def _read_message(message: Any, path: str) -> list[Message]:
+def _read_message(message: Any, index: int) -> list[Message]:
+    path = f"messages[{index}]"
     if not isinstance(message, dict):
         raise wrong(message, 'a message: an object with a "role"', path)
     role = message.get("role")
