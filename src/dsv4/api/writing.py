@@ -101,11 +101,15 @@ class EventWriter:
             kind = event.__class__
             if kind is self.hot and choice == self.hot_choice:
                 text: str = event.text  # type: ignore[union-attr]
-                if text and text.isascii():
-                    return f"{self.before}{quoted_ascii(text)}{self.after}".encode()
+                if text:
+                    piece = quoted_ascii(text) if text.isascii() else quoted(text)
+                    return f"{self.before}{piece}{self.after}".encode()
             elif kind is ArgumentsDelta and not self._streamed:
                 self._arguments(event, choice, self.outcomes[choice], None)  # type: ignore[arg-type]
                 return b""
+        return self._all_frames(events, choice, logprobs)
+
+    def _all_frames(self, events: Sequence[Event], choice: int, logprobs: Logprobs) -> bytes:
         written = [e for event in events for e in self.write(event, choice, logprobs)]
         return b"".join(map(self.frame, written)) if written else b""
 
