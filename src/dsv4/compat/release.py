@@ -16,9 +16,9 @@ from typing import Any
 
 from dsv4.encoding import json_text
 from dsv4.encoding.calls import parameters_writer
+from dsv4.encoding.chats import maybe_chat
 from dsv4.encoding.content import text_of
 from dsv4.encoding.conventions import RELEASED, Conventions
-from dsv4.encoding.chats import maybe_chat
 from dsv4.encoding.conversation import effort_text, render_conversation
 from dsv4.encoding.door import as_message, as_messages, check_roles, maybe_list
 from dsv4.encoding.render import NOWHERE, Renderer

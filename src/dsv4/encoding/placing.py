@@ -75,7 +75,9 @@ def encode(
         before = any_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
-    choice = tool_choice if tool_choice.__class__ is str and tool_choice else read_choice(tool_choice)
+    choice = (
+        tool_choice if tool_choice.__class__ is str and tool_choice else read_choice(tool_choice)
+    )
     extras_given = tools is not None or response_format is not None
     if choice == "auto" and not (extras_given or before or prefix.__class__ is not str or prefix):
         chat = maybe_chat(new, release, thinking, bos, effort_words) if drop_thinking else None

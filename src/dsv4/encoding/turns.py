@@ -134,7 +134,7 @@ def last_asking(messages: Sequence[Message], dialect: Dialect, first: bool) -> i
 
 def are_plain(messages: Sequence[Any]) -> bool:
     """Whether all messages are dicts, and none has tools: most conversations, seen in one walk."""
-    for message in messages:
+    for message in messages:  # noqa: SIM110  (a generator takes twice as long)
         if message.__class__ is not dict or "tools" in message:
             return False
     return True

@@ -124,7 +124,10 @@ def are_turns(messages: list[Any]) -> bool:
         if message.__class__ is not dict or "role" not in message or "content" not in message:
             return False
         role, content = message["role"], message["content"]
-        if content.__class__ is not str or not (content.isascii() or is_clean(content)):
+        if content.__class__ is not str:
+            if content is not None or role != "assistant":
+                return False
+        elif not (content.isascii() or is_clean(content)):
             return False
         if role == "user":
             if len(message) != 2:
