@@ -55,8 +55,12 @@ def read(
     terms = terms_in(body, dialect_named(dialect), settings)
     given = _messages_in(body)
     if are_turns(given):
-        return terms.with_turns(given[:])
-    return terms.with_messages(_with_messages(terms.asked, given))
+        call = terms.with_turns(given[:])
+    else:
+        call = terms.with_messages(_with_messages(terms.asked, given))
+    if "user" in body or "prompt_cache_key" in body:
+        call.__dict__.update(fields.said_in(body, OWN_FIELDS))
+    return call
 
 
 def asked_in(body: dict[str, Any]) -> Asked:
@@ -82,22 +86,24 @@ _known_terms = Remembered[Terms]()
 
 
 def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
-    """What the options of a body come to, remembered."""
+    """What the options of a body come to, remembered. `OWN_FIELDS` are not among them."""
     options = body.copy()
     options.pop("messages", None)
+    options.pop("user", None)
+    options.pop("prompt_cache_key", None)
     tools = options.pop("tools", None)
     try:
         dumped = marshal.dumps(options, 2)
         dumped_tools = b"" if tools is None else marshal.dumps(tools)
     except ValueError:
-        return Terms(options_in(body), "chat", dialect, settings)
+        return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
     # What is remembered holds the dialect and the settings: no others have their ids.
     key = (dumped, dumped_tools, id(dialect), id(settings))
     terms = _known_terms.get(key)
     if terms is None:
         copy = marshal.loads(dumped)
         if not is_json(copy):  # marshal writes some other values too, as bytes
-            return Terms(options_in(body), "chat", dialect, settings)
+            return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
         terms = Terms(options_in({**copy, "tools": tools}), "chat", dialect, settings)
         _known_terms.keep(key, terms, len(dumped) + len(dumped_tools))
     return terms
@@ -415,6 +421,8 @@ FIELDS: dict[str, tuple[str, fields.Check]] = {
     "user": ("user", fields.text),
     "prompt_cache_key": ("cache_key", fields.text),
 }
+# Those that differ from one client to the next. They are no part of what is remembered.
+OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
 THINKING = {"thinking", "effort", "options"}
 MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions"}
