@@ -83,7 +83,7 @@ def compare_requests() -> None:
         data = json.dumps(body).encode()
         if not ours(body) == ours(data) == peer(body):
             sys.exit(f"{name}: the prompts differ")
-        fresh = (dict(body, user=str(n)) for n in itertools.count())
+        fresh = (dict(body, seed=n) for n in itertools.count())
         runs: dict[str, Run] = {
             "dsv4": lambda body=body: ours(body),
             "deepseek-recipe": lambda body=body: peer(body),

@@ -56,8 +56,8 @@ def _bytes_of(body: Any) -> bytes:
 
 
 def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
-    quick = loads or _jiter
-    if quick is not None:
+    quick = _jiter if loads is None else loads
+    if quick is not None and quick is not json.loads:
         try:
             return quick(data)
         except (ValueError, RecursionError):

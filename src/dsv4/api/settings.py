@@ -27,7 +27,8 @@ class Settings:
     - `drop_thinking`: whether old reasoning is dropped as the format does.
     - `loads`: what reads JSON. Without one it is `jiter.from_json`, where that is installed (the
       extra `fast`), else Python's own. It must keep the order of keys, integers of any size and
-      floats as `json.loads` does; where it raises a ValueError, Python's own decides.
+      floats as `json.loads` does; where it raises a ValueError, Python's own decides. With
+      `json.loads` Python's own is used in any case.
     """
 
     thinking: bool = True
