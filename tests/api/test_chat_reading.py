@@ -226,6 +226,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     for _ in range(2):
         call = chat.read({"messages": [ASK], "temperature": numpy.float64(0.7)})
         assert call.sampling.temperature == 0.7
+        assert chat.read({"messages": [ASK], "x": numpy.arange(3)}).model == "deepseek-v4"
 
 
 def test_remembered_options_do_not_follow_the_callers_changes() -> None:

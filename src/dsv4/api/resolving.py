@@ -103,15 +103,15 @@ OPTIONS = {
 }
 
 # What is said for the server alone.
-SERVED = {
+SERVED = (
     *("sampling", "stream", "include_usage", "n", "logprobs", "top_logprobs", "user", "cache_key"),
-}
+)
 
 
 def _for_server(asked: Asked) -> dict[str, Any]:
     """The fields of an `ApiRequest` that are said as they are."""
     said = vars(asked)
-    served = {name: said[name] for name in SERVED & said.keys()}
+    served = {name: said[name] for name in SERVED if name in said}
     served |= {"ignored": asked.declared.ignored, "echo": asked.echo}
     if asked.parallel is False:
         served["parallel"] = False

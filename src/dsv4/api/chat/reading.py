@@ -16,7 +16,7 @@ from dsv4.api.asked import (
     Tool,
     ToolKey,
 )
-from dsv4.api.bodies import body_of, clean, is_clean, is_json
+from dsv4.api.bodies import body_of, clean, is_clean
 from dsv4.api.calls import arguments_of, call
 from dsv4.api.content import (
     UNSUPPORTED_IMAGE,
@@ -102,11 +102,20 @@ def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Term
     terms = _known_terms.get(key)
     if terms is None:
         copy = marshal.loads(dumped)
-        if not is_json(copy):  # marshal writes some other values too, as bytes
+        if not _are_equal(copy, options):
             return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
         terms = Terms(options_in({**copy, "tools": tools}), "chat", dialect, settings)
         _known_terms.keep(key, terms, len(dumped) + len(dumped_tools))
     return terms
+
+
+def _are_equal(copy: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
+    writes as if it were bytes."""
+    try:
+        return copy == options
+    except Exception:  # an array does not say whether it is equal
+        return False
 
 
 # Messages. Those of most requests are turns as they are, and are passed on. Others are read with
