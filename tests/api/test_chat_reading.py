@@ -252,6 +252,14 @@ def test_options_are_remembered_for_a_dialect_and_settings() -> None:
     assert read[0].request.encode() != read[2].request.encode()
 
 
+def test_what_differs_between_clients_is_not_remembered() -> None:
+    first = chat.read({"messages": [ASK], "user": "a", "metadata": {"id": 1}})
+    second = chat.read({"messages": [ASK], "prompt_cache_key": "k", "metadata": {"id": 2}})
+    assert (first.user, first.cache_key) == ("a", None)
+    assert (second.user, second.cache_key) == (None, "k")
+    assert first.names is second.names
+
+
 def test_the_same_request_again_is_an_equal_one() -> None:
     body = {"messages": [ASK], "stop": ["x"], "seed": 5, "tools": [], "user": "u"}
     first, second = chat.read(body), chat.read(json.dumps(body).encode())

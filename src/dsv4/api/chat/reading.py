@@ -86,12 +86,11 @@ _known_terms = Remembered[Terms]()
 
 
 def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
-    """What the options of a body come to, remembered. `OWN_FIELDS` are not among them."""
-    options = body.copy()
-    options.pop("messages", None)
-    options.pop("user", None)
-    options.pop("prompt_cache_key", None)
-    tools = options.pop("tools", None)
+    """What the options of a body come to, remembered."""
+    options, tools = body.copy(), body.get("tools")
+    for field in body:
+        if field not in SHARED_FIELDS:
+            del options[field]
     try:
         dumped = marshal.dumps(options, 2)
         dumped_tools = b"" if tools is None else marshal.dumps(tools)
@@ -430,8 +429,9 @@ FIELDS: dict[str, tuple[str, fields.Check]] = {
     "user": ("user", fields.text),
     "prompt_cache_key": ("cache_key", fields.text),
 }
-# Those that differ from one client to the next. They are no part of what is remembered.
+# Those that differ from one client to the next are no part of what is remembered.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
+SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
 SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
 THINKING = {"thinking", "effort", "options"}
 MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions"}
