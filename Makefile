@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
+# An editable package is compiled when it is first imported, and each time where PYTHONDONTWRITEBYTECODE
+# is set: commands would take twice as long.
+COMPILE := $(BIN)/python -m compileall -q src
+
 # Tests share no files and no order, so they run on several cores. More than four take more memory
 # than they save time: each process has a vocabulary of its own.
 PARALLEL := -n auto --maxprocesses=4 --dist worksteal
@@ -13,7 +17,7 @@ PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 # Of the core's lines and branches, at least this share is run by the tests, in percent.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -54,6 +58,18 @@ dist: $(VENV)/installed-for-dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
+# The backend, grammars and the chat template with a real llama.cpp and a tiny model: the program
+# `llama-server` if there is one (or LLAMA_SERVER names it), else the package xllamacpp.
+test-llamacpp: $(VENV)/installed-for-tests
+	$(INSTALL) '.[llamacpp]'
+	$(BIN)/pytest tests/serve/test_llamacpp_real.py
+
+# Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
+# `make clients ONLY="codex openai"` runs those alone. clients/README.md says what is needed.
+CLIENTS ?= build/clients
+clients: $(VENV)/installed-for-serving
+	$(BIN)/python clients/run.py --install $(CLIENTS) $(ONLY)
+
 # Pages in a real browser. Without Chromium they are skipped, and say so.
 test-browser: $(VENV)/installed-for-tests
 	$(INSTALL) '.[browser]'
@@ -85,16 +101,23 @@ clean:
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
+	$(COMPILE)
 	touch $@
 
 $(VENV)/installed-for-tests: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[test]'
+	$(COMPILE)
 	touch $(VENV)/installed $@
 
 $(VENV)/installed-for-dist: $(VENV)/installed-for-tests
 	$(INSTALL) '.[dist]'
 	touch $@
+
+$(VENV)/installed-for-serving: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[serve,tokens,redis]'
+	touch $(VENV)/installed $@
 
 $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.api.ids import new_id
 from dsv4.api.outcome import HeldCall, Outcome
 from dsv4.api.request import CALL_IDS, ApiRequest
 from dsv4.api.sse import quoted, quoted_ascii
@@ -29,6 +28,7 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4.parsing.ids import new_id
 from dsv4.parsing.json_values import without_duplicates
 
 ProtocolEvent: TypeAlias = dict[str, Any]
@@ -273,13 +273,17 @@ def full_name(call: HeldCall) -> str:
 def written(
     writer: EventWriter, events: Iterable[Any], usage: Usage | None, reason: Any
 ) -> Iterator[ProtocolEvent]:
-    """Everything that a writer writes for the parser's events: those of one choice, or of each."""
+    """Everything that a writer writes for the parser's events: those of one choice, or of each.
+
+    An event may also be a pair: the event itself, and the log probabilities of its tokens.
+    """
     counted = usage or Usage()
     yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
     choices = [events] if writer.call.n == 1 else events
     for choice, choice_events in enumerate(choices):
         for event in choice_events:
-            yield from writer.write(event, choice)
+            said, logprobs = event if isinstance(event, tuple) else (event, None)
+            yield from writer.write(said, choice, logprobs)
     yield from writer.finish(usage=usage, reason=reason)
 
 

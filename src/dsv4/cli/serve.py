@@ -8,7 +8,6 @@ from typing import Any
 
 from dsv4.cli.failure import DONE, Failure
 
-HELP = "serve the OpenAI and Anthropic protocols over a DeepSeek-V4 backend"
 EXAMPLE = """\
 dsv4 serve                                          # a demo, without a GPU
 dsv4 serve --backend vllm --upstream http://gpu:8000

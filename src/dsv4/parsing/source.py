@@ -264,6 +264,11 @@ class Source:
         self.pending = None
 
     @property
+    def done(self) -> int:
+        """The place up to which nothing waits."""
+        return self.aside_from if self._aside else self.pos
+
+    @property
     def waiting(self) -> str:
         """All that has come and is not done with."""
         return "".join(self._aside) + self.slice(self.pos, self.end)
