@@ -44,6 +44,10 @@ NAMING: dict[str, tuple[str, ...]] = {
 NEVER_ARGUMENTS = frozenset({"name", "tool", "string"})
 # Keys under which calls written as JSON have their arguments.
 JSON_ARGUMENTS = ("arguments", "parameters", "input")
+# Keys that say nothing about arguments.
+JSON_FRAME = frozenset({"name", "id", "type", "index"})
+# Attributes that an element named as a parameter may have.
+ELEMENT_ATTRIBUTES = frozenset({"string", "type", "value"})
 # A lone parameter of one of these names may hold all arguments.
 HOLDS_ALL = ("arguments", "input")
 # The name that the prompt's own example of a call begins with.

@@ -36,7 +36,7 @@ PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
 # In these states all text waits, and for one reason.
 OF_STATE: Mapping[State, Hold] = {
     State.ORPHANS: Hold(17, "closing tags, until it is clear whether prose goes on after them"),
-    State.STRAY: Hold(9, "a parameter without a call, until it ends"),
+    State.STRAY: Hold(5, "a parameter without a call, until it ends"),
     State.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
     State.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
     State.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),

@@ -61,7 +61,8 @@ class Orphans:
 class StrayParameter:
     """A parameter on a line of its own, with no call around it: it goes with its value (rule 5).
 
-    That is, if its close comes soon, and more markup after it; else it is talked about.
+    That is, if its close comes soon, and after it more markup or the end of reasoning or content;
+    where prose goes on it is talked about.
     """
 
     def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
@@ -95,9 +96,11 @@ class StrayParameter:
 
     def _goes_on(self, ahead: Tag | Ahead) -> bool:
         machine = self._machine
-        if machine.closes(ahead, "invoke") or machine.closes(ahead, "wrapper"):
+        if machine.is_end(ahead) or machine.closes(ahead, "invoke"):
             return True
-        return machine.opens(ahead, "parameter")
+        if isinstance(ahead, Tag) and ahead.kind == "think":
+            return ahead.closing
+        return machine.closes(ahead, "wrapper") or machine.opens(ahead, "parameter")
 
     def _remove(self, tag: Tag) -> Move:
         self._machine.report(kinds.DROPPED_CALL, self._tag.start, tag.end)

@@ -11,7 +11,13 @@ from typing import Any, Protocol, TypeAlias
 
 from dsv4.format import tokens
 from dsv4.format.dialects import NAMESPACE_END, Dialect
-from dsv4.format.spellings import EXAMPLE_NAME, NEVER_ARGUMENTS, RELEASED_LABELS, RELEASED_TAGS
+from dsv4.format.spellings import (
+    ELEMENT_ATTRIBUTES,
+    EXAMPLE_NAME,
+    NEVER_ARGUMENTS,
+    RELEASED_LABELS,
+    RELEASED_TAGS,
+)
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.call import Call
 from dsv4.parsing.declared import Tools
@@ -284,9 +290,9 @@ class Machine:
 
     def is_element(self, ahead: Tag | Ahead, tool: str) -> bool:
         """Whether an element named as a parameter of the tool opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked or ahead.attributes:
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
             return False
-        return ahead.label in self.tools.keys(tool)
+        return ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
 
     def is_plain_parameter(self, ahead: Tag | Ahead, tool: str) -> bool:
         """Whether a parameter without the DSML token opens here (rule 14)."""

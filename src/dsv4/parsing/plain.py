@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import re
 
-from dsv4.format.spellings import NATIVE_CALL, NATIVE_CALLS_END, NATIVE_OPENINGS, PLAIN_INVOKES
+from dsv4.format.spellings import (
+    ELEMENT_ATTRIBUTES,
+    NATIVE_CALL,
+    NATIVE_CALLS_END,
+    NATIVE_OPENINGS,
+    PLAIN_INVOKES,
+)
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.json_values import (
@@ -109,8 +115,8 @@ class PlainCall:
         tools = self._machine.tools
         if self._invoke is None:
             calls = calls_in(inner.strip())
-            known = calls is not None and all(tools.declares(name) for name, _ in calls)
-            return calls if known else None
+            known = all(tools.declares(name) for name, _ in calls.read)
+            return calls.read if calls.read and known and not calls.unread else None
         name = tools.as_declared(self._invoke.attributes.get("name")) or ""
         return [(name, plain_arguments(inner, tools.keys(name)))]
 
@@ -154,7 +160,7 @@ def _tag_in(text: str, at: int) -> Tag | None:
 def _key(tag: Tag, keys: dict[str, frozenset[str]]) -> str | None:
     if tag.kind == "parameter" and tag.name is not None:
         return tag.name if tag.name in keys or tag.name.strip() not in keys else tag.name.strip()
-    return tag.label if tag.label in keys and not tag.attributes else None
+    return tag.label if tag.label in keys and tag.attributes.keys() <= ELEMENT_ATTRIBUTES else None
 
 
 def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple[int, int]:
@@ -165,7 +171,8 @@ def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple
         if tag is not None and tag.closing and tag.label == opening.label:
             rest = text[tag.end :].lstrip()
             following = _tag_in(rest, 0) if rest.startswith("<") else None
-            if not rest or (following is not None and _key(following, keys) is not None):
+            opens = following is not None and not following.closing
+            if not rest or (opens and following is not None and _key(following, keys) is not None):
                 return at, tag.end
             last = last or (at, tag.end)
         at += 1

@@ -154,7 +154,8 @@ class Prose:
         source, machine = self._source, self._machine
         while self._at < source.end:
             if source.tag_at(self._at) is Partial.SURELY:
-                if not machine.tools.none_declared and not self.lines.fenced:
+                quoted = source.char_before(self._at) in _QUOTING  # so it is talked about
+                if not (machine.tools.none_declared or self.lines.fenced or quoted):
                     self.flush()
                     machine.report_cut(self._at)
                     self._at = source.end

@@ -226,6 +226,9 @@ class Json:
             self.value.take(self._at)
             if source.stopped:
                 self._machine.report_cut(self._at)
+        elif source.stopped:  # its end is implied, as it is at EOS (rule 3)
+            self.value.take(_before_newline(source, source.end))
+            source.advance(source.end)
         else:
             self.value.take(source.end)
         return self.value.stop() if source.stopped else self.value.cut()

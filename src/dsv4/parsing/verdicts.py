@@ -137,6 +137,8 @@ class Judge:
                     return False
                 break
             if tag is None or not tag.marked or tag.broken or tag.bare:
+                if tag is not None and self._is_own_close(tag, None):
+                    return False
                 at += 1
                 continue
             kind = machine.kind(tag, tool)
