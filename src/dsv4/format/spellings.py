@@ -83,10 +83,11 @@ SPACED_THINK_END = r"<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>"
 
 # The native calls of V3 and V3.1.
 NATIVE_CALLS_END = "<｜tool▁calls▁end｜>"
-NATIVE_CALL = (
+NATIVE_HEAD = (
     r"\s*<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?([^\n<]{1,512}?)\s*(?:<｜tool▁sep｜>|\n)\s*"
-    r"(?:```(?:json)?\s*)?(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>"
+    r"(?:```(?:json)?\s*)?"
 )
+NATIVE_CALL = NATIVE_HEAD + r"(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>"
 NATIVE_OPENINGS = ("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>")
 
 CDATA = ("<![CDATA[", "]]>")

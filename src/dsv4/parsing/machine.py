@@ -173,6 +173,12 @@ class Machine:
         self.cut = self.cut or not source.stopped
         source.advance(source.end)
 
+    def note_cut(self) -> None:
+        """The text ends inside something that is left as text."""
+        if not self.cut and not self.source.stopped:
+            self.report(kinds.CUT_SHORT, self.source.end, self.source.end)
+            self.cut = True
+
     def check_spelling(self, tag: Tag, padded: bool = False) -> None:
         """Reports a tag that acts and is not spelled as the dialect spells it.
 
@@ -217,6 +223,11 @@ class Machine:
         self.check_declared(name, start, "")
         self.begin_call(name, shown=True).end(arguments)
         self.calls_completed += 1
+
+    def part_of_call(self, name: str, rest: str) -> None:
+        """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
+        if not self.forbidden and not self.is_beyond_limits(name):
+            self.begin_call(name, shown=True).abort("cut_short", rest=rest)
 
     def is_beyond_limits(self, name: str) -> bool:
         return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
@@ -292,7 +303,9 @@ class Machine:
         """Whether an element named as a parameter of the tool opens here (rule 14)."""
         if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
             return False
-        return ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
+        return (
+            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
+        )
 
     def is_plain_parameter(self, ahead: Tag | Ahead, tool: str) -> bool:
         """Whether a parameter without the DSML token opens here (rule 14)."""

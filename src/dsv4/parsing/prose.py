@@ -22,6 +22,7 @@ from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
 from dsv4.parsing.plain_tags import (
     begins_json_calls,
+    holds_json,
     is_plain_invoke,
     is_plain_label,
     is_plain_wrapper,
@@ -451,9 +452,15 @@ class Prose:
         if ahead is Ahead.MORE:
             return None
         if ahead is Ahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
-            return (State.PLAIN, tag, None)
+            return (State.PLAIN, tag, tag)
         if not isinstance(ahead, Tag):
             return self._pass(tag)
+        if self.lines.blank or self._source.opens_line(ahead.start):
+            holds = holds_json(machine, ahead)
+            if holds is None:
+                return None
+            if holds:
+                return (State.PLAIN, tag, ahead)
         if is_plain_invoke(machine, ahead):
             return self._read_plain_invoke(ahead, tag)
         if machine.opens(ahead, "invoke") and machine.tools.declares(machine.called(ahead) or ""):

@@ -34,7 +34,9 @@ def runs_out(machine: Machine, at: int, level: str, tool: str) -> bool | None:
     if ahead is Ahead.MORE:
         return None
     if ahead is Ahead.END:  # where the model ended the text, as if EOS stood there
-        return machine.source.stopped or level == ("wrapper" if machine.block is not None else "invoke")
+        return machine.source.stopped or level == (
+            "wrapper" if machine.block is not None else "invoke"
+        )
     if not isinstance(ahead, Tag):
         return False
     if ahead.kind == "eos":

@@ -7,6 +7,7 @@ A value's `judge` says what a tag in it means, `close` does what is to be done w
 from __future__ import annotations
 
 import json
+import re
 from typing import Protocol
 
 from dsv4.format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
@@ -30,6 +31,8 @@ from dsv4.parsing.verdicts import BodyJudge, Judge, Verdict, judge_eos
 
 NO_TAG = Tag("parameter", 0, "")
 
+# How a list of calls begins.
+_LIST_OF_CALLS = re.compile(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
 # Under which arguments stand that are no JSON object.
 RAW_PARAMETER = "arguments"
 
@@ -265,7 +268,9 @@ class CallList:
     take_rest = take
 
     def close(self, tag: Tag | None) -> Move:
-        return self._make(self.machine.source.aside(), kinds.DROPPED_CALL)
+        raw = self.machine.source.aside()
+        # An object in a wrapper is meant as a call, a list of anything else is not.
+        return self._make(raw, kinds.DROPPED_CALL if "{" in raw else kinds.UNEXPECTED_TEXT)
 
     def _make(self, raw: str, otherwise: DiagnosticKind) -> Move:
         """Makes the calls that can be read. Those beside one that cannot stay calls (rule 9)."""
@@ -294,9 +299,13 @@ class CallList:
 
 
 def _complete_part(text: str) -> str:
-    """A list that was cut, without the element in which it was."""
+    """A list of calls that was cut, without the element in which it was.
+
+    A list inside of arguments is none: what is quoted never runs.
+    """
     decoder = json.JSONDecoder(strict=False)
-    elements, at = [], text.find("[") + 1
+    begun = _LIST_OF_CALLS.match(text)
+    elements, at = [], begun.end() if begun is not None else 0
     try:
         while at:
             at = next(n for n in range(at, len(text)) if not text[n].isspace() and text[n] != ",")
