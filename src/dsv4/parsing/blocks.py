@@ -99,7 +99,9 @@ class Block:
         return (State.BLOCK,)
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
-        """Another wrapper: they do not nest (rule 2)."""
+        """Another wrapper: they do not nest (rule 2). One that names a tool is a call."""
+        if self._machine.names_tool(tag):
+            return self._read_invoke(tag)
         if not self.used:
             return self._remove(tag)
         ahead = self._machine.follow(tag.end)

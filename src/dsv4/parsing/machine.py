@@ -265,12 +265,22 @@ class Machine:
         A tag may be named as a declared tool, or as a parameter of the call's tool.
         """
         if tag.name is not None or tag.label in RELEASED_LABELS or not tag.label or not tag.marked:
-            return None if tag.kind == "named" else tag.kind
+            if tag.kind != "named":
+                return tag.kind
+            return "parameter" if tool is not None and self._is_typed_key(tag, tool) else None
         if tool is not None and tag.label in self.tools.keys(tool):
             return "parameter"
         if tag.label in self.tools.parameters:
             return "invoke"
         return None if tag.kind == "named" else tag.kind
+
+    def _is_typed_key(self, tag: Tag, tool: str) -> bool:
+        """Whether a tag of another name says all that a parameter's does (rule 14)."""
+        return tag.marked and tag.string is not None and tag.name in self.tools.keys(tool)
+
+    def names_tool(self, tag: Tag) -> bool:
+        """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
+        return tag.name is not None and self.tools.declares(self.called(tag) or "")
 
     def key(self, tag: Tag, tool: str) -> str | None:
         """The name of a parameter: its attribute, or the tag's own name."""

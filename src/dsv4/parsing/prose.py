@@ -346,6 +346,10 @@ class Prose:
     # Blocks and calls (rules 2 and 5).
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
+        if self._machine.names_tool(tag):  # it is the call, if what must follow does
+            certain = self._machine.is_certain(tag, wrapped=False)
+            if certain is not False:
+                return None if certain is None else self._read_invoke(tag)
         certain = True if self.lines.blank else self._holds_calls(tag)
         if certain is None:
             return None
