@@ -215,6 +215,13 @@ class TestSpellings:
         assert (message.finish, message.content) == ("tool_calls", "")
         assert set(kinds_of(message)) == {"misspelled_tag"}
 
+    @pytest.mark.parametrize("close", [f"</{DSML}>", "</parameter>", "</command>"])
+    def test_an_odd_close_where_the_model_ended_the_text(self, close: str) -> None:
+        """Servers strip EOS: what the caller knows stands for it."""
+        by_eos = dsv4.parse(f"{OPEN}ls{close}{EOS}", thinking=False, tools=TOOLS)
+        by_caller = dsv4.parse(f"{OPEN}ls{close}", thinking=False, tools=TOOLS, reason="stop")
+        assert calls_of(by_eos) == calls_of(by_caller) == list(LS)
+
     @pytest.mark.parametrize(
         "value", [f"a </{DSML}> b", f"a </{DSML}x>\nb", "a</parameter>\n</invoke>b"]
     )
@@ -233,6 +240,28 @@ class TestSpellings:
             *LS,
             content="So:\n",
             kinds="plain_markup",
+        ),
+        two_on_one_line=shape(
+            '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
+            '<tool_call>{"name": "ping", "arguments": {}}</tool_call>',
+            *LS,
+            *PING,
+            kinds="plain_markup second_block",
+        ),
+        json_in_a_tag_in_a_wrapper=shape(
+            '<tool_calls>\n<tool_call>{"name": "ping", "arguments": ""}</tool_call>\n</tool_calls>',
+            *PING,
+            kinds="plain_markup orphan_closer",
+        ),
+        a_wrapper_that_names_the_tool=shape(
+            f'<{DSML}tool_call name="bash">\n{LS_DONE}\n</{DSML}tool_call>',
+            *LS,
+            kinds="missing_wrapper misspelled_tag implied_close orphan_closer",
+        ),
+        wrappers_that_name_tools_in_a_block=shape(
+            f'{BLOCK}\n<{DSML}function name="ping"></{DSML}function>\n{BLOCK_END}',
+            *PING,
+            kinds="misspelled_tag implied_close orphan_closer",
         ),
         native=shape(
             '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>{"command": "ls"}'
@@ -262,6 +291,8 @@ class TestSpellings:
             JSON_CALL.replace("bash", "zsh"),
             f"```\n{JSON_CALL}\n```",
             f"`{JSON_CALL}`",
+            # Arguments under a name that nobody knows: it is not run without them.
+            JSON_CALL.replace("arguments", "args"),
             'Write `<invoke name="bash"><parameter name="command">ls</parameter></invoke>` so.',
             '<invoke name="bash"> is how it begins. </invoke>',
         ],
@@ -288,6 +319,9 @@ class TestPlacesOfArguments:
             f'<{DSML}invoke name="bash" command="ls" timeout="5"/>',
             f'<{DSML}invoke name="bash" arguments="{{"command": "ls", "timeout": 5}}"/>',
             body('{"name": "bash", "arguments": {"command": "ls", "timeout": 5}}'),
+            body('{"name": "bash", "input": {"command": "ls", "timeout": 5}}'),
+            body('<command string="true">ls</command>', '<timeout type="integer">5</timeout>'),
+            body(f'<{DSML}arg name="command" string="true">ls</{DSML}arg>', FIVE),
             body('{"command": "ls"}', FIVE),
             f'{BLOCK}{{"name": "bash", "input": {{"command": "ls", "timeout": 5}}}}{BLOCK_END}',
             (
@@ -301,6 +335,42 @@ class TestPlacesOfArguments:
         assert calls_of(message) == [LS_FIVE]
         assert (message.content, message.finish) == ("", "tool_calls")
         assert message.diagnostics
+
+    @pytest.mark.parametrize("value", ["<command>ls</command>", "a</command> b"])
+    @pytest.mark.parametrize(
+        "call",
+        [body("<command>{}</command>"), '<invoke name="bash"><command>{}</command></invoke>'],
+    )
+    def test_an_element_ends_at_its_last_close(self, call: str, value: str) -> None:
+        message = dsv4.parse(call.replace("{}", value), thinking=False, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": value})]
+
+    NAMELESS = '{"name": "bash", "args": {"command": "ls"}}'
+
+    @shapes(
+        other_keys=shape(f"{BLOCK}[{NAMELESS}]{BLOCK_END}", kinds="dropped_call"),
+        no_call=shape(f'{BLOCK}{{"command": "ls"}}{BLOCK_END}', kinds="dropped_call"),
+        beside_another=shape(
+            f'{BLOCK}[{NAMELESS}, {{"name": "ping"}}]{BLOCK_END}',
+            *PING,
+            kinds="json_calls dropped_call",
+        ),
+        after_another_and_broken=shape(
+            f'{BLOCK}[{{"name": "ping"}}, {{"name": "bash", "arg{EOS}',
+            *PING,
+            kinds="json_calls dropped_call implied_close",
+        ),
+        quoted_in_one_that_is_broken=shape(
+            f'{BLOCK}{{"name": "read", "arguments": {{"lines": [{{"name": "ping"}}, {{"a',
+            kinds="cut_short",
+            finish="length",
+        ),
+    )
+    def test_json_that_is_no_call_is_not_made_one(self, case: Shape) -> None:
+        check(case)
+        assert bool(dsv4.parse(case.text, thinking=False, tools=TOOLS).dropped) == (
+            "dropped_call" in case.kinds
+        )
 
     def test_never_under_these_attributes(self) -> None:
         tools = declared(add={"name": "string", "string": "string", "tool": "string"})
@@ -368,6 +438,14 @@ class TestProse:
         a_parameter_without_a_call=shape(
             f"a\n{LS_DONE}\n{INVOKE_END}", content="a\n\n", kinds="dropped_call orphan_closer"
         ),
+        one_at_the_end=shape(f"a\n{LS_DONE}", content="a\n", kinds="dropped_call"),
+        one_before_the_end_of_thought=shape(
+            f"a\n{LS_DONE}</think>b",
+            reasoning="a\n",
+            content="b",
+            kinds="dropped_call",
+            thinking=True,
+        ),
         one_that_is_talked_about=shape(
             f"a\n{LS_DONE} b", content=f"a\n{LS_DONE} b", kinds="markup_as_text"
         ),
@@ -397,7 +475,46 @@ class TestProse:
         assert (message.reasoning, message.content) == (f"e.g. {talk}.", f"See {talk}.")
         assert calls_of(message) == list(LS)
 
+    @pytest.mark.parametrize(
+        "talk",
+        [
+            f'Calls begin with <{DSML}invoke name="bash" and go on.',
+            f'Then <{DSML}parameter name="command" string="true", and the value.',
+            f'A call is `<{DSML}invoke name="` and a name.',
+        ],
+    )
+    @pytest.mark.parametrize("reason", [None, "stop"])
+    def test_so_does_one_that_ends_with_it(self, talk: str, reason: Any) -> None:
+        message = dsv4.parse(talk, thinking=False, tools=TOOLS, reason=reason)
+        assert (message.content, message.finish) == (talk, "stop")
+
+    @pytest.mark.parametrize("quote", ['"', '\\"'])
+    def test_an_object_in_an_attribute_does_not_swallow_the_answer(self, quote: str) -> None:
+        talk = f'It has <{DSML}invoke name="bash" arguments="{{{quote}command{quote}: '
+        message = dsv4.parse(f"{talk}</think>The answer is 42.", tools=TOOLS)
+        assert (message.reasoning, message.content) == (talk, "The answer is 42.")
+
+    NATIVE = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>"
+
     @shapes(
+        in_a_native_call=shape(
+            f'{NATIVE}{{"command": "l',
+            incomplete=(("bash", {"arguments": '{"command": "l'}),),
+            kinds="native_markup cut_short",
+            finish="length",
+        ),
+        in_json_without_the_token=shape(
+            '<tool_call>{"name": "bash", "arguments": {"comm',
+            content='<tool_call>{"name": "bash", "arguments": {"comm',
+            kinds="cut_short",
+            finish="length",
+        ),
+        in_a_string_of_json_that_holds_closes=shape(
+            f'{OPEN.replace("true", "false")}{{"a": "{PARAMETER_END} {INVOKE_END}',
+            incomplete=(("bash", {"command": f'{{"a": "{PARAMETER_END} {INVOKE_END}'}),),
+            kinds="cut_short",
+            finish="length",
+        ),
         in_a_tag=shape(f"{BLOCK}\n{invoke('ba')[:-3]}", kinds="cut_short", finish="length"),
         in_the_next_tag=shape(
             f"{BLOCK}\n{LS_CALL}{invoke('ba')[:-3]}", *LS, kinds="cut_short", finish="length"
