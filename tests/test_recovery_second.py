@@ -215,6 +215,15 @@ class TestSpellings:
         assert (message.finish, message.content) == ("tool_calls", "")
         assert set(kinds_of(message)) == {"misspelled_tag"}
 
+    @pytest.mark.parametrize(
+        "value", [LS_DONE, f"{COMMAND}ls</parameter>", f"{COMMAND}ls</{DSML}>"]
+    )
+    @pytest.mark.parametrize("close", ["</invoke>", f"</{DSML}bash>", f"</{DSML}>"])
+    def test_an_odd_close_before_the_next_call(self, value: str, close: str) -> None:
+        text = f"{BLOCK}\n{BASH}\n{value}\n{close}\n{PWD_CALL}{BLOCK_END}"
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert calls_of(message) == [*LS, ("bash", {"command": "pwd"})]
+
     @pytest.mark.parametrize("close", [f"</{DSML}>", "</parameter>", "</command>"])
     def test_an_odd_close_where_the_model_ended_the_text(self, close: str) -> None:
         """Servers strip EOS: what the caller knows stands for it."""
@@ -561,12 +570,37 @@ class TestJson:
         assert message.tool_calls[0].arguments == f'{{"timeout": {meant}}}'
         assert kinds_of(message) == ["repaired_json"]
 
+    @pytest.mark.parametrize(
+        ("after", "content"),
+        [
+            (f"{PARAMETER_END} seconds\n{INVOKE_END}\n{BLOCK_END}", ""),
+            (f"{PARAMETER_END}\n</invoke>\n{BLOCK_END}", ""),
+            (f"\n</invoke>\n{BLOCK_END}", ""),
+            (f"\n{INVOKE_END}\nThat is all.\n{BLOCK_END}", ""),
+            (f"\n{BLOCK_END}\nThat is all.", "\nThat is all."),
+        ],
+    )
+    def test_json_decides_where_it_ends(self, after: str, content: str) -> None:
+        """Rule 4: what comes after it is no part of it, whatever it is."""
+        message = dsv4.parse(f"{BLOCK}\n{BASH}\n{TIMEOUT}5{after}", thinking=False, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"timeout": 5})]
+        assert message.content == content
+
     def test_numbers_of_any_length(self) -> None:
         digits = "9" * 6000
         text = block(f"{BASH}\n{TIMEOUT}{digits}{PARAMETER_END}\n{INVOKE_END}\n")
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert message.tool_calls[0].arguments == f'{{"timeout": {digits}}}'
         assert not message.diagnostics
+
+
+@pytest.mark.parametrize("space", ["", "  ", "\n", "\t ", "\n\n"])
+def test_white_space_that_the_strict_grammar_takes_is_no_departure(space: str) -> None:
+    text = LS_TEXT.replace("invoke name=", f"invoke{space}name=") + EOS
+    strict = dsv4.parse(text, thinking=False, strict=True)
+    message = dsv4.parse(text, thinking=False, tools=TOOLS)
+    assert calls_of(message) == calls_of(strict) == list(LS)
+    assert not message.diagnostics
 
 
 def test_diagnostics_are_bounded_in_number() -> None:

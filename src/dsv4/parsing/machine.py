@@ -185,7 +185,7 @@ class Machine:
         `padded` says that white space stands around the name in it.
         """
         label = self.tags.label_of(tag.kind)
-        if label is not None and tag.raw == tag.canonical(label) and not padded:
+        if label is not None and tag.is_spelled(label) and not padded:
             return
         head = tag.raw.partition(" name=")[0].rstrip(">")
         released = head in RELEASED_TAGS and not head.endswith(f"{tokens.DSML}{label}")
