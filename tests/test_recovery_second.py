@@ -409,6 +409,12 @@ class TestFences:
                 "````\n```\n````",
                 "~~~\n```\n~~~",
             ),
+            *(
+                "> ```\n> x\n> ```",
+                ">~~~\n>x\n>~~~",
+                "> ```\n> x\n\nNow.",
+                "- > ```\n  > x\n  > ```",
+            ),
             *("- a\n  ```\n  x\n  ```", "Fix:\n```py\nprint(1)", "~~~\nx", "a ``` b"),
         ],
     )
@@ -421,6 +427,12 @@ class TestFences:
     @pytest.mark.parametrize("fence", ["```", "~~~", "   ```", "- ```", "see: ```", "````"])
     def test_examples_in_one(self, fence: str) -> None:
         text = f"{fence}\n\n{LS_TEXT.strip()}\n{fence.split()[-1]}\nok"
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert (message.content, message.tool_calls) == (text, ())
+
+    def test_examples_in_a_quoted_one(self) -> None:
+        lines = ["```xml", *LS_TEXT.strip().splitlines(), "```", "That is all."]
+        text = "\n".join(f"> {line}" for line in lines)
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert (message.content, message.tool_calls) == (text, ())
 
@@ -446,6 +458,15 @@ class TestProse:
         an_echo=shape("<｜Assistant｜>a", content="a", kinds="stray_token"),
         a_parameter_without_a_call=shape(
             f"a\n{LS_DONE}\n{INVOKE_END}", content="a\n\n", kinds="dropped_call orphan_closer"
+        ),
+        text_after_a_wrapper_and_a_blank_line=shape(
+            f"a\n{BLOCK}\n\nIt is 4.", content="a\nIt is 4.", kinds="empty_block"
+        ),
+        a_link_after_them=shape(
+            f"{BLOCK}\n\n[It](url) is 4.", content="[It](url) is 4.", kinds="empty_block"
+        ),
+        text_after_calls_and_a_blank_line=shape(
+            f"{BLOCK}\n{LS_CALL}\nNow I wait.", *LS, content="Now I wait.", kinds="implied_close"
         ),
         one_at_the_end=shape(f"a\n{LS_DONE}", content="a\n", kinds="dropped_call"),
         one_before_the_end_of_thought=shape(
