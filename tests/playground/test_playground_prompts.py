@@ -377,6 +377,11 @@ def test_a_megabyte_is_folded() -> None:
     assert row["fold"] == "65,528 more lines, 1,048,448 characters"
 
 
+def test_more_messages_than_anybody_looks_at_are_refused() -> None:
+    with pytest.raises(Problem, match="found 20,001 messages, expected at most 20,000"):
+        asked([{"role": "user", "content": ""}] * 20_001)
+
+
 def test_work_grows_with_what_is_shown() -> None:
     """Twice the conversation has twice the segments: none is cut more often."""
 

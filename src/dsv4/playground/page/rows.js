@@ -42,19 +42,21 @@ export class Rows {
     const turn = ++this.#turn;
     const [from, same] = ends(this.#keys, keys);
     const old = this.#list.children;
-    for (let n = this.#keys.length - same - 1; n >= from; n--) old[n]?.remove();
-    this.#keys = keys;
+    for (let n = this.#keys.length - same - 1; n >= from; n--) old[n].remove();
     const after = this.#list.children[from] ?? null;
     const stop = pairs.length - same;
-    for (let at = from; at < stop; at += at === from ? BUILT_AT_ONCE : SLICE) {
-      if (at > from) await idle();
-      if (turn !== this.#turn) return;
-      const size = at === from ? BUILT_AT_ONCE : SLICE;
+    for (let at = from, size = BUILT_AT_ONCE; ; at += size, size = SLICE) {
+      const end = Math.min(at + size, stop);
       const fresh = document.createDocumentFragment();
-      for (let n = at; n < Math.min(at + size, stop); n++) fresh.append(this.#pair(pairs[n]));
+      for (let n = at; n < end; n++) fresh.append(this.#pair(pairs[n]));
       this.#list.insertBefore(fresh, after);
+      // Always what is there: another answer may come before this one is whole.
+      this.#keys = [...keys.slice(0, end), ...keys.slice(stop)];
+      this.#number([...pairs.slice(0, end), ...pairs.slice(stop)]);
+      if (end >= stop) break;
+      await idle();
+      if (turn !== this.#turn) return;
     }
-    this.#number(pairs);
     const chosen = this.#list.querySelector('.row[tabindex="0"]');
     if (!chosen) this.#list.querySelector(".row")?.setAttribute("tabindex", "0");
   }

@@ -61,7 +61,10 @@ export function mount(root, context) {
     head.replaceChildren(...answer.variants.map((variant) => clientOf(variant, answer, state)));
     const said = answer.no_tokens ? `${answer.no_tokens} Characters are counted instead.` : null;
     const alone = answer.turns.length < 2 ? "There is one prompt here: a cache has nothing to reuse until a second one comes." : null;
-    facts.replaceChildren(...[said, alone].filter(Boolean).map((words) => element("p", { className: "fact" }, words)));
+    const left = answer.left_out
+      ? `The conversation is long: ${number(answer.left_out)} prompts before these are not shown, and the first here is counted as new.`
+      : null;
+    facts.replaceChildren(...[said, alone, left].filter(Boolean).map((words) => element("p", { className: "fact" }, words)));
     const widest = Math.max(...answer.turns.map((turn) => turn.size), 1);
     root.shown = fill(strip, answer.turns, (turn, n) => turnOf(turn, n, widest, answer.unit, open));
   }

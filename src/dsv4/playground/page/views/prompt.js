@@ -35,7 +35,7 @@ export function mount(root, context) {
     oncaret: (offset, isPointer) => lightPrompt(offset, !isPointer),
   });
   const form = new Form({ onchange: (text) => request.set({ source: text }), say: context.say });
-  const problem = element("div", { className: "trouble", role: "alert", hidden: true });
+  const problem = element("div", { className: "trouble", role: "status", hidden: true });
   const mode = (name, label) =>
     button(label, () => state.set({ mode: name }), { "data-mode": name });
   const modes = element("div", { className: "modes", role: "group", "aria-label": "Edit as" }, mode("json", "JSON"), mode("form", "Form"));
@@ -81,9 +81,9 @@ export function mount(root, context) {
       const answer = await context.call("text", { ...asked(request), source: source(), shown });
       if (!answer) return;
       await toClipboard(answer.prompt);
-      context.say("Copied the prompt.");
+      context.tell("Copied the prompt.");
     } catch (error) {
-      context.say(`Nothing was copied: ${error.message}`);
+      context.tell(`Nothing was copied: ${error.message}`);
     }
   });
   const scroller = element("div", { className: "scroller" }, facts, titles, rows.root, ending);
@@ -147,14 +147,15 @@ export function mount(root, context) {
 
   function showProblem(found) {
     problem.hidden = !found;
-    editor.mark(found && found.start !== null ? [found.start, found.end] : null);
+    const isPlaced = Number.isInteger(found?.start);
+    editor.mark(isPlaced ? [found.start, found.end] : null);
     if (!found) return problem.replaceChildren();
     const where = found.line ? `Line ${found.line}, column ${found.column}` : "";
     const place = [where, found.path].filter(Boolean).join(": ");
     problem.replaceChildren(
-      found.start === null || found.start === undefined
-        ? element("b", {}, place || "Problem")
-        : button(place, () => editor.focus(found.start), { className: "place" }),
+      isPlaced
+        ? button(place, () => editor.focus(found.start), { className: "place" })
+        : element("b", {}, place),
       " ",
       element("span", {}, found.message),
     );
