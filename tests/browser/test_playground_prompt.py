@@ -19,6 +19,8 @@ LIT_JSON = """() => {
   const lit = CSS.highlights.get("json-lit");
   return lit ? [...lit].map(String).join("") : "";
 }"""
+# At once: what a driver types is slow in a long text.
+PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
 HOSTILE = [
     """<img src=x onerror="document.title='run'"><script>document.title='run'</script>""",
     "</textarea></pre><style>body{display:none}</style>{{7*7}}${7*7}",
@@ -31,7 +33,7 @@ def write(tab: Any, value: Any) -> None:
     """Puts a request in the editor, and waits for its prompt."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     with tab.expect_response("**/api/prompt"):
-        tab.get_by_label("Request, as JSON").fill(text)
+        tab.get_by_label("Request, as JSON").evaluate(PUT, text)
     settle(tab)
 
 
@@ -363,7 +365,7 @@ def test_an_answer_may_come_while_another_is_being_built(tab: Any) -> None:
         body = conversation(200, 20)
         body["messages"][n * 30]["content"] = f"Change {n}"
         with tab.expect_response("**/api/prompt"):
-            area.fill(json.dumps(body))
+            area.evaluate(PUT, json.dumps(body))
     settle(tab)
     shown = prompt_text(tab)
     assert "Change 3" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -177,6 +178,29 @@ def test_each_schema_lights_its_tool() -> None:
     for name in ("aa", "bb", "cc"):
         lit = {o for _, text, o in parts(side, source) if f'"{name}"' in text}
         assert lit == {json.dumps({"type": "function", "function": {"name": name}})}
+
+
+def test_lists_of_words_that_are_no_text_stay_as_they_are() -> None:
+    body = {**EXAMPLES["An agent, Chat Completions"], "stop": ["END"], "modalities": ["text"]}
+    source = json.dumps(body)
+    [side] = asked(source)["sides"]
+    texts = {text: origin for _, text, origin in parts(side, source)}
+    assert texts["Let me look at the weather."] == '"Let me look at the weather."'
+
+
+@pytest.mark.parametrize("dialect", ["v4", "v4.1"])
+def test_blocks_of_text_light_each_its_own(dialect: str) -> None:
+    blocks = [{"type": "text", "text": word} for word in ("one", "two", "two")]
+    source = json.dumps({"messages": [{"role": "user", "content": blocks}]})
+    [side] = asked(source, dialect=dialect)["sides"]
+    lit = [
+        places[segment[2]]
+        for row, places in zip(side["rows"], side["places"], strict=True)
+        for segment in segments(row)
+        if segment[0] in ("one", "two")
+    ]
+    starts = [match.start() for match in re.finditer('"(one|two)"', source)]
+    assert [place[0] for place in lit] == starts
 
 
 def test_headers_light_roles() -> None:
