@@ -30,17 +30,21 @@ export function copyButtons({ ask, link, tell }) {
     tell(words);
   };
   const made = (label, words, text) => {
-    const control = button(label, async () => {
-      try {
-        const copied = await text();
-        if (copied === null) return tell("This is too long for a link.");
-        if (copied === undefined) return;
-        await toClipboard(copied);
-        done(control, `Copied ${words}.`);
-      } catch (error) {
-        tell(`Nothing was copied: ${error.message}`);
-      }
-    }, { title: `Copy ${words}`, "aria-label": `Copy ${words}` });
+    const control = button(
+      label,
+      async () => {
+        try {
+          const copied = await text();
+          if (copied === null) return tell("This is too long for a link.");
+          if (copied === undefined) return;
+          await toClipboard(copied);
+          done(control, `Copied ${words}.`);
+        } catch (error) {
+          tell(`Nothing was copied: ${error.message}`);
+        }
+      },
+      { title: `Copy ${words}`, "aria-label": `Copy ${words}` },
+    );
     return control;
   };
   return element(

@@ -84,7 +84,11 @@ function askForKey() {
     const asking = element(
       "form",
       { className: "notice key", onsubmit: give },
-      element("label", { htmlFor: "key" }, "This server asks for an API key. It stays in this tab."),
+      element(
+        "label",
+        { htmlFor: "key" },
+        "This server asks for an API key. It stays in this tab.",
+      ),
       input,
       element("button", { type: "submit" }, "Use it"),
     );
@@ -204,6 +208,10 @@ function keepInAddress(store) {
 
 start().catch((error) => {
   main.replaceChildren(
-    element("p", { className: "notice problem", role: "alert" }, `The page cannot start: ${error.message}`),
+    element(
+      "p",
+      { className: "notice problem", role: "alert" },
+      `The page cannot start: ${error.message}`,
+    ),
   );
 });

@@ -85,7 +85,11 @@ export class Rows {
     const cells = pair.map((row, side) =>
       row === null ? element("div", { className: "gap" }) : this.#row(this.#sides[side].rows[row]),
     );
-    return element("div", { className: pair.length > 1 ? "pair two" : "pair", role: "presentation" }, cells);
+    return element(
+      "div",
+      { className: pair.length > 1 ? "pair two" : "pair", role: "presentation" },
+      cells,
+    );
   }
 
   #row(row) {
@@ -114,11 +118,15 @@ export class Rows {
   /** What is long is shown by its beginning, until somebody wants the rest. */
   #fold(row) {
     const rest = element("span", { className: "rest", hidden: true });
-    const control = button(row.fold, () => {
-      if (!rest.hasChildNodes()) rest.append(...this.#segments(row, row.rest));
-      rest.hidden = !rest.hidden;
-      control.setAttribute("aria-expanded", String(!rest.hidden));
-    }, { className: "fold", "aria-expanded": "false" });
+    const control = button(
+      row.fold,
+      () => {
+        if (!rest.hasChildNodes()) rest.append(...this.#segments(row, row.rest));
+        rest.hidden = !rest.hidden;
+        control.setAttribute("aria-expanded", String(!rest.hidden));
+      },
+      { className: "fold", "aria-expanded": "false" },
+    );
     if (row.rest.some(([, , , differs]) => differs)) control.classList.add("differs");
     const made = document.createDocumentFragment();
     made.append(control, rest);
