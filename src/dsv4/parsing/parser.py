@@ -235,10 +235,10 @@ class StreamParser(Shortcut):
 
     @property
     def position(self) -> int:
-        """How many characters of the text are done with."""
+        """How many characters of the text are done with: those that are held come after them."""
         self._catch_up()
         self._choose()
-        return max(self._machine.source.pos, 0)
+        return max(self._machine.source.waits_from, 0)
 
 
 class Halted:

@@ -268,6 +268,11 @@ class Source:
         """All that has come and is not done with."""
         return "".join(self._aside) + self.slice(self.pos, self.end)
 
+    @property
+    def waits_from(self) -> int:
+        """Where the text that waits begins."""
+        return self.aside_from if self._aside else self.pos
+
     # What is remembered for the end.
 
     def keep(self, start: int, raw: str) -> None:
