@@ -30,6 +30,7 @@ COMMANDS = {
     "special": "dsv4.cli.special",
     "version": "dsv4.cli.version",
     "serve": "dsv4.cli.serve",
+    "playground": "dsv4.cli.playground",
     "heal": "dsv4.cli.heal",
     "replay": "dsv4.cli.replay",
     "completion": "dsv4.cli.completion",

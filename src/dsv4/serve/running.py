@@ -57,13 +57,22 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def serve(settings: Settings, say: Callable[[str], None]) -> int:
-    """Serves until a signal ends it. `say` gets what is to be printed at the start."""
+def serve(
+    settings: Settings,
+    say: Callable[[str], None],
+    listens: Callable[[str], None] = lambda url: None,
+) -> int:
+    """Serves until a signal ends it. `say` gets what is to be printed at the start.
+
+    `listens` is called with the server's URL once connections are accepted.
+    """
     made = app(settings)  # so that what is wrong with the settings is said before anything is bound
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    say(_started(made.state.server, f"http://{shown}:{port}"))
+    url = f"http://{shown}:{port}"
+    say(_started(made.state.server, url))
+    listens(url)
     BoundedProtocol.max_header = settings.max_header
     BoundedProtocol.head_timeout = settings.body_timeout
     config = uvicorn.Config(
