@@ -147,12 +147,12 @@ def check(body: dict[str, Any], tokenizer: Any = None) -> None:
         assert known == state or state is None, step
     assert traced["events"] == len(every)
     for protocol in PROTOCOLS:
-        assert list(unfolded.frames(protocol)) == list(sent(protocol, every, body, len(pieces) + 1))
+        assert list(unfolded.frames(protocol)) == sent(protocol, every, body, len(pieces) + 1)
 
 
 def sent(
     protocol: str, events: list[tuple[int, Any]], body: dict[str, Any], last: int
-) -> Iterator[tuple[int, Any]]:
+) -> list[tuple[int, Any]]:
     """The frames of events, each written by itself."""
     settings = ApiSettings(calls=body.get("calls", "streamed"))
     request = Request([{"role": "user", "content": ""}])
@@ -163,9 +163,7 @@ def sent(
     for step, event in events:
         written += ((step, frame) for frame in writer.write(event))
     written += ((last, frame) for frame in writer.finish(reason=body.get("reason")))
-    yield from json.loads(json.dumps([list(pair) for pair in written]), object_hook=dict) and (
-        (step, frame) for step, frame in json.loads(json.dumps(written))
-    )
+    return [(step, frame) for step, frame in json.loads(json.dumps(written))]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
@@ -181,7 +179,7 @@ def test_at_every_token_and_at_random_cuts(case: dict[str, Any], tokenizer: Toke
 
 
 @given(
-    st.text(st.sampled_from("ab <>\n\"{}\u20ac\U0001f327\ud83c\\`"), max_size=60),
+    st.text(st.sampled_from('ab <>\n"{}\u20ac\U0001f327\ud83c\\`'), max_size=60),
     st.booleans(),
     st.integers(0, 5),
 )
@@ -217,6 +215,9 @@ def test_every_reason_for_holding_is_seen_and_every_state_is_drawn() -> None:
         for way in ("character", "random"):
             traced = trace(asked(case, cut=way), Bench())
             seen |= {knot[2] for knot in traced["knots"]}
+    for text in ("Wait for the stop", '<｜DSML｜parameter name=""\n</｜DSML｜parameter>'):
+        body = {"text": text, "cut": "character", "stop": "stop", "thinking": False}
+        seen |= {knot[2] for knot in trace(body, Bench())["knots"]}
     assert seen == set(HOLDS)
     told = stream({}, Bench())
     assert {name for move in told["moves"] for name in move} <= {s["name"] for s in told["states"]}
@@ -299,7 +300,7 @@ def test_rows_without_end_are_not_all_framed() -> None:
         ({"text": "a", "tools": "bash"}, "tools"),
         ({"text": "a", "dialect": "v9"}, "dialect"),
         ({"text": "a", "reason": "later"}, "reason"),
-        ({"text": "a" * 2_000_001}, "text"),
+        ({"text": "a" * 1_200_001}, "text"),
     ],
 )
 def test_what_cannot_be_read_is_named(body: dict[str, Any], path: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from dsv4.playground.bench import Bench
 from dsv4.playground.options import settings
+from dsv4.playground.trace import stream, trace
 
 Function: TypeAlias = Callable[[Mapping[str, Any], Bench], Any]
 """What the page sent, and what there is to work with -> what is sent back, both as JSON.
@@ -16,4 +17,6 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 
 FUNCTIONS: dict[str, Function] = {
     "settings": settings,
+    "stream": stream,
+    "trace": trace,
 }

@@ -60,11 +60,7 @@ HOLDS: dict[str, Hold] = {
     "stray": Hold("A parameter outside a call, until it is clear what it is.", (9,), "it"),
     "broken": Hold("After a tag that breaks off: the next tag decides.", (11,), "the next tag"),
     "invented": Hold("A turn that the model made up: all of it goes.", (17,), "the rest"),
-    "line": Hold(
-        "This may be the start of a code fence, of a plain tag, or of a stop string.",
-        (1, 15),
-        "a few letters",
-    ),
+    "stop": Hold("This may be the start of a stop string.", (), "one character less than it"),
 }
 
 # States in which everything waits for the same reason.
@@ -83,7 +79,7 @@ _BY_STATE: dict[State, str] = {
 # In the others it depends on what is held: white space alone, a tag that has not come to its end, a
 # whole tag, something that begins as JSON does, or other text.
 _BY_TEXT: dict[State, tuple[str, str, str, str, str]] = {
-    State.PROSE: ("blank_line", "tag", "loose", "line", "line"),
+    State.PROSE: ("blank_line", "tag", "loose", "stop", "stop"),
     State.AFTER: ("space", "tag", "next", "space", "space"),
     State.BLOCK: ("space", "tag", "next", "json", "remark"),
     State.INVOKE: ("space", "tag", "next", "json", "remark"),

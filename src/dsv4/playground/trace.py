@@ -45,7 +45,7 @@ from dsv4.playground.holding import HEAD, HOLDS, NOTHING, why
 from dsv4.request import Request
 
 # A text of this many characters takes seconds, one piece for each; a real one is far shorter.
-LONGEST = 2_000_000
+LONGEST = 1_200_000
 # Rows beyond these have no frames: a text that flips between reasoning and content every few
 # characters would make a hundred times its length of them.
 MOST_FRAMED = 2_000
