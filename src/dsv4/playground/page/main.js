@@ -24,9 +24,11 @@ import { copyButtons } from "./copying.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
 import * as prompt from "./views/prompt.js";
+import * as stream from "./views/stream.js";
 
 const VIEWS = [
   { name: "prompt", title: "Prompt", module: prompt },
+  { name: "stream", title: "Stream", module: stream },
 ];
 
 const isView = (name) => VIEWS.some((view) => view.name === name);
