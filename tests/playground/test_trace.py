@@ -17,8 +17,8 @@ from dsv4.api import ApiRequest, chat, messages, responses
 from dsv4.api import Settings as ApiSettings
 from dsv4.errors import OptionError
 from dsv4.playground.bench import Bench
+from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut
-from dsv4.playground.examples import EXAMPLES, TOOLS
 from dsv4.playground.holding import HOLDS
 from dsv4.playground.trace import MOST_FRAMED, stream, trace, width
 from dsv4.request import Request

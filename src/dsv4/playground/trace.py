@@ -39,8 +39,8 @@ from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
 from dsv4.parsing.states import NEXT, State
 from dsv4.playground.bench import Bench
+from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut
-from dsv4.playground.examples import EXAMPLES, TOOLS
 from dsv4.playground.holding import HEAD, HOLDS, NOTHING, why
 from dsv4.request import Request
 

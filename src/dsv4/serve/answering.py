@@ -40,6 +40,8 @@ from dsv4.serve.server import Server
 PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE = 200_000
+# How many pieces of a completion are shown while it comes.
+_TAIL = 40
 
 
 @dataclass(slots=True)
@@ -101,16 +103,20 @@ class Answering:
         if key is None:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
-        body, call = await self._read(data, key)
-        async with server.gate.entered():
-            server.metrics.running.set(server.gate.running)
-            server.metrics.waiting.set(server.gate.waiting)
-            try:
-                prepared = await self._prepare(body, call, key, len(data))
-                debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-                await _Run(server, self._module, prepared, receive, send, debug, headers).go()
-            finally:
-                server.metrics.running.set(server.gate.running - 1)
+        with server.inspected(key.name, self._protocol, data) as seen:
+            body, call = await self._read(data, key)
+            async with server.gate.entered():
+                server.metrics.running.set(server.gate.running)
+                server.metrics.waiting.set(server.gate.waiting)
+                try:
+                    prepared = await self._prepare(body, call, key, len(data))
+                    debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
+                    run = _Run(server, self._module, prepared, receive, send, debug, headers)
+                    if seen is not None:
+                        seen(prepared, run)
+                    await run.go()
+                finally:
+                    server.metrics.running.set(server.gate.running - 1)
         return 200
 
     async def _read(self, data: bytes, key: Key) -> tuple[dict[str, Any], ApiRequest]:
@@ -273,6 +279,30 @@ class _Run:
         finally:
             await watch.close()
             self._note()
+
+    # For the inspector.
+
+    @property
+    def readers(self) -> Sequence[Any]:
+        return self._readers
+
+    @property
+    def usage(self) -> Any:
+        return self._usage()
+
+    @property
+    def first_heard(self) -> float | None:
+        """When the backend sent something first."""
+        watch = self._generation.watch
+        return None if watch is None else watch.first_heard
+
+    @property
+    def tail(self) -> str:
+        """The end of the raw text of the first choice."""
+        reader, tokenizer = self._readers[0], self._server.tokenizer
+        if reader.has_ids and tokenizer is not None:
+            return tokenizer.decode(reader.sampled_ids[-_TAIL:])
+        return "".join(reader.sampled_text[-_TAIL:])
 
     # Both ways.
 
