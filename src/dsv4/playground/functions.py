@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from dsv4.playground.bench import Bench
 from dsv4.playground.options import settings
+from dsv4.playground.prompts import prompt
 from dsv4.playground.trace import stream, trace
 
 Function: TypeAlias = Callable[[Mapping[str, Any], Bench], Any]
@@ -16,6 +17,7 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 """
 
 FUNCTIONS: dict[str, Function] = {
+    "prompt": prompt,
     "settings": settings,
     "stream": stream,
     "trace": trace,

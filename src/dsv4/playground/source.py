@@ -39,11 +39,8 @@ class Source:
     def __init__(self, text: str) -> None:
         self.text = text
         self.value = _loaded(text)
-
-    @cached_property
-    def places(self) -> dict[Location, Place]:
-        """Every value by its location, in code points. Of a name that comes twice, the last."""
-        return _places(self.text)
+        # Every value by its location, in code points. Of a name that comes twice, the last.
+        self.places: dict[Location, Place] = _places(text)
 
     @cached_property
     def _wide(self) -> list[int]:
