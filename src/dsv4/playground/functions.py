@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.playground.bench import Bench
+from dsv4.playground.live import live
 from dsv4.playground.options import settings
 from dsv4.playground.prompts import prompt
 from dsv4.playground.trace import stream, trace
@@ -17,6 +18,7 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 """
 
 FUNCTIONS: dict[str, Function] = {
+    "live": live,
     "prompt": prompt,
     "settings": settings,
     "stream": stream,

@@ -135,7 +135,7 @@ class Seen:
             **self.summary(),
             "request": None if self.body is None else self.body.decode("utf-8", "replace"),
             "prompt": self.prompt,
-            "shared": self.shared,
+            "shared": Places(self.prompt or "")(self.shared),
             "options": self.options,
             "completions": self.completions(),
         }

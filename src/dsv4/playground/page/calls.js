@@ -17,8 +17,11 @@ export const useKey = (value) => void (key = value);
 export const credentials = () => (key ? { authorization: `Bearer ${key}` } : {});
 
 /** One question. Rejects with a `CallError`, or with an `AbortError` once `signal` ends it. */
-export async function post(name, body, signal) {
-  const response = await fetch(`api/${name}`, {
+export const post = (name, body, signal) => postTo(`api/${name}`, body, signal);
+
+/** The same, of another route of the playground's. */
+export async function postTo(path, body, signal) {
+  const response = await fetch(path, {
     method: "POST",
     headers: { "content-type": "application/json", ...credentials() },
     body: JSON.stringify(body),

@@ -5,6 +5,7 @@
 // and costs as much however long the text is.
 
 import { debounced } from "../calls.js";
+import { area, card, counted, number } from "../cards.js";
 import { brief, harmless, whole } from "../characters.js";
 import { Diagram } from "../diagram.js";
 import { button, choice, element, tick } from "../dom.js";
@@ -46,6 +47,7 @@ class Stream {
   #playing = null;
   #frame = 0;
   #parts = {};
+  #controls = new Map();
   #diagram;
 
   constructor(root, context) {
@@ -98,8 +100,23 @@ class Stream {
     const asked = Number(this.#state.get().step);
     this.#ask(Number.isFinite(asked) ? asked : 0);
     this.#state.onChange((_, names) => {
-      if (names.some((name) => name !== "step")) this.#later();
+      if (!names.some((name) => name !== "step")) return;
+      this.#sync();
+      this.#later();
     });
+  }
+
+  /** Controls say what the state says: another view may have changed it. */
+  #sync() {
+    const said = this.#options;
+    const { source, example, thinking, seed } = this.#parts;
+    if (source.value !== said.text) source.value = said.text;
+    const chosen = this.#known.examples.findIndex(({ text }) => text === said.text);
+    example.querySelector("select").value = chosen < 0 ? "" : String(chosen);
+    this.#sayExample(this.#known.examples[chosen]);
+    thinking.querySelector("input").checked = said.thinking;
+    seed.hidden = said.cut !== "random";
+    for (const [name, control] of this.#controls) if (control.value !== said[name]) control.value = said[name];
   }
 
   #later = debounced(() => this.#ask(), 200);
@@ -251,10 +268,7 @@ class Stream {
       (n) => this.#takeExample(n),
     );
     const cuts = [["character", "By character"], ["token", "By token"], ["random", "By random cuts"]];
-    parts.cut = choice("Cut", cuts, said.cut, (cut) => {
-      parts.seed.hidden = cut !== "random";
-      this.#state.set({ cut });
-    });
+    parts.cut = choice("Cut", cuts, said.cut, this.#set("cut"));
     if (!settings.tokens) {
       const token = parts.cut.querySelector("option[value=token]");
       token.disabled = true;
@@ -271,6 +285,19 @@ class Stream {
     const dialects = settings.dialects.map(({ name }) => [name, name]);
     const stop = area("Stop strings, one a line; \\n is a line break", said.stop, 2, this.#set("stop"));
     const tools = area("Tools, as a JSON list; nothing: not known", said.tools, 8, this.#set("tools"));
+    const choices = [
+      ["dialect", "Dialect", dialects],
+      ["calls", "Calls", [["streamed", "as they come"], ["whole", "once complete"]]],
+      ["tool_choice", "Tool choice", [["auto", "auto"], ["none", "none"]]],
+      ["reason", "Why it ended", reasons],
+    ];
+    const rest = choices.map(([name, label, options]) => choice(label, options, said[name], this.#set(name)));
+    this.#controls = new Map([
+      ...choices.map(([name], n) => [name, rest[n].querySelector("select")]),
+      ["cut", parts.cut.querySelector("select")],
+      ["tools", tools.querySelector("textarea")],
+      ["stop", stop.querySelector("textarea")],
+    ]);
     return element(
       "div",
       { className: "stream-options" },
@@ -291,10 +318,7 @@ class Stream {
           element(
             "div",
             { className: "column" },
-            choice("Dialect", dialects, said.dialect, this.#set("dialect")),
-            choice("Calls", [["streamed", "as they come"], ["whole", "once complete"]], said.calls, this.#set("calls")),
-            choice("Tool choice", [["auto", "auto"], ["none", "none"]], said.tool_choice, this.#set("tool_choice")),
-            choice("Why it ended", reasons, said.reason, this.#set("reason")),
+            rest,
             stop,
           ),
         ),
@@ -310,10 +334,7 @@ class Stream {
       return this.#edit(true);
     }
     this.#edit(false);
-    this.#parts.thinking.querySelector("input").checked = example.thinking;
-    this.#parts.source.value = example.text;
     this.#state.set({ text: example.text, thinking: example.thinking, step: 0 });
-    this.#sayExample(example);
   }
 
   #sayExample(example) {
@@ -376,11 +397,7 @@ class Stream {
     parts.source = element("textarea", {
       className: "source", "aria-label": "Completion", spellcheck: false, value: said.text, hidden: true,
       placeholder: "What the model wrote after the prompt. Type or paste it here.",
-      oninput: () => {
-        parts.example.querySelector("select").value = "";
-        parts.words.textContent = "";
-        this.#state.set({ text: parts.source.value });
-      },
+      oninput: () => this.#state.set({ text: parts.source.value }),
     });
     parts.text = element("div", { className: "text", tabIndex: 0, role: "region", "aria-label": "Completion, as far as it has come" });
     parts.edit = button("Edit", () => this.#edit(parts.source.hidden), { "aria-pressed": "false" });
@@ -632,7 +649,7 @@ class Stream {
           "li",
           { className: step === this.#step ? "new" : "" },
           frame.type ? element("b", {}, frame.type) : null,
-          element("code", {}, brief(JSON.stringify(name === "chat" ? frame.choices : rest(frame)), LONGEST_FRAME)),
+          element("code", {}, brief(JSON.stringify(name === "chat" ? frame.choices : untyped(frame)), LONGEST_FRAME)),
         ),
       );
     }
@@ -646,9 +663,7 @@ class Stream {
 
 // Small things.
 
-const rest = ({ type, ...frame }) => frame;
-const number = (value) => value.toLocaleString("en-US");
-const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+const untyped = ({ type, ...frame }) => frame;
 const listed = (numbers) =>
   numbers.length < 2 ? String(numbers[0]) : `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
 const unescaped = (line) => line.replace(/\\n/g, "\n").replace(/\\t/g, "\t");
@@ -664,25 +679,4 @@ function shownHeld(text) {
 function lineStart(text, place, least) {
   const found = text.lastIndexOf("\n", place - 1) + 1;
   return found >= least ? found : whole(text, place);
-}
-
-let cards = 0;
-
-/** A card with a heading, what stands beside it, and its content. */
-function card(name, title, beside, ...content) {
-  const id = `card-${++cards}`;
-  return element(
-    "section",
-    { className: `card ${name}`, "aria-labelledby": id },
-    element("header", {}, element("h2", { id }, title), beside),
-    content,
-  );
-}
-
-let areas = 0;
-
-function area(label, value, rows, change) {
-  const id = `area-${++areas}`;
-  const box = element("textarea", { id, rows, value, spellcheck: false, oninput: () => change(box.value) });
-  return element("div", { className: "area" }, element("label", { htmlFor: id }, label), box);
 }
