@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from dsv4.api import ApiError, chat, messages, responses
-from dsv4.api.settings import Settings
 from dsv4.errors import Location, shown
 from dsv4.format.dialects import DIALECTS
 from dsv4.playground.bench import Bench
@@ -20,7 +19,7 @@ Protocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
 read a file: a list of messages, a Chat request with the format's own fields, ShareGPT's form."""
 
 PROTOCOLS: tuple[Protocol, ...] = ("file", "chat", "responses", "messages")
-_READ = {"chat": chat.read, "responses": responses.read, "messages": messages.read}
+READ = {"chat": chat.read, "responses": responses.read, "messages": messages.read}
 # What only a file says.
 _FORMATS_OWN = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
 _ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")
@@ -93,8 +92,7 @@ def request_in(value: Any, protocol: Protocol, switches: Switches, bench: Bench)
         return switches.on(read)
     if not isinstance(value, dict):
         raise ApiError(f"found {shown(value)}, expected an object")
-    settings = Settings(read_images=True, grammars=True, model=bench.model or "deepseek-v4")
-    call = _READ[protocol](value, dialect=switches.dialect or bench.dialect, settings=settings)
+    call = READ[protocol](value, dialect=switches.dialect or bench.dialect)
     return switches.on(call.request)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.playground.bench import Bench
+from dsv4.playground.cache import cache
 from dsv4.playground.live import live
 from dsv4.playground.options import settings
-from dsv4.playground.prompts import prompt
+from dsv4.playground.prompts import prompt, text
 from dsv4.playground.trace import stream, trace
 
 Function: TypeAlias = Callable[[Mapping[str, Any], Bench], Any]
@@ -19,7 +20,9 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 
 FUNCTIONS: dict[str, Function] = {
     "live": live,
+    "cache": cache,
     "prompt": prompt,
+    "text": text,
     "settings": settings,
     "stream": stream,
     "trace": trace,

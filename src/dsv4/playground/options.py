@@ -7,6 +7,7 @@ from typing import Any
 
 from dsv4.format.dialects import DIALECTS
 from dsv4.playground.bench import Bench
+from dsv4.playground.examples import sources
 from dsv4.profiles import PROFILES
 from dsv4.version import __version__
 
@@ -27,6 +28,7 @@ def settings(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
             {"name": name, "server": profile.server, "dialects": list(profile.dialects)}
             for name, profile in PROFILES.items()
         ],
+        "examples": sources(),
         "tokens": bench.tokenizer is not None,
         "model": bench.model,
         "inspects": bench.inspects,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,14 @@ from dsv4.playground.asking import (
 from dsv4.playground.bench import Bench
 from dsv4.playground.differences import Ranges, differences
 from dsv4.playground.problems import Problem, flag_of, message_and_location, one_of, text_of
-from dsv4.playground.provenance import Marks, Origins, Span, spans_of, spans_of_texts
+from dsv4.playground.provenance import (
+    Marks,
+    Origins,
+    Span,
+    spans_of,
+    spans_of_texts,
+    tool_name,
+)
 from dsv4.playground.rows import Cutter, SentRow, tokens_of
 from dsv4.playground.source import Source
 from dsv4.profiles import PROFILES, compare, render
@@ -51,9 +59,15 @@ class Asked:
         """Raises a `Problem` for a body that does not say it."""
         switches = Switches.of(body)
         wanted = one_of(body, "protocol", ("auto", *PROTOCOLS), "auto")
-        source = Source(text_of(body, "source"))
+        source = Source(_source_in(body))
         protocol = protocol_of(source.value) if wanted == "auto" else wanted
         return cls(source, protocol, switches, bench)
+
+    @property
+    def dialect(self) -> str | None:
+        """The release that the page or, for a protocol, the server names; None for a file's own."""
+        default = None if self.protocol == "file" else self.bench.dialect
+        return self.switches.dialect or default
 
     def request(self, value: Any) -> Request:
         """The request that a value makes, read as this one is."""
@@ -71,6 +85,13 @@ class Asked:
         else:
             location = place_in_source(location, self.source.value)
         return self.source.problem(message, location)
+
+
+def _source_in(body: Mapping[str, Any]) -> str:
+    """The JSON text that the page has, or what scripts send in its place: the request."""
+    if "request" in body and "source" not in body:
+        return json.dumps(body["request"], ensure_ascii=False)
+    return text_of(body, "source")
 
 
 @dataclass(frozen=True)
@@ -93,7 +114,7 @@ def prompt(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
     asked = Asked.of(body, bench)
     names = _sides_in(body)
     with_ids = flag_of(body, "ids", False)
-    sides = [_side_or_problem(asked, name) for name in names]
+    sides = [side_or_problem(asked, name) for name in names]
     if len(sides) == 1 and isinstance(sides[0], Problem):
         raise sides[0]
     differing: Sequence[Ranges] = ([], [])
@@ -107,27 +128,50 @@ def prompt(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
             _sent(side, asked, ranges, with_ids)
             for side, ranges in zip(sides, differing, strict=False)
         ],
+        "tools": _tool_names(asked),
         "same": same,
         "reasons": _reasons(asked, names),
     }
 
 
+def text(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """The prompt alone, for scripts: its text and how many tokens it has, None if not known."""
+    asked = Asked.of(body, bench)
+    side = side_or_problem(asked, one_of(body, "shown", SIDES, "dsv4"))
+    if isinstance(side, Problem):
+        raise side
+    tokenizer, _ = fitting(bench.tokenizer, side.prompt)
+    tokens = None if tokenizer is None else tokenizer.count(side.prompt)
+    return {"prompt": side.prompt.text, "tokens": tokens}
+
+
+SIDES = ("dsv4", *(f"dialect:{n}" for n in DIALECTS), *(f"profile:{n}" for n in PROFILES))
+
+
 def _sides_in(body: Mapping[str, Any]) -> list[str]:
     given = body.get("sides", ["dsv4"])
-    known = ("dsv4", *(f"dialect:{n}" for n in DIALECTS), *(f"profile:{n}" for n in PROFILES))
     if not isinstance(given, list) or not 1 <= len(given) <= 2:
         raise Problem(f"found {shown(given)}, expected one side or two", location=("sides",))
     for n, side in enumerate(given):
-        if side not in known:
-            expected = f"one of {', '.join(known)}"
+        if side not in SIDES:
+            expected = f"one of {', '.join(SIDES)}"
             raise Problem(f"found {shown(side)}, expected {expected}", location=("sides", n))
     return given
+
+
+def _tool_names(asked: Asked) -> list[str]:
+    """The tools that may be chosen."""
+    value = asked.source.value
+    tools = value.get("tools") if isinstance(value, dict) else None
+    names = map(tool_name, tools) if isinstance(tools, list) else ()
+    return [name for name in names if name]
 
 
 # Making a side.
 
 
-def _side_or_problem(asked: Asked, name: str) -> Side | Problem:
+def side_or_problem(asked: Asked, name: str) -> Side | Problem:
+    """A prompt by the name of its side, or why there is none."""
     kind, _, which = name.partition(":")
     try:
         if kind == "profile":
@@ -164,7 +208,7 @@ def own_side(asked: Asked) -> Side:
 def _served(asked: Asked, name: str) -> Side:
     """The prompt that a server writes."""
     profile = PROFILES[name]
-    dialect = _served_dialect(asked, name)
+    dialect = served_dialect(asked, name)
     value = asked.source.value
     marks = Marks(value)
     try:
@@ -182,7 +226,8 @@ def _served(asked: Asked, name: str) -> Side:
     return Side(f"{profile.server}, {dialect}", written, None, spans, origins)
 
 
-def _served_dialect(asked: Asked, name: str) -> str:
+def served_dialect(asked: Asked, name: str) -> str:
+    """The dialect that a server writes: the one that is asked for, if it can."""
     wanted = asked.switches.dialect or asked.bench.dialect
     allowed = PROFILES[name].dialects
     return wanted if wanted in allowed else allowed[0]
@@ -214,7 +259,7 @@ def _reasons(asked: Asked, names: list[str]) -> list[dict[str, Any]]:
     profiles = [name.partition(":")[2] for name in names if name.startswith("profile:")]
     if len(profiles) != 2:
         return []
-    dialect = _served_dialect(asked, profiles[0])
+    dialect = served_dialect(asked, profiles[0])
     try:
         body = chat_body(asked.source.value, asked.protocol)
         compared = compare(body, *profiles, dialect=dialect)

@@ -188,7 +188,7 @@ class Origins:
         value = self._value
         for step in location:
             value = value[step]
-        return list(map(_tool_name, value)) if isinstance(value, list) else []
+        return list(map(tool_name, value)) if isinstance(value, list) else []
 
     def option(self, *paths: Location) -> Location | None:
         """The first of some places that the source has."""
@@ -308,7 +308,7 @@ class _Owners:
         found = json.loads(named[1]) if named else None
         for n in range(self._tool, len(names)):
             # A name may have got its namespace in front.
-            if found is not None and found.endswith(names[n]):
+            if names[n] and found is not None and found.endswith(names[n]):
                 self._tool = n + 1
                 return (*tools, n)
         return tools
@@ -317,9 +317,11 @@ class _Owners:
 _NAME = re.compile(r'"name": ?("(?:[^"\\]|\\.)*")')
 
 
-def _tool_name(tool: Any) -> str:
+def tool_name(tool: Any) -> str:
+    """The name of a tool of any protocol, empty where it has none."""
     function = tool.get("function", tool) if isinstance(tool, dict) else None
-    return str(function.get("name")) if isinstance(function, dict) else ""
+    name = function.get("name") if isinstance(function, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _calls_in(prompt: Prompt, origins: Origins, texts: Sequence[Span]) -> dict[int, Location]:

@@ -7,7 +7,10 @@ import { element } from "./dom.js";
 const LIT = "json-lit";
 const WRONG = "json-wrong";
 
-/** `oninput(text)` is called as somebody types, `oncaret(offset)` when the caret has moved. */
+/**
+ * `oninput(text)` is called as somebody types. `oncaret(offset, isPointer)` is called when the caret
+ * has moved, or with `isPointer` when the pointer is over a line; null when it has left.
+ */
 export class Editor {
   #area;
   #lines;
@@ -27,8 +30,19 @@ export class Editor {
       },
     });
     this.#area.setAttribute("autocorrect", "off");
-    for (const event of ["keyup", "click", "focus"])
-      this.#area.addEventListener(event, () => oncaret(this.#area.selectionStart));
+    for (const event of ["keyup", "click"])
+      this.#area.addEventListener(event, () => oncaret(this.#area.selectionStart, false));
+    let line = -1;
+    this.#area.addEventListener("pointermove", (event) => {
+      const now = this.#lineAt(event.clientY);
+      if (now === line) return;
+      line = now;
+      oncaret(this.#endOf(line), true);
+    });
+    this.#area.addEventListener("pointerleave", () => {
+      line = -1;
+      oncaret(null, true);
+    });
     this.root = element(
       "div",
       { className: "editor" },
@@ -108,6 +122,23 @@ export class Editor {
     }
     const node = this.#lines.children[low].firstChild;
     return [node, Math.max(0, Math.min(offset - this.#starts[low], node.length))];
+  }
+
+  /** The line at a height of the window, found by halving. */
+  #lineAt(y) {
+    const lines = this.#lines.children;
+    let [low, high] = [0, lines.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (lines[middle].getBoundingClientRect().top <= y) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** The last character of a line that belongs to a value: that line's value is there. */
+  #endOf(line) {
+    return this.#starts[line] + this.#shown[line].replace(/[\s,]+$/, "").length;
   }
 
   #reveal(range) {
