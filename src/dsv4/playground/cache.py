@@ -69,7 +69,7 @@ def cache(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
         "variant": chosen,
-        "turns": [_sent(turn, asked, side) for turn in found[chosen]],
+        "turns": [_sent(turn, chosen, asked, side) for turn in found[chosen]],
         "variants": [
             {
                 "name": name,
@@ -192,25 +192,35 @@ class Measure:
         return self._units[text]
 
 
-def _sent(turn: Turn, asked: Asked, side: Side) -> dict[str, Any]:
+def _sent(turn: Turn, variant: str, asked: Asked, side: Side) -> dict[str, Any]:
     place = None
     if turn.message is not None and turn.field is not None:
         location = side.origins.field(turn.message, _FIELDS.get(turn.field, turn.field))
         place = places_of([location], asked.source)[0] if location is not None else None
-    return {**turn._asdict(), "place": place, "words": words(turn)}
+    return {**turn._asdict(), "place": place, "words": words(turn, variant)}
 
 
 _FIELDS = {"reasoning": "reasoning_content", "header": "role", "eos": "content"}
 
 
-def words(turn: Turn) -> str:
+# What a client did, where the prompts alone tell no more than that something differs.
+_DONE = {
+    ("no_reasoning", "reasoning"): "the client sent the turn back without its reasoning",
+    ("sorted_arguments", "tool_calls"): "the client wrote the arguments anew",
+}
+
+
+def words(turn: Turn, variant: str) -> str:
     """What became of what the engine held."""
     if not turn.held:
         return "the first prompt: all of it is new"
     if turn.reused == turn.held:
         return "all that the engine held is the start of this prompt"
     owner = "" if turn.message is None else f"messages[{turn.message}]."
-    return f"it breaks in {owner}{turn.field}: {turn.cause}"
+    cause = turn.cause
+    if cause is not None and cause.endswith("of the message differs"):
+        cause = _DONE.get((variant, turn.field or ""), cause)
+    return f"it breaks in {owner}{turn.field}: {cause}"
 
 
 # Clients that send back something else than the model wrote.

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from dsv4.playground.bench import Bench
 from dsv4.playground.cache import cache
+from dsv4.playground.copying import copy
 from dsv4.playground.live import live
 from dsv4.playground.options import settings
 from dsv4.playground.prompts import prompt, text
@@ -19,11 +20,12 @@ Raises an `Error` of the toolkit for a request that cannot be answered.
 """
 
 FUNCTIONS: dict[str, Function] = {
-    "live": live,
     "cache": cache,
+    "copy": copy,
+    "live": live,
     "prompt": prompt,
-    "text": text,
     "settings": settings,
     "stream": stream,
+    "text": text,
     "trace": trace,
 }

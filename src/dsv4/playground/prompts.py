@@ -323,10 +323,15 @@ def fitting(tokenizer: Tokenizer | None, prompt: Prompt) -> tuple[Tokenizer | No
     """The tokenizer, where there is one for this prompt; else what is the matter."""
     if tokenizer is None:
         return None, NO_TOKENS
+    from dsv4.tokens import VocabularyError
+
     try:
         tokenizer.count(prompt)
+    except VocabularyError:
+        hint = "start the server with --tokenizer and the tokenizer.json of such a model"
+        return None, f"There are no token counts for {prompt.dialect}: {hint}."
     except Error as error:
-        return None, f"There are no token counts: {error}"
+        return None, f"There are no token counts: {error}."
     return tokenizer, None
 
 

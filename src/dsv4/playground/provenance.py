@@ -152,7 +152,8 @@ class Origins:
         """`exact` says that messages are those of the source, one by one."""
         self._value = value
         self._marks = marks
-        self._messages: list[Any] = list(request.messages) if request is not None else []
+        read = request.messages if request is not None else ()
+        self._messages: list[Any] = list(read) if isinstance(read, Sequence) else []
         self._list = _list_in(value) if exact else None
 
     def message(self, index: int) -> Location | None:

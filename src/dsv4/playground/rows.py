@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4.encoding.prompt import Prompt
@@ -74,9 +74,12 @@ class Cutter:
         self.at = end
         # Pills stay whole, and so does what is longer or shorter than what it stands for.
         whole = segment.style.startswith("pill") or size != len(segment.text)
-        borders = [] if whole else sorted(set(self._borders(start, end)))
-        for a, b in zip([start, *borders], [*borders, end], strict=True):
-            yield self._part(segment, a - start, b - start), *self._known(a)
+        if whole:
+            yield segment, *self._known(start)
+            return
+        borders = sorted({start, *self._borders(start, end), end})
+        for a, b in pairwise(borders):
+            yield _part(segment, a - start, b - start), *self._known(a)
 
     def _borders(self, start: int, end: int) -> Iterator[int]:
         ends = self._tokens.ends if self._tokens else []
@@ -86,19 +89,16 @@ class Cutter:
                 yield borders[at]
                 at += 1
 
-    @staticmethod
-    def _part(segment: Segment, a: int, b: int) -> Segment:
-        original = segment.original
-        cut = None if original is None else original[a:b] if len(original) > 1 else original
-        if len(segment.text) == 1 or b - a == len(segment.text) or segment.style[:4] == "pill":
-            return segment
-        return Segment(segment.text[a:b], segment.style, cut)
-
     def _known(self, at: int) -> tuple[Location | None, bool, int]:
         n = bisect_right(self._ends, at)
         location = self._spans[n].location if n < len(self._spans) else None
         differs = bisect_right(self._differing, at) % 2 == 1
         return location, differs, bisect_right(self._tokens.ends, at) if self._tokens else -1
+
+
+def _part(segment: Segment, a: int, b: int) -> Segment:
+    text, style, original = segment
+    return Segment(text[a:b], style, None if original is None else original[a:b])
 
 
 class SentRow:

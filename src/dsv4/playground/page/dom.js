@@ -22,6 +22,26 @@ export const button = (label, onclick, properties = {}) =>
 
 let labels = 0;
 
+/**
+ * A choice that makes something happen and is a choice no more: its first option says what it is
+ * for. `onchoose(number)` is called with the number of the title that was chosen.
+ */
+export function menu(label, titles, onchoose) {
+  const select = element(
+    "select",
+    {
+      "aria-label": label,
+      onchange: () => {
+        const chosen = select.selectedIndex - 1;
+        select.selectedIndex = 0;
+        if (chosen >= 0) onchoose(chosen);
+      },
+    },
+    [`${label}…`, ...titles].map((title) => element("option", {}, title)),
+  );
+  return element("span", { className: "choice" }, select);
+}
+
 /** A labelled choice among options, each `[value, words]`. */
 export function choice(label, options, value, onchange, properties = {}) {
   const id = `choice-${++labels}`;

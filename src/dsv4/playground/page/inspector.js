@@ -1,9 +1,10 @@
 // The last requests that clients made, as they happen (dsv4 serve --inspect).
 
-import { postTo } from "./calls.js";
+import { post, postTo } from "./calls.js";
 import { counted, number } from "./cards.js";
 import { brief, harmless, whole } from "./characters.js";
 import { button, element } from "./dom.js";
+import { Rows } from "./rows.js";
 
 const AGAIN = 2000; // after a failure, in milliseconds
 const REFRESH = 400;
@@ -166,8 +167,11 @@ export class Inspector {
     return [
       element("h4", {}, "Request and prompt"),
       element("p", { className: "row-of-buttons" }, open),
-      folded("Request, as it was sent", pretty(request)),
-      prompt === null ? null : folded("Prompt, as the model got it", prompt),
+      folded(`Request, as it was sent (${counted(request.length, "character")})`, () => [raw(pretty(request))]),
+      prompt === null
+        ? null
+        : folded(`Prompt, as the model got it (${counted(prompt.length, "character")})`, () =>
+            promptRows(request, protocol, prompt)),
     ];
   }
 
@@ -226,15 +230,35 @@ function pretty(text) {
   }
 }
 
-/** A long text that is opened when somebody wants it, and is then shown by its end if it is huge. */
-function folded(title, text) {
-  const pre = element("pre", { className: "raw" });
+/** Something that is built when somebody opens it. */
+function folded(title, build) {
+  const body = element("div", {});
   const details = element("details", {
-    ontoggle: () => {
-      if (details.open && !pre.hasChildNodes()) pre.append(...cut(text, (part) => [harmless(part)]));
+    ontoggle: async () => {
+      if (details.open && !body.hasChildNodes()) body.replaceChildren(...(await build()));
     },
-  }, element("summary", {}, `${title} (${counted(text.length, "character")})`), pre);
+  }, element("summary", {}, title), body);
   return details;
+}
+
+const raw = (text) => element("pre", { className: "raw" }, cut(text, (part) => [harmless(part)]));
+
+/** A prompt as the Prompt view shows it; as it is, where the server made another of the request. */
+async function promptRows(source, protocol, sent) {
+  try {
+    const { prompt } = await post("text", { source, protocol });
+    if (prompt !== sent)
+      return [
+        element("p", { className: "faint" }, "The request alone makes another prompt: the server has settings of its own, and puts back turns as they were sampled."),
+        raw(sent),
+      ];
+    const rows = new Rows({ label: "Prompt", onpoint: () => {} });
+    const { sides } = await post("prompt", { source, protocol });
+    await rows.show(sides, "off");
+    return [rows.root];
+  } catch {
+    return [raw(sent)];
+  }
 }
 
 /** The end of a text, if it is too long to be shown, and what was left out. */

@@ -24,12 +24,14 @@ import { CallError, latest, post, useKey } from "./calls.js";
 import { copyButtons } from "./copying.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
+import * as cache from "./views/cache.js";
 import * as live from "./views/live.js";
 import * as prompt from "./views/prompt.js";
 import * as stream from "./views/stream.js";
 
 const VIEWS = [
   { name: "prompt", title: "Prompt", module: prompt },
+  { name: "cache", title: "Cache", module: cache },
   { name: "stream", title: "Stream", module: stream },
   { name: "live", title: "Live", module: live },
 ];
@@ -163,7 +165,10 @@ class Shell {
         copyButtons({
           say,
           link: () => linkTo(this.#store),
-          ask: async (form) => (await copied("copy", { form, view: name, ...describe() }))?.text,
+          ask: async (form) => {
+            const body = { form, view: name, url: location.origin, ...describe() };
+            return (await copied("copy", body))?.text;
+          },
         }),
     });
   }

@@ -54,14 +54,24 @@ export class Rows {
       for (let n = at; n < Math.min(at + size, stop); n++) fresh.append(this.#pair(pairs[n]));
       this.#list.insertBefore(fresh, after);
     }
-    // Which rows of the answer an element shows: all after a change have moved.
-    pairs.forEach((pair, n) => {
-      const cells = this.#list.children[n].querySelectorAll(":scope > .row");
-      let cell = 0;
-      pair.forEach((row, side) => row !== null && Object.assign(cells[cell++], { row, side }));
-    });
+    this.#number(pairs);
     const chosen = this.#list.querySelector('.row[tabindex="0"]');
     if (!chosen) this.#list.querySelector(".row")?.setAttribute("tabindex", "0");
+  }
+
+  /** Tells each element which row of the answer it shows: all after a change have moved. */
+  #number(pairs) {
+    const before = [];
+    pairs.forEach((pair, n) => {
+      pair.forEach((row, side) => {
+        if (row === null) return;
+        const cell = Object.assign(this.#list.children[n].children[side], { row, side });
+        const { message } = this.#sides[side].rows[row];
+        // A message is named where it begins.
+        cell.classList.toggle("opens", message !== before[side]);
+        before[side] = message;
+      });
+    });
   }
 
   #clear() {
@@ -79,7 +89,7 @@ export class Rows {
   #row(row) {
     const text = element("div", { className: "text" }, this.#segments(row, row.head));
     if (row.fold) text.append(this.#fold(row));
-    const name = row.message === null ? "–" : `${row.message} ${row.role}`;
+    const name = row.message === null ? "" : `${row.message} ${row.role}`;
     const count = row.tokens === null ? "" : row.tokens.toLocaleString("en");
     const made = element(
       "div",
@@ -107,6 +117,7 @@ export class Rows {
       rest.hidden = !rest.hidden;
       control.setAttribute("aria-expanded", String(!rest.hidden));
     }, { className: "fold", "aria-expanded": "false" });
+    if (row.rest.some(([, , , differs]) => differs)) control.classList.add("differs");
     const made = document.createDocumentFragment();
     made.append(control, rest);
     return made;

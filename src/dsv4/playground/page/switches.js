@@ -1,6 +1,6 @@
 // The switches that views of a request share. What is not set is whatever the request says.
 
-import { choice, element } from "./dom.js";
+import { choice, element, menu } from "./dom.js";
 
 const UNSET = "";
 const asSaid = (words) => [UNSET, words];
@@ -14,6 +14,16 @@ export function asked(request) {
   const { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice } = request.get();
   return { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice };
 }
+
+/** The JSON text that is looked at: somebody's, or the first example. */
+export const sourceOf = ({ request, settings }) =>
+  request.get().source ?? settings.examples[0].source;
+
+/** A menu of requests to begin with. */
+export const examples = ({ request, settings }) =>
+  menu("Examples", settings.examples.map(({ title }) => title), (n) =>
+    request.set({ source: settings.examples[n].source, protocol: undefined }),
+  );
 
 /** A row of switches. `update(tools)` renews the names of tools that can be chosen. */
 export function switches(context) {

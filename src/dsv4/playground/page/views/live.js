@@ -61,8 +61,8 @@ class Talk {
   #toolbar() {
     const said = this.#said;
     const set = (name) => (value) => this.#state.set({ [name]: value });
-    const tools = area("Tools, as a JSON list", said.tools, 8, set("tools"));
-    const more = element("div", { className: "tools", hidden: !said.offers }, tools);
+    const tools = area("As a JSON list", said.tools, 8, set("tools"));
+    const more = element("details", { className: "tools", hidden: !said.offers }, element("summary", {}, "Tools"), tools);
     return element(
       "div",
       { className: "live-options" },

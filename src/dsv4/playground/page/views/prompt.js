@@ -1,11 +1,12 @@
 // A request, and the prompt that it becomes: each lights up what it has to do with in the other.
 
 import { debounced } from "../calls.js";
+import { toClipboard } from "../copying.js";
 import { button, choice, element } from "../dom.js";
 import { Editor } from "../editor.js";
 import { Form } from "../form.js";
 import { Rows } from "../rows.js";
-import { asked, switches } from "../switches.js";
+import { asked, examples, sourceOf, switches } from "../switches.js";
 
 const TYPING = 120;
 const PROTOCOLS = [
@@ -24,8 +25,7 @@ const NAMES = Object.fromEntries(PROTOCOLS);
 
 export function mount(root, context) {
   const { request, state, settings } = context;
-  const first = settings.examples[0].source;
-  const source = () => request.get().source ?? first;
+  const source = () => sourceOf(context);
 
   // Left: the request.
 
@@ -39,15 +39,6 @@ export function mount(root, context) {
   const mode = (name, label) =>
     button(label, () => state.set({ mode: name }), { "data-mode": name });
   const modes = element("div", { className: "modes", role: "group", "aria-label": "Edit as" }, mode("json", "JSON"), mode("form", "Form"));
-  const examples = choice(
-    "Example",
-    [["", "choose…"], ...settings.examples.map(({ title }, n) => [String(n), title])],
-    "",
-    (n) => {
-      if (n !== "") request.set({ source: settings.examples[Number(n)].source, protocol: undefined });
-      examples.querySelector("select").value = "";
-    },
-  );
   const protocol = choice("Read as", PROTOCOLS, request.get().protocol ?? "auto", (value) =>
     request.set({ protocol: value === "auto" ? undefined : value }),
   );
@@ -55,7 +46,7 @@ export function mount(root, context) {
   const left = element(
     "section",
     { className: "pane source", "aria-label": "Request" },
-    element("div", { className: "head" }, modes, protocol, examples),
+    element("div", { className: "head" }, modes, protocol, examples(context)),
     editor.root,
     form.root,
     problem,
@@ -84,11 +75,22 @@ export function mount(root, context) {
   const against = choice("Show", [["dsv4", "dsv4, as switched"], ...sides], state.get().shown ?? "dsv4", (value) =>
     state.set({ shown: value === "dsv4" ? undefined : value }),
   );
+  const copyText = button("Copy prompt", async () => {
+    try {
+      const { shown } = state.get();
+      const answer = await context.call("text", { ...asked(request), source: source(), shown });
+      if (!answer) return;
+      await toClipboard(answer.prompt);
+      context.say("Copied the prompt.");
+    } catch (error) {
+      context.say(`Nothing was copied: ${error.message}`);
+    }
+  });
   const scroller = element("div", { className: "scroller" }, facts, titles, rows.root, ending);
   const right = element(
     "section",
     { className: "pane result", "aria-label": "Prompt" },
-    element("div", { className: "head" }, against, beside, tokens),
+    element("div", { className: "head" }, against, beside, tokens, copyText),
     element("div", { className: "summary" }, total, bar),
     scroller,
   );
@@ -184,6 +186,7 @@ export function mount(root, context) {
   }
 
   request.onChange((values, names) => {
+    if (names.length === 1 && names[0] === "caret") return;
     readAs.value = values.protocol ?? "auto";
     draw();
     if (names.includes("source") && names.length === 1) ask();
@@ -195,6 +198,15 @@ export function mount(root, context) {
   });
   draw();
   ask.now();
+  // Another view may have named a place to look at.
+  context.onShown(() => {
+    const { caret } = request.get();
+    if (!Number.isInteger(caret)) return;
+    request.set({ caret: undefined });
+    state.set({ mode: "json" });
+    editor.focus(caret);
+    lightPrompt(caret, true);
+  });
 }
 
 /** What takes how much, as a bar and in words. */
