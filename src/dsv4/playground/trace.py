@@ -53,7 +53,7 @@ MOST_FRAMED = 2_000
 JOINED = (ReasoningDelta, ContentDelta, ArgumentsDelta)
 STATES = list(State)
 PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
-_PARSER_OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
+OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
 
 
 def stream(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
@@ -74,13 +74,7 @@ def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
     `body` has the `text`, how it is `cut` ("character", "token" or "random", with its `seed`), the
     options of `StreamParser` and the `reason` for which generation ended. Raises an `OptionError`.
     """
-    text = body.get("text")
-    if not isinstance(text, str):
-        raise OptionError("text", f"found {shown(text)}, expected text")
-    if len(text) > LONGEST:
-        raise OptionError("text", f"found {len(text)} characters, expected at most {LONGEST}")
-    options = {name: body[name] for name in _PARSER_OPTIONS if body.get(name) is not None}
-    options.setdefault("dialect", bench.dialect)
+    text, options = _text(body), _options(body, bench)
     reason = body.get("reason")
     pieces = cut(text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer)
     reading = _Reading(text, pieces, options, reason)
@@ -97,6 +91,27 @@ def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "events": len(reading.events),
         "strict": _strictly(text, options, reason, message),
     }
+
+
+def read_all(body: Mapping[str, Any], bench: Bench) -> Message:
+    """The message that a trace ends with. `body` is that of a trace."""
+    ids = (f"call_{number}" for number in count())
+    parser = StreamParser(**_options(body, bench), new_id=ids.__next__)
+    return assemble([*parser.feed(_text(body)), *parser.finish(body.get("reason"))])
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    text = body.get("text")
+    if not isinstance(text, str):
+        raise OptionError("text", f"found {shown(text)}, expected text")
+    if len(text) > LONGEST:
+        raise OptionError("text", f"found {len(text)} characters, expected at most {LONGEST}")
+    return text
+
+
+def _options(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    options = {name: body[name] for name in OPTIONS if body.get(name) is not None}
+    return {"dialect": bench.dialect, **options}
 
 
 def width(text: str) -> int:
