@@ -48,33 +48,33 @@ class TestTalk:
         tab.get_by_label("Protocol").select_option(protocol)
         tab.get_by_label("Offer tools").check()
         say(tab, "RUN: ls -l")
-        tab.wait_for_selector(".turn.assistant .called")
-        assert "bash" in tab.locator(".turn.assistant .called").inner_text()
-        assert '"ls -l"' in tab.locator(".turn.assistant .called").inner_text()
-        assert "asked to use bash" in tab.locator(".turn.assistant .thinking").inner_text()
+        tab.wait_for_selector(".spoken.assistant .called")
+        assert "bash" in tab.locator(".spoken.assistant .called").inner_text()
+        assert '"ls -l"' in tab.locator(".spoken.assistant .called").inner_text()
+        assert "asked to use bash" in tab.locator(".spoken.assistant .thinking").inner_text()
         tab.get_by_label("Result of bash").fill("total 0")
         tab.get_by_role("button", name="Send results").click()
-        tab.wait_for_function("() => document.querySelectorAll('.turn.assistant').length === 2")
-        tab.wait_for_selector(".turn.assistant:last-child .content")
-        assert tab.locator(".turn.assistant .content").last.inner_text() == "DONE: total 0"
-        facts = tab.locator(".turn.assistant .facts").last.inner_text()
+        tab.wait_for_function("() => document.querySelectorAll('.spoken.assistant').length === 2")
+        tab.wait_for_selector(".spoken.assistant:last-child .content")
+        assert tab.locator(".spoken.assistant .content").last.inner_text() == "DONE: total 0"
+        facts = tab.locator(".spoken.assistant .figures").last.inner_text()
         assert re.search(r"first token after .* tokens in, [\d,]+ out", facts)
 
     def test_frames_can_be_looked_at(self, open_page: Callable[..., Any]) -> None:
         tab = opened(open_page)
         say(tab, "Hello")
-        tab.wait_for_selector(".turn.assistant:not(.coming)")
-        tab.locator(".turn.assistant > details summary").last.click()
-        frames = tab.locator(".turn.assistant .frame-list code").all_inner_texts()
+        tab.wait_for_selector(".spoken.assistant:not(.coming)")
+        tab.locator(".spoken.assistant > details summary").last.click()
+        frames = tab.locator(".spoken.assistant .frame-list code").all_inner_texts()
         assert "chat.completion.chunk" in json.loads(frames[0])["object"]
 
     def test_effort_none_does_not_think(self, open_page: Callable[..., Any]) -> None:
         tab = opened(open_page)
         tab.get_by_label("Effort").select_option("none")
         say(tab, "Hello")
-        tab.wait_for_selector(".turn.assistant:not(.coming) .content")
-        assert tab.locator(".turn .thinking").count() == 0
-        assert "chat mode" in tab.locator(".turn.assistant").inner_text()
+        tab.wait_for_selector(".spoken.assistant:not(.coming) .content")
+        assert tab.locator(".spoken .thinking").count() == 0
+        assert "chat mode" in tab.locator(".spoken.assistant").inner_text()
 
     def test_an_answer_can_be_stopped(self, browser: Any) -> None:
         from serving import served
@@ -84,10 +84,10 @@ class TestTalk:
             tab = context.new_page()
             tab.goto(f"{url}/playground/#live")
             say(tab, "Hello")
-            tab.wait_for_selector(".turn.coming .content, .turn.coming .thinking")
+            tab.wait_for_selector(".spoken.coming .content, .spoken.coming .thinking")
             tab.get_by_role("button", name="Stop").click()
-            tab.wait_for_selector(".turn.assistant:not(.coming)")
-            assert "stopped here" in tab.locator(".turn.assistant .facts").inner_text()
+            tab.wait_for_selector(".spoken.assistant:not(.coming)")
+            assert "stopped here" in tab.locator(".spoken.assistant .figures").inner_text()
             assert tab.get_by_role("button", name="Send", exact=True).is_enabled()
             # Without --inspect the page says how to get it.
             assert "--inspect" in tab.locator(".inspect").inner_text()
@@ -97,25 +97,25 @@ class TestTalk:
         tab = opened(open_page)
         tab.get_by_label("Protocol").select_option("messages")
         say(tab, "Hello there")
-        tab.wait_for_selector(".turn.assistant:not(.coming) .content")
+        tab.wait_for_selector(".spoken.assistant:not(.coming) .content")
         tab.wait_for_function("() => location.hash.length > 60")
         tab.wait_for_timeout(400)
-        answer = tab.locator(".turn.assistant .content").inner_text()
+        answer = tab.locator(".spoken.assistant .content").inner_text()
         again = opened(lambda fragment, **o: open_page(tab.url.partition("/playground/")[2], **o))
         assert again.get_by_label("Protocol").input_value() == "messages"
-        assert again.locator(".turn.user").inner_text().endswith("Hello there")
-        assert again.locator(".turn.assistant .content").inner_text() == answer
+        assert again.locator(".spoken.user").inner_text().endswith("Hello there")
+        assert again.locator(".spoken.assistant .content").inner_text() == answer
         again.get_by_role("button", name="New conversation").click()
-        assert again.locator(".turn").count() == 0
+        assert again.locator(".spoken").count() == 0
 
     def test_hostile_words_are_only_words(self, open_page: Callable[..., Any]) -> None:
         tab = opened(open_page)
         tab.get_by_label("Offer tools").check()
         say(tab, f"CALL: bash {json.dumps({'command': HOSTILE})}")
-        tab.wait_for_selector(".turn.assistant:not(.coming) .called")
+        tab.wait_for_selector(".spoken.assistant:not(.coming) .called")
         assert tab.title() == "dsv4 playground"
         assert tab.locator("main img, main script").count() == 0
-        assert "onerror" in tab.locator(".turn.assistant .called").inner_text()
+        assert "onerror" in tab.locator(".spoken.assistant .called").inner_text()
         assert "\u202e" not in tab.locator(".turns").inner_text()
 
     def test_tools_that_are_no_json_are_named(self, open_page: Callable[..., Any]) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dsv4
+from completions import corpus
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.trace import trace
+
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "playground")]
 
 MARKUP = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
 HOSTILE = f"{MARKUP}\u202eright to left\u202c \x1b[31m \u0000\x9b <b>bold</b> \U0001f327\n\n<think>"
@@ -212,7 +217,7 @@ class TestMoving:
 
     def test_the_strip_and_the_count_say_where(self, opened: Callable[..., Any]) -> None:
         tab = opened()
-        assert tab.locator(".strip span").count() >= 2
+        assert tab.locator(".map span").count() >= 2
         go(tab, 10)
         assert tab.locator(".stream .count").inner_text().startswith("Step 10 of ")
 
@@ -283,14 +288,14 @@ class TestOptions:
         tab = opened()
         tab.get_by_text("Options: tools, dialect").click()
         tab.get_by_label("Tools, as").fill('[{"name": 5}]')
-        tab.wait_for_selector(".panes > .problem:not([hidden])")
-        assert "tools" in tab.locator(".panes > .problem").inner_text()
+        tab.wait_for_selector(".points > .problem:not([hidden])")
+        assert "tools" in tab.locator(".points > .problem").inner_text()
         tab.get_by_label("Tools, as").fill("[")
         tab.wait_for_function(
-            "() => document.querySelector('.panes > .problem').textContent.includes('not JSON')"
+            "() => document.querySelector('.points > .problem').textContent.includes('not JSON')"
         )
         tab.get_by_label("Tools, as").fill("[]")
-        tab.wait_for_selector(".panes > .problem", state="hidden")
+        tab.wait_for_selector(".points > .problem", state="hidden")
 
     def test_whole_calls_send_nothing_before_they_are_complete(
         self, opened: Callable[..., Any]
@@ -366,7 +371,7 @@ class TestHostileText:
         pane = tab.locator(".completion .text")
         assert MARKUP in pane.text_content()
         for acting in ("\u202e", "\x1b", "\x9b", "\0"):
-            assert acting not in tab.locator(".stream .panes").inner_text()
+            assert acting not in tab.locator(".stream .points").inner_text()
         assert "⟨202E⟩" in pane.text_content()
 
     def test_a_megabyte(self, opened: Callable[..., Any]) -> None:
@@ -407,7 +412,7 @@ class TestWork:
         most = tab.evaluate(
             """async () => {
               const slider = document.querySelector(".track input");
-              const panes = document.querySelector(".stream .panes");
+              const panes = document.querySelector(".stream .points");
               let made = 0, most = 0, moves = 0, characters = 0;
               const watch = new MutationObserver((found) => {
                 for (const { addedNodes } of found)
@@ -464,3 +469,62 @@ def test_nothing_is_wider_than_the_page(opened: Callable[..., Any], width: int) 
     for selector in ("html", ".view.stream"):
         size = tab.locator(selector).evaluate("e => [e.scrollWidth, e.clientWidth]")
         assert size[0] <= size[1]
+
+
+UNFOLD = """async ({ told, text, states }) => {
+  const { Trace } = await import("./trace.js");
+  const trace = new Trace(told, text, states);
+  const protocols = Object.keys(told.frames);
+  const steps = [];
+  for (let step = 0; step <= trace.steps; step++) {
+    const { state, start, end } = trace.at(step);
+    const message = trace.messageAt(step, 1e9, 1e9);
+    steps.push({
+      state,
+      held: text.slice(start, end),
+      reasoning: message.reasoning.text,
+      content: message.content.text,
+      calls: message.calls.map(({ name, text }) => [name, text.text]),
+      frames: protocols.map((name) => trace.frameCount(name, step)),
+    });
+  }
+  const frames = protocols.map((name) =>
+    Array.from({ length: trace.frameCount(name, trace.steps) }, (_, n) => trace.frame(name, n)));
+  return { steps, frames };
+}"""
+
+
+@pytest.mark.parametrize("cut", ["character", "random", "token"])
+def test_the_page_unfolds_a_trace_to_what_happened(opened: Callable[..., Any], cut: str) -> None:
+    """Every step and every frame of a part of the corpus, as `trace.js` tells them."""
+    from stepping import sent, stepped
+
+    from dsv4.playground.cutting import cut as cut_text
+    from dsv4.tokens import Tokenizer
+
+    tab = opened()
+    tokenizer = Tokenizer.load()
+    states = [{"name": state.name, "words": ""} for state in dsv4.StreamParser().state.__class__]
+    texts = [case["text"] for case in corpus()[::9]]
+    for text in [*texts, "Wide \U0001f327\U0001f327 <\U0001f327</think>\n\n\U0001f327 ok"]:
+        body = {"text": text, "tools": TOOLS, "cut": cut, "seed": 5}
+        told = trace(body, Bench(tokenizer))
+        unfolded = tab.evaluate(UNFOLD, {"told": told, "text": text, "states": states})
+        pieces = cut_text(text, cut, 5, tokenizer)
+        events: list[tuple[int, Any]] = []
+        for step, (state, held, brought) in enumerate(stepped(pieces, tools=TOOLS), 1):
+            events += ((step, event) for event in brought)
+            shown = unfolded["steps"][step]
+            assert shown["held"] == held
+            assert state in (shown["state"], None)
+            for kind in ("reasoning", "content"):
+                wanted = f"{kind.capitalize()}Delta"
+                so_far = [e.text for _, e in events if type(e).__name__ == wanted]
+                assert shown[kind] == "".join(so_far)
+            starts = [e for _, e in events if isinstance(e, dsv4.ToolCallStart)]
+            assert [name for name, _ in shown["calls"]] == [start.name for start in starts]
+        for n, protocol in enumerate(("chat", "responses", "messages")):
+            frames = sent(protocol, events, body, len(pieces) + 1)
+            assert [(f["step"], f["frame"]) for f in unfolded["frames"][n]] == frames
+            counts = [sum(step <= at for step, _ in frames) for at in range(len(pieces) + 2)]
+            assert [shown["frames"][n] for shown in unfolded["steps"]] == counts

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stepping import PROTOCOLS, sent, stepped
 
 import dsv4
 from completions import corpus, declared
-from dsv4.api import ApiRequest, chat, messages, responses
-from dsv4.api import Settings as ApiSettings
 from dsv4.errors import OptionError
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut
 from dsv4.playground.holding import HOLDS
 from dsv4.playground.trace import MOST_FRAMED, stream, trace, width
-from dsv4.request import Request
 from dsv4.tokens import Tokenizer
 
 CASES = corpus()
-PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
 JOINED = ("ReasoningDelta", "ContentDelta", "ArgumentsDelta")
 
 
@@ -110,16 +106,6 @@ class Unfolded:
             yield self.traced["steps"], frame
 
 
-def stepped(pieces: list[str], reason: Any = None, **options: Any) -> Iterator[Any]:
-    """What a parser does with each piece: its state, what it holds, and the events."""
-    ids = (f"call_{n}" for n in count())
-    parser = dsv4.StreamParser(**options, new_id=ids.__next__)
-    for piece in pieces:
-        events = parser.feed(piece)
-        yield parser.state.name, parser.held, events
-    yield None, "", parser.finish(reason)
-
-
 def check(body: dict[str, Any], tokenizer: Any = None) -> None:
     """Holds a trace against a parser and writers that are given the same pieces."""
     traced = json.loads(json.dumps(trace(body, Bench(tokenizer))))
@@ -148,22 +134,6 @@ def check(body: dict[str, Any], tokenizer: Any = None) -> None:
     assert traced["events"] == len(every)
     for protocol in PROTOCOLS:
         assert list(unfolded.frames(protocol)) == sent(protocol, every, body, len(pieces) + 1)
-
-
-def sent(
-    protocol: str, events: list[tuple[int, Any]], body: dict[str, Any], last: int
-) -> list[tuple[int, Any]]:
-    """The frames of events, each written by itself."""
-    settings = ApiSettings(calls=body.get("calls", "streamed"))
-    request = Request([{"role": "user", "content": ""}])
-    call = ApiRequest(request, protocol, "deepseek-v4", 1, stream=True, settings=settings)  # type: ignore[arg-type]
-    made = PROTOCOLS[protocol].Writer
-    writer = made(call, id=f"{made.id_prefix}playground", created=0)
-    written = [(0, frame) for frame in writer.start()]
-    for step, event in events:
-        written += ((step, frame) for frame in writer.write(event))
-    written += ((last, frame) for frame in writer.finish(reason=body.get("reason")))
-    return [(step, frame) for step, frame in json.loads(json.dumps(written))]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])

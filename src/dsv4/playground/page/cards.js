@@ -9,7 +9,7 @@ export function card(name, title, beside, ...content) {
   const id = `card-${++made}`;
   return element(
     "section",
-    { className: `card ${name}`, "aria-labelledby": id },
+    { className: `box ${name}`, "aria-labelledby": id },
     element("header", {}, element("h2", { id }, title), beside),
     content,
   );

@@ -216,7 +216,7 @@ function row(summary) {
   return [
     element("span", { className: "head" }, element("b", {}, `${summary.number}`), ` ${WORDS[protocol]} `, status(summary),
       repairs ? element("span", { className: "status incomplete" }, counted(repairs, "repair")) : null),
-    element("span", { className: "faint facts" }, facts.join(" · ")),
+    element("span", { className: "faint figures" }, facts.join(" · ")),
     element("span", { className: "tail" }, brief(problem || summary.tail, 90)),
   ];
 }

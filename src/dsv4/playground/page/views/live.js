@@ -212,13 +212,13 @@ class Shown {
   #count = 0;
   #frames = [];
   #body = element("div", {});
-  #facts = element("p", { className: "faint facts" });
+  #facts = element("p", { className: "faint figures" });
   #list = element("ol", { className: "frame-list" });
   #title = element("summary", {}, "Frames");
 
   constructor(answer) {
     this.#answer = answer;
-    this.root = element("article", { className: "turn assistant coming" }, element("h3", {}, "Assistant"), this.#body, this.#facts,
+    this.root = element("article", { className: "spoken assistant coming" }, element("h3", {}, "Assistant"), this.#body, this.#facts,
       element("details", { className: "faint", ontoggle: () => this.#drawFrames() }, this.#title, this.#list));
   }
 
@@ -283,7 +283,7 @@ function turn(message) {
   const calls = (message.tool_calls ?? []).map((call) => ({ name: call.function.name, text: call.function.arguments }));
   return element(
     "article",
-    { className: `turn ${message.role}` },
+    { className: `spoken ${message.role}` },
     element("h3", {}, NAMES[message.role]),
     said({ reasoning: message.reasoning_content ?? "", content: message.content ?? "", calls }),
   );

@@ -28,6 +28,10 @@ const KINDS = {
   ReasoningDelta: "reasoning", ContentDelta: "content", ToolCallStart: "call", ArgumentsDelta: "call",
   ToolCallEnd: "call", ToolCallAborted: "repair", Diagnostic: "repair", StopHit: "end", End: "end",
 };
+const FAMILY_WORDS = {
+  prose: "reasoning or content", block: "between tags", value: "the value of a parameter",
+  rare: "something malformed", gone: "removed",
+};
 const FAMILIES = {
   PROSE: "prose", AFTER: "prose", BLOCK: "block", INVOKE: "block", VALUE: "value", JSON: "value",
   HALTED: "gone", INVENTED: "gone",
@@ -352,7 +356,7 @@ class Stream {
       },
     });
     parts.play = button("Play", this.#toggle, { className: "primary play", title: "Space" });
-    parts.strip = element("div", { className: "strip", "aria-hidden": "true" });
+    parts.strip = element("div", { className: "map", "aria-hidden": "true" });
     parts.count = element("output", { className: "count faint" });
     const speeds = choice("Speed", SPEEDS, "60", () => {});
     parts.speed = speeds.querySelector("select");
@@ -411,7 +415,7 @@ class Stream {
     parts.frames = new Map();
     return element(
       "div",
-      { className: "panes" },
+      { className: "points" },
       parts.problem,
       element(
         "div",
@@ -466,14 +470,14 @@ class Stream {
     let last = null;
     for (let n = 0; n < count; n++) {
       const { state } = trace.at(Math.round(((n + 0.5) * trace.steps) / count));
-      const family = FAMILIES[state] ?? "odd";
+      const family = FAMILIES[state] ?? "rare";
       if (last?.family === family) last.size++;
       else pieces.push((last = { family, size: 1 }));
     }
     const places = new Set(trace.repairs.map(({ step }) => Math.round((step / trace.steps) * SEGMENTS)));
     this.#parts.strip.replaceChildren(
       ...pieces.map(({ family, size }) => {
-        const piece = element("span", { className: family });
+        const piece = element("span", { className: family, title: FAMILY_WORDS[family] });
         piece.style.flexGrow = size;
         return piece;
       }),
