@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
+# An editable package is compiled when it is first imported, and each time where PYTHONDONTWRITEBYTECODE
+# is set: commands would take twice as long.
+COMPILE := $(BIN)/python -m compileall -q src
+
 # Tests share no files and no order, so they run on several cores. More than four take more memory
 # than they save time: each process has a vocabulary of its own.
 PARALLEL := -n auto --maxprocesses=4 --dist worksteal
@@ -54,9 +58,12 @@ dist: $(VENV)/installed-for-dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
-# Pages in a real browser. Without Chromium they are skipped, and say so.
+# Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
+# look at a page as axe-core does.
+AXE := axe-core@4.10.3
 test-browser: $(VENV)/installed-for-tests
 	$(INSTALL) '.[browser]'
+	-npm install --silent --no-save --prefix build/axe $(AXE)
 	$(BIN)/pytest tests/browser
 
 format: $(VENV)/installed-for-tests
@@ -85,11 +92,13 @@ clean:
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
+	$(COMPILE)
 	touch $@
 
 $(VENV)/installed-for-tests: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[test]'
+	$(COMPILE)
 	touch $(VENV)/installed $@
 
 $(VENV)/installed-for-dist: $(VENV)/installed-for-tests

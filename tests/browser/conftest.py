@@ -75,3 +75,13 @@ def open_page(browser: Any, playground: str) -> Iterator[Callable[..., Any]]:
 def _is_complaint(said: Any) -> bool:
     """Errors, but not of the answers to bad requests, which the page shows itself."""
     return said.type == "error" and "status of 400" not in said.text
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which finds what a page keeps from people."""
+    root = Path(__file__).parents[2]
+    named = os.environ.get("AXE", root / "build/axe/node_modules/axe-core/axe.min.js")
+    if not Path(named).exists():
+        pytest.skip("axe-core was not found: `make test-browser` installs it where there is npm")
+    return Path(named).read_text("utf-8")

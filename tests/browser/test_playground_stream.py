@@ -477,10 +477,11 @@ UNFOLD = """async ({ told, text, states }) => {
   const protocols = Object.keys(told.frames);
   const steps = [];
   for (let step = 0; step <= trace.steps; step++) {
-    const { state, start, end } = trace.at(step);
+    const { state, start, end, hold } = trace.at(step);
     const message = trace.messageAt(step, 1e9, 1e9);
     steps.push({
       state,
+      hold,
       held: text.slice(start, end),
       reasoning: message.reasoning.text,
       content: message.content.text,
@@ -512,10 +513,11 @@ def test_the_page_unfolds_a_trace_to_what_happened(opened: Callable[..., Any], c
         unfolded = tab.evaluate(UNFOLD, {"told": told, "text": text, "states": states})
         pieces = cut_text(text, cut, 5, tokenizer)
         events: list[tuple[int, Any]] = []
-        for step, (state, held, brought) in enumerate(stepped(pieces, tools=TOOLS), 1):
+        for step, (state, held, why, brought) in enumerate(stepped(pieces, tools=TOOLS), 1):
             events += ((step, event) for event in brought)
             shown = unfolded["steps"][step]
             assert shown["held"] == held
+            assert shown["hold"]["reason"] == (why.reason if why else "")
             assert state in (shown["state"], None)
             for kind in ("reasoning", "content"):
                 wanted = f"{kind.capitalize()}Delta"

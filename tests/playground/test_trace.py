@@ -14,11 +14,11 @@ from stepping import PROTOCOLS, sent, stepped
 import dsv4
 from completions import corpus, declared
 from dsv4.errors import OptionError
+from dsv4.parsing.source import Source
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut
-from dsv4.playground.holding import HOLDS
-from dsv4.playground.trace import MOST_FRAMED, stream, trace, width
+from dsv4.playground.trace import MOST_FRAMED, STATES, stream, trace, width
 from dsv4.tokens import Tokenizer
 
 CASES = corpus()
@@ -52,12 +52,12 @@ class Unfolded:
             self.ends.append(self.ends[-1] + size)
         self.ends.append(self.ends[-1])
 
-    def knot(self, step: int) -> tuple[str, str, int]:
+    def knot(self, step: int) -> tuple[str, list[Any], int]:
         """State, reason and where the held text begins."""
         found = [knot for knot in self.traced["knots"] if knot[0] <= step][-1]
         at, state, hold, start, slides = found
         moved = self.ends[step] - self.ends[at] if slides else 0
-        return list(dsv4.StreamParser().state.__class__)[state].name, hold, start + moved
+        return STATES[state].name, self.traced["holds"][hold], start + moved
 
     def deltas(self, row: dict[str, Any]) -> Iterator[tuple[int, str]]:
         """The deltas of a row, with the step of each."""
@@ -119,7 +119,9 @@ def check(body: dict[str, Any], tokenizer: Any = None) -> None:
         found.setdefault(step, []).append((kind, text))
     every: list[tuple[int, Any]] = []
     units = body["text"].encode("utf-16-le", "surrogatepass")
-    for step, (state, held, events) in enumerate(stepped(pieces, body.get("reason"), **options), 1):
+    for step, (state, held, why, events) in enumerate(
+        stepped(pieces, body.get("reason"), **options), 1
+    ):
         every += ((step, event) for event in events)
         said = [
             (type(e).__name__, e.text if type(e).__name__ in JOINED else "")  # type: ignore[union-attr]
@@ -129,7 +131,8 @@ def check(body: dict[str, Any], tokenizer: Any = None) -> None:
         known, hold, start = unfolded.knot(step)
         waits = units[2 * start : 2 * unfolded.ends[step]].decode("utf-16-le", "surrogatepass")
         assert waits == held, step
-        assert (hold == "nothing") == (not held), step
+        assert hold == (list(why) if why else [None, ""]), step
+        assert (why is None) == (not held), step
         assert known == state or state is None, step
     assert traced["events"] == len(every)
     for protocol in PROTOCOLS:
@@ -179,18 +182,9 @@ def read_of(example: Any) -> dsv4.Message:
     return dsv4.parse(example.text, thinking=example.thinking, tools=TOOLS)
 
 
-def test_every_reason_for_holding_is_seen_and_every_state_is_drawn() -> None:
-    seen = set()
-    for case in CASES:
-        for way in ("character", "random"):
-            traced = trace(asked(case, cut=way), Bench())
-            seen |= {knot[2] for knot in traced["knots"]}
-    for text in ("Wait for the stop", '<｜DSML｜parameter name=""\n</｜DSML｜parameter>'):
-        body = {"text": text, "cut": "character", "stop": "stop", "thinking": False}
-        seen |= {knot[2] for knot in trace(body, Bench())["knots"]}
-    assert seen == set(HOLDS)
+def test_every_state_is_drawn() -> None:
     told = stream({}, Bench())
-    assert {name for move in told["moves"] for name in move} <= {s["name"] for s in told["states"]}
+    assert {name for move in told["moves"] for name in move} == {s["name"] for s in told["states"]}
 
 
 def test_strictly_it_stops_where_the_grammar_does() -> None:
@@ -248,7 +242,8 @@ def test_the_parser_is_asked_once_for_each_piece(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         dsv4.StreamParser, "position", property(lambda p: asked_for.append(1) or position(p))
     )
-    monkeypatch.setattr(dsv4.StreamParser, "held", property(lambda p: pytest.fail("a copy")))
+    for copied in (dsv4.StreamParser, "held"), (Source, "waiting"):
+        monkeypatch.setattr(*copied, property(lambda p: pytest.fail("a copy")))
     trace({"text": LINE * 20, "cut": "character"}, Bench())
     assert len(asked_for) == len(LINE * 20) + 1
 

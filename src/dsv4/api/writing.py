@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.api.ids import new_id
 from dsv4.api.outcome import HeldCall, Outcome
 from dsv4.api.request import CALL_IDS, ApiRequest
 from dsv4.api.sse import quoted, quoted_ascii
@@ -29,6 +28,7 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4.parsing.ids import new_id
 from dsv4.parsing.json_values import without_duplicates
 
 ProtocolEvent: TypeAlias = dict[str, Any]

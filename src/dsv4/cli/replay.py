@@ -10,7 +10,6 @@ from typing import Any
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.writing import output
 
-HELP = "run a recording of `dsv4 serve --record` through today's parser, and say what changed"
 EXAMPLE = "dsv4 replay exchanges.jsonl"
 
 

@@ -264,14 +264,14 @@ class Source:
         self.pending = None
 
     @property
+    def done(self) -> int:
+        """The place up to which nothing waits."""
+        return self.aside_from if self._aside else self.pos
+
+    @property
     def waiting(self) -> str:
         """All that has come and is not done with."""
         return "".join(self._aside) + self.slice(self.pos, self.end)
-
-    @property
-    def waits_from(self) -> int:
-        """Where the text that waits begins."""
-        return self.aside_from if self._aside else self.pos
 
     # What is remembered for the end.
 

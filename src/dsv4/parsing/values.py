@@ -92,7 +92,7 @@ class Parameter:
         self.tag = tag
         self.start = machine.source.pos
         self.types = machine.tools.types_of(invoke.name, key)
-        self._lone = lone  # may hold all arguments of the call
+        self.may_hold_all = lone  # arguments of the call
         self.judge = Judge(invoke, key, tag)
         self.own_letters = frozenset(n[:1].lower() for n in (PARAMETER_PREFIX, key, tag.label))
         untyped = tag.string not in ("true", "false")
@@ -143,7 +143,7 @@ class Parameter:
             if machine.tags.parameter_close[:-1] in raw and self.tag.string != "true":
                 machine.report_raw(kinds.QUOTED_MARKUP, self.start, raw)
             json_text = self._typed(raw)
-            if self._lone:
+            if self.may_hold_all:
                 call.add_lone(self.key, json_text, raw)
             else:
                 call.add(self.key, json_text)

@@ -8,6 +8,7 @@ before the first. Places and lengths count UTF-16 units, as the page's own strin
 - `knots`: `[step, state, hold, from, slides]`, where something other than the text changes: from
   this step on the state and the reason for holding are these. What is held begins at `from`; where
   it slides, it begins as far before the end of the text as it did at the knot.
+- `holds`: the reasons, each `[rule, reason]`. The first is that nothing is held.
 - `rows`: the events. Deltas of one kind in a row are one row, with their text joined and with
   `runs`, `[step, count, length]`: `count` deltas from this step on, one for each step. The text of
   a single delta is `length` long; those of a longer run are as long as their pieces.
@@ -35,13 +36,13 @@ from dsv4.parsing.events import (
     Event,
     ReasoningDelta,
 )
+from dsv4.parsing.holding import Hold
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
 from dsv4.parsing.states import NEXT, State
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut
-from dsv4.playground.holding import HEAD, HOLDS, NOTHING, why
 from dsv4.request import Request
 
 # A text of this many characters takes seconds, one piece for each; a real one is far shorter.
@@ -57,11 +58,10 @@ OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "ca
 
 
 def stream(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
-    """What the Stream view needs once: the diagram of states, reasons to hold, and examples."""
+    """What the Stream view needs once: the diagram of states, and examples."""
     return {
         "states": [{"name": state.name, "words": state.value} for state in STATES],
         "moves": [[a.name, b.name] for a in STATES for b in STATES if b in NEXT[a]],
-        "holds": {name: asdict(hold) for name, hold in HOLDS.items()},
         "examples": [asdict(example) for example in EXAMPLES],
         "tools": TOOLS,
         "longest": LONGEST,
@@ -85,6 +85,7 @@ def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "steps": len(pieces) + 1,
         "cuts": widths if any(size != 1 for size in widths) else None,
         "knots": reading.knots.found,
+        "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
         "rows": [row.told(reading.places) for row in reading.rows],
         "frames": {name: _framed(name, reading.rows, options, reason) for name in PROTOCOLS},
         "message": _told(message),
@@ -179,7 +180,7 @@ class Knots:
         self._end = 0  # of the text, at the last knot
         self._open = False  # whether the last knot may still turn out to slide
 
-    def add(self, step: int, state: int, hold: str, start: int, end: int) -> None:
+    def add(self, step: int, state: int, hold: int, start: int, end: int) -> None:
         """At this step the text goes up to `end`, and what is held begins at `start`."""
         if self.found:
             knot = self.found[-1]
@@ -206,14 +207,14 @@ class _Reading:
         self.events: list[Event] = []
         self.rows: list[Row] = []
         self.knots = Knots()
+        self.holds: dict[Hold | None, int] = {None: 0}
         self.places = places = Places(text)
         fed = 0
 
         def look(step: int) -> None:
-            start = parser.position
-            head = text[start : min(start + HEAD, fed)]
-            state = parser.state
-            self.knots.add(step, STATES.index(state), why(state, head), places(start), places(fed))
+            hold = self.holds.setdefault(parser.held_by, len(self.holds))
+            start, state = places(parser.position), STATES.index(parser.state)
+            self.knots.add(step, state, hold, start, places(fed))
 
         look(0)
         for step, piece in enumerate(pieces, 1):
@@ -223,7 +224,7 @@ class _Reading:
         last = len(pieces) + 1
         self._note(parser.finish(reason), last, 0)
         end = places(len(text))
-        self.knots.add(last, STATES.index(parser.state), NOTHING, end, end)
+        self.knots.add(last, STATES.index(parser.state), 0, end, end)
 
     def _note(self, events: Iterable[Event], step: int, size: int) -> None:
         for event in events:

@@ -12,10 +12,11 @@ from types import ModuleType
 from typing import Any
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
-from dsv4.api.ids import mark, new_id
+from dsv4.api.ids import mark
 from dsv4.encoding.prompt import Prompt
 from dsv4.grammar import for_request
 from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
+from dsv4.parsing.ids import new_id
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
     DisconnectWatch,

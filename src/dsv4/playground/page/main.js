@@ -84,7 +84,7 @@ function askForKey() {
       input,
       element("button", { type: "submit" }, "Use it"),
     );
-    main.before(asking);
+    main.prepend(asking);
     input.focus();
   });
 }

@@ -172,7 +172,7 @@ export class Rows {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (to !== undefined) rows[Math.max(0, Math.min(to, rows.length - 1))].focus();
     else if (step !== undefined) this.#step(row, step);
-    else if (event.key === "Enter") this.#light(row, row.part ?? 0, "click");
+    else if (event.key === "Enter") this.#light(row, row.chosen ?? 0, "click");
     else return;
     event.preventDefault();
   }
@@ -180,8 +180,8 @@ export class Rows {
   #step(row, step) {
     const count = this.#sides[row.side].places[row.row].length;
     if (!count) return;
-    row.part = ((row.part ?? 0) + step + count) % count;
-    this.#light(row, row.part, "focus");
+    row.chosen = ((row.chosen ?? 0) + step + count) % count;
+    this.#light(row, row.chosen, "focus");
   }
 
   #focused(event) {
@@ -189,7 +189,7 @@ export class Rows {
     if (!row) return;
     for (const other of this.#list.querySelectorAll('.row[tabindex="0"]')) other.tabIndex = -1;
     row.tabIndex = 0;
-    if (event.target === row) this.#light(row, row.part ?? 0, "focus");
+    if (event.target === row) this.#light(row, row.chosen ?? 0, "focus");
   }
 
   // From the source to the prompt.

@@ -166,7 +166,7 @@ export class Trace {
       state: this.states[state].name,
       words: this.states[state].words,
       before: this.states[knots[before][1]].name,
-      hold,
+      hold: { rule: this.#told.holds[hold][0], reason: this.#told.holds[hold][1] },
       start: slides ? start + end - this.end(begun) : start,
       end,
     };

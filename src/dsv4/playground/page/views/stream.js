@@ -558,12 +558,12 @@ class Stream {
     const { state, held, why } = this.#parts;
     state.replaceChildren(element("code", {}, at.state), ` ${at.words}`);
     const waits = this.#trace.text.slice(at.start, at.end);
-    const { words, rules, most } = this.#known.holds[at.hold] ?? { words: "", rules: [], most: "" };
+    const { rule, reason } = at.hold;
     held.textContent = waits ? shownHeld(waits) : "";
     held.hidden = !waits;
-    const told = rules.length ? ` Recovery ${rules.length > 1 ? "rules" : "rule"} ${listed(rules)}.` : "";
-    const length = waits ? ` ${counted(waits.length, "character")} held; at most ${most}.` : "";
-    why.textContent = words + told + length;
+    const ruled = rule === null ? "" : ` Recovery rule ${rule}.`;
+    const words = `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.${ruled} `;
+    why.textContent = waits ? `${words}${counted(waits.length, "character")}.` : "Nothing is held.";
     why.classList.toggle("faint", !waits);
   }
 
@@ -668,8 +668,6 @@ class Stream {
 // Small things.
 
 const untyped = ({ type, ...frame }) => frame;
-const listed = (numbers) =>
-  numbers.length < 2 ? String(numbers[0]) : `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
 const unescaped = (line) => line.replace(/\\n/g, "\n").replace(/\\t/g, "\t");
 const problem = (words) => element("p", { className: "notice problem", role: "alert" }, words);
 
