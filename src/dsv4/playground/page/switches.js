@@ -37,7 +37,7 @@ export function switches(context) {
       settings.dialects.find(({ name }) => name === (now.dialect ?? settings.dialect))?.efforts ?? [];
     const made = (label, name, options) =>
       choice(label, options, String(now[name] ?? UNSET), (value) => request.set({ [name]: read(value) }), { name });
-    const said = asSaid("as requested");
+    const said = asSaid("as sent");
     const names = tools.map((name) => [name, name]);
     const chosen = now.tool_choice;
     const modes = ["auto", "none", "required"];

@@ -14,12 +14,12 @@ const PROTOCOLS = [
   ["chat", "Chat Completions"],
   ["responses", "Responses"],
   ["messages", "Anthropic Messages"],
-  ["file", "a file, as dsv4 show does"],
+  ["file", "File, as dsv4 show does"],
 ];
 const TOKENS = [
   ["off", "hidden"],
   ["borders", "borders"],
-  ["ids", "borders and ids"],
+  ["ids", "with ids"],
 ];
 const NAMES = Object.fromEntries(PROTOCOLS);
 
@@ -127,7 +127,7 @@ export function mount(root, context) {
     right.classList.remove("stale");
     const good = answer.sides.filter((side) => !side.problem);
     set.update(answer.tools);
-    readAs.options[0].textContent = `detected: ${NAMES[answer.protocol]}`;
+    readAs.options[0].textContent = `${NAMES[answer.protocol]} (detected)`;
     total.textContent = good.map((side) => side.total).join("  ·  ");
     bar.replaceChildren(...(good.length === 1 ? sharesOf(good[0]) : []));
     facts.replaceChildren(...factsOf(answer, editor));
