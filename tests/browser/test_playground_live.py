@@ -221,3 +221,40 @@ class TestInspector:
         tab.wait_for_selector(".request .done")
         tab.get_by_role("button", name="Clear").click()
         tab.wait_for_function("() => document.querySelectorAll('.request').length === 0")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(
+    open_page: Callable[..., Any], axe: str, scheme: str, width: int
+) -> None:
+    from accessibility import violations
+
+    tab = opened(open_page, scheme=scheme, width=width)
+    assert violations(tab, axe) == []
+    tab.get_by_label("Offer tools").check()
+    tab.locator(".tools summary").click()
+    say(tab, "RUN: ls\nBREAK: no-closers")
+    tab.wait_for_selector(".spoken .called")
+    tab.locator(".spoken.assistant > details summary").last.click()
+    tab.wait_for_selector(".request .done")
+    tab.locator(".request").first.click()
+    tab.wait_for_selector(".details .repairs")
+    for summary in tab.locator(".details summary").all():
+        summary.click()
+    tab.wait_for_selector(".details .rows .row")
+    assert violations(tab, axe) == []
+
+
+@pytest.mark.parametrize("width", [1280, 700, 390, 320])
+def test_nothing_is_wider_than_the_page(open_page: Callable[..., Any], width: int) -> None:
+    tab = opened(open_page, width=width)
+    tab.get_by_label("Offer tools").check()
+    say(tab, "CALL: bash " + json.dumps({"command": "x" * 2_000}))
+    tab.wait_for_selector(".spoken .called")
+    tab.wait_for_selector(".request .done")
+    tab.locator(".request").first.click()
+    tab.wait_for_selector(".details dl")
+    for selector in ("html", ".view.live"):
+        size = tab.locator(selector).evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert size[0] <= size[1]

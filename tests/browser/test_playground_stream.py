@@ -530,3 +530,19 @@ def test_the_page_unfolds_a_trace_to_what_happened(opened: Callable[..., Any], c
             assert [(f["step"], f["frame"]) for f in unfolded["frames"][n]] == frames
             counts = [sum(step <= at for step, _ in frames) for at in range(len(pieces) + 2)]
             assert [shown["frames"][n] for shown in unfolded["steps"]] == counts
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(opened: Callable[..., Any], axe: str, scheme: str, width: int) -> None:
+    from accessibility import violations
+
+    tab = opened(width=width, scheme=scheme)
+    choose(tab, "Example", "3")
+    for step in (0, 190, steps_of(tab)):
+        go(tab, step)
+        assert violations(tab, axe) == []
+    tab.get_by_text("Options: tools, dialect").click()
+    tab.get_by_role("button", name="Edit").click()
+    choose(tab, "Cut", "random")
+    assert violations(tab, axe) == []

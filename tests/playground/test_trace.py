@@ -236,16 +236,24 @@ def test_text_that_only_flows_makes_no_knots() -> None:
     assert len(traced["rows"][0]["runs"]) <= 2 * 1_700 + 3
 
 
-def test_the_parser_is_asked_once_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+HELD = EXAMPLES[0].text.partition('string="false">')[0] + 'string="false">' + "[1, 2], " * 200
+
+
+@pytest.mark.parametrize("text", [LINE * 20, HELD, "<｜User｜>" * 50, "```\n" * 99])
+def test_the_parser_is_asked_once_for_each_piece(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked_for = []
     position = dsv4.StreamParser.position.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(
         dsv4.StreamParser, "position", property(lambda p: asked_for.append(1) or position(p))
     )
-    for copied in (dsv4.StreamParser, "held"), (Source, "waiting"):
+    # What is held may be long, and is not copied for each piece of it.
+    for copied in ((dsv4.StreamParser, "held"), (Source, "waiting")):
         monkeypatch.setattr(*copied, property(lambda p: pytest.fail("a copy")))
-    trace({"text": LINE * 20, "cut": "character"}, Bench())
-    assert len(asked_for) == len(LINE * 20) + 1
+    told = trace({"text": text, "cut": "character", "tools": TOOLS}, Bench())
+    assert len(asked_for) == len(text) + 1
+    assert text is not HELD or len(told["knots"]) < 40
 
 
 def test_rows_without_end_are_not_all_framed() -> None:

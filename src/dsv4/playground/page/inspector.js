@@ -190,7 +190,7 @@ export class Inspector {
     return [
       element("h4", {}, title, " ", finish ? element("code", {}, finish) : null),
       text ? element("p", { className: "row-of-buttons" }, open) : null,
-      element("pre", { className: "raw" }, marked(text, repairs)),
+      element("pre", { className: "raw", tabIndex: 0 }, marked(text, repairs)),
       repairs.length
         ? element(
             "ol",
@@ -241,7 +241,7 @@ function folded(title, build) {
   return details;
 }
 
-const raw = (text) => element("pre", { className: "raw" }, cut(text, (part) => [harmless(part)]));
+const raw = (text) => element("pre", { className: "raw", tabIndex: 0 }, cut(text, (part) => [harmless(part)]));
 
 /** A prompt as the Prompt view shows it; as it is, where the server made another of the request. */
 async function promptRows(source, protocol, sent) {

@@ -213,7 +213,7 @@ class Shown {
   #frames = [];
   #body = element("div", {});
   #facts = element("p", { className: "faint figures" });
-  #list = element("ol", { className: "frame-list" });
+  #list = element("ol", { className: "frame-list", tabIndex: 0, "aria-label": "Frames" });
   #title = element("summary", {}, "Frames");
 
   constructor(answer) {

@@ -406,7 +406,7 @@ class Stream {
     parts.text = element("div", { className: "text", tabIndex: 0, role: "region", "aria-label": "Completion, as far as it has come" });
     parts.edit = button("Edit", () => this.#edit(parts.source.hidden), { "aria-pressed": "false" });
     parts.state = element("p", { className: "state-words" });
-    parts.held = element("pre", { className: "held-text" });
+    parts.held = element("pre", { className: "held-text", tabIndex: 0 });
     parts.why = element("p", { className: "why" });
     parts.events = element("ol", { className: "events", tabIndex: 0, "aria-label": "Events so far" });
     parts.eventCount = element("span", { className: "faint" });
@@ -430,7 +430,7 @@ class Stream {
         card("held", "Held back", [], parts.held, parts.why),
         card(
           "readings", "Message", [],
-          element("div", { className: "sides" },
+          element("div", { className: "sides", tabIndex: 0, role: "group", "aria-label": "Message so far" },
             element("div", {}, element("h3", {}, "Tolerant"), parts.message),
             element("div", {}, element("h3", {}, "Strict"), parts.strict)),
         ),
