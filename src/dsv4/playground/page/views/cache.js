@@ -121,7 +121,9 @@ function turnOf(turn, n, widest, unit, open) {
   const words =
     n === 0
       ? "The first prompt: all of it is new."
-      : `${number(kept)} of the ${number(turn.before)} ${unit} of the prompt before (${percent(kept, turn.before)}) are still a prefix.`;
+      : kept === turn.before
+        ? `All ${number(kept)} ${unit} of the prompt before are still a prefix.`
+        : `${number(kept)} of the ${number(turn.before)} ${unit} of the prompt before (${percent(kept, turn.before)}) are still a prefix.`;
   return element(
     "li",
     { className: isBroken ? "turn broken" : "turn" },
@@ -137,7 +139,7 @@ function turnOf(turn, n, widest, unit, open) {
       "p",
       { className: "turn-words" },
       words,
-      n > 0 && !isBroken && ` With the answer, ${number(turn.reused)} ${unit}: all that the engine held.`,
+      n > 0 && !isBroken && ` With the answer, the engine held ${number(turn.reused)} ${unit}, and all of it is reused.`,
       isBroken && element("span", { className: "break" }, ` It loses ${number(turn.held - turn.reused)} of what the engine held: ${turn.words}. `),
       isBroken && turn.place && button("Show in the request", () => open(turn.place), { className: "small" }),
     ),
