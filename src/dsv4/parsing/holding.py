@@ -52,7 +52,7 @@ OF_STATE: Mapping[State, Hold] = {
 def hold_of(machine: Machine) -> Hold | None:
     """Why the text that waits in a machine does. None: nothing waits."""
     source, reader = machine.source, machine.reader
-    if not source.waiting:
+    if source.done == source.end:
         return None
     if isinstance(reader, (Text, Json)):
         if isinstance(reader.value, Parameter):
