@@ -412,8 +412,6 @@ class _Run:
         server.metrics.duration.observe(time.monotonic() - prepared.began)
         for reader in self._readers:
             server.metrics.count_events(reader.events)
-            if reader.first_at is not None:
-                server.metrics.first_token.observe(reader.first_at - prepared.began)
         if server.recorder is not None:
             self._record()
 
@@ -431,7 +429,7 @@ class _Run:
                     prompt=prepared.prompt.text,
                     recalled=prepared.recalled,
                     completion=reader.sampled,
-                    ids=reader.sampled_ids if reader.has_ids else None,
+                    ids=list(reader.sampled_ids) if reader.has_ids else None,
                     deltas=reader.deltas if is_chat(self._server.backend) else None,
                     stopped=reader.finish,
                     finish=message.finish,

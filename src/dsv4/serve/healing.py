@@ -6,7 +6,6 @@ Markup that leaked into either is read as what it is.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,7 +48,6 @@ class Healer:
         self.sampled_ids: list[int] = []
         self.counts = Counts()
         self.finish: Reason | None = None
-        self.first_at: float | None = None  # when the first piece came
         self.is_done = False
         self.reasoning_tokens = 0
 
@@ -85,8 +83,6 @@ class Healer:
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a delta brings."""
-        if self.first_at is None:
-            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,14 +29,11 @@ class Reader:
         self.has_ids = False
         self.counts = Counts()
         self.finish: Reason | None = None
-        self.first_at: float | None = None  # when the first piece came
         # Whether generation can end here: nothing that comes would be shown.
         self.is_done = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a piece brings."""
-        if self.first_at is None:
-            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:
