@@ -104,6 +104,11 @@ def test_workers_count_together_also_on_a_port_of_its_own() -> None:
         body = {"messages": [{"role": "user", "content": "Hi"}]}
         for _ in range(12):
             fetched(f"{url}/v1/chat/completions", body)
-        found = counts(fetched(f"http://127.0.0.1:{metrics}/metrics"))
-    assert found['dsv4_requests_total{protocol="chat",status="200"}'] == 12
-    assert found["dsv4_streams_running"] == 0
+        # A request is counted after its last byte has gone out.
+        for _ in range(100):
+            found = counts(fetched(f"http://127.0.0.1:{metrics}/metrics"))
+            done = found['dsv4_requests_total{protocol="chat",status="200"}']
+            if (done, found["dsv4_streams_running"]) == (12, 0):
+                return
+            time.sleep(0.05)
+    raise AssertionError(found)
