@@ -124,6 +124,8 @@ def _bound(settings: Settings) -> socket.socket:
 def _started(server: Server, url: str) -> str:
     """What is known of the server, with the backend asked if it answers."""
     notes = []
+    if server.settings.workers > 1 and server.settings.replay == "memory":
+        notes.append("each worker remembers its own turns; --replay sqlite:PATH lets them share")
     try:
         asyncio.run(_met(server))
     except BackendError as error:
