@@ -6,7 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+import agents
+import install
 import pytest
+from errand import Errand, Failure
+from printed import Printed
 
 from dsv4.serve.posture import all_clients, posture_of
 from dsv4.serve.settings import Settings
@@ -17,12 +21,6 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "clients"))
-import agents
-import install
-from errand import Errand, Failure
-from printed import Printed
-
 PRINTED = Printed(all_clients(posture_of(Settings())), "sk-1")
 
 

@@ -32,6 +32,10 @@ def posture_of(settings: Settings) -> Posture:
     )
 
 
+# Where the backend takes no ids.
+_PROMPTS = {"chat": "made by the upstream", "completions": "sent as text"}
+
+
 def described(settings: Settings, posture: Posture) -> str:
     """The lines that are printed at the start."""
     backend = (
@@ -41,12 +45,15 @@ def described(settings: Settings, posture: Posture) -> str:
     )
     guard = "no keys" if not posture.keys else f"{posture.keys} key{'s'[: posture.keys > 1]}"
     place = "loopback only" if settings.is_loopback else "open to the network"
-    prompts = "token ids" if posture.ids else "text (install the extra `tokens` for ids)"
+    ids = (
+        "sent as token ids" if posture.ids else "sent as text (install the extra `tokens` for ids)"
+    )
+    prompts = _PROMPTS.get(settings.backend, ids)
     lines = [
         f"dsv4 serve    {posture.url}",
         f"  backend     {backend}",
         f"  model       {posture.model}, {posture.dialect}, context {posture.context:,} tokens",
-        f"  prompts     sent as {prompts}",
+        f"  prompts     {prompts}",
         f"  access      {place}, {guard}",
         (
             f"  limits      {settings.streams} streams, {settings.queue} waiting, "
