@@ -297,7 +297,7 @@ def test_a_call_can_be_read_from_its_text(url: str, tokenizer: Tokenizer) -> Non
     body = {
         "prompt": tokenizer.encode(request.encode()),
         "n_predict": 200,
-        "temperature": 0,
+        **{"temperature": 0, "top_k": 0, "min_p": 0.0, "top_p": 1.0},
         **for_request(request, form="gbnf").fields("llamacpp"),
     }
     message = dsv4.parse(posted(url, "/completion", body)["content"], tools=TOOLS)
