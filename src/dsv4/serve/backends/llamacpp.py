@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
+from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options, read_number
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 from dsv4.tokens import Tokenizer
@@ -21,13 +21,11 @@ class Llamacpp(Backend):
         self._upstream = Upstream(settings)
         self._tokenizer = tokenizer
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         # Control tokens come as empty text, so the text is made from the ids.
         sampled = None if self._tokenizer is None else _SampledIds(self._tokenizer)
-        async for event in self._upstream.events("/completion", _body(prompt, ids, options)):
-            yield _chunk(event, None if sampled is None else sampled.of(event))
+        async for event, more in self._upstream.events("/completion", _body(prompt, ids, options)):
+            yield _chunk(event, None if sampled is None else sampled.of(event), more)
 
     async def models(self) -> list[Model]:
         answer = await self._upstream.get("/v1/models")
@@ -68,7 +66,7 @@ class _SampledIds:
         return [*self._tokenizer.encode_text(shown), *known]
 
 
-def _chunk(event: Any, ids: Sequence[int] | None) -> Chunk:
+def _chunk(event: Any, ids: Sequence[int] | None, more: bool) -> Chunk:
     stopped = event.get("stop") is True
     timings = event.get("timings") or {}
     return Chunk(
@@ -82,6 +80,7 @@ def _chunk(event: Any, ids: Sequence[int] | None) -> Chunk:
         )
         if stopped
         else None,
+        more=more,
     )
 
 
