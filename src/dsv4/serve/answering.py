@@ -457,10 +457,10 @@ class _Run:
         for kind in ("prompt", "cached", "completion", "reasoning"):
             server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
         server.metrics.duration.observe(time.monotonic() - prepared.began)
-        if self._generation.first_at is not None:
-            server.metrics.first_token.observe(self._generation.first_at - prepared.began)
         for reader in self._readers:
             server.metrics.count_events(reader.events)
+            if reader.first_at is not None:
+                server.metrics.first_token.observe(reader.first_at - prepared.began)
         if server.recorder is not None:
             self._record()
 

@@ -8,7 +8,6 @@ write.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -41,7 +40,6 @@ class Generation:
         self._over = asyncio.get_running_loop().create_future()
         self._alive: Callable[[], Awaitable[None]] | None = None
         self._has_begun = False  # something has gone to the client: it is too late to try again
-        self.first_at: float | None = None  # when the first token was there
         self.watch = Watch(settings, self._quiet, self._late)
 
     # Events from outside.
@@ -72,11 +70,6 @@ class Generation:
         finally:
             task = asyncio.current_task()
             self._tasks = [other for other in self._tasks if other is not task]
-
-    def _begin(self) -> None:
-        self._has_begun = True
-        if self.first_at is None:
-            self.first_at = time.monotonic()
 
     def _fail(self, error: Exception) -> None:
         if self._failure is None:
@@ -126,7 +119,7 @@ class Generation:
                         events, gathered = [*gathered, *events], []
                         events = joined(events) if reader.joins else events
                     if events:
-                        self._begin()
+                        self._has_begun = True
                         await passed(choice, events)
                     if reader.is_done:
                         break

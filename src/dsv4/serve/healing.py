@@ -7,6 +7,7 @@ Markup that leaked into either is read as what it is.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 

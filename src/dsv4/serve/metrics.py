@@ -23,7 +23,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from dsv4.parsing.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
-from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
@@ -105,35 +105,13 @@ class Metrics:
         """All of it, as Prometheus reads it."""
         return generate_latest(self.all())
 
-    @contextmanager
-    def on_own_port(self, settings: Settings) -> Iterator[None]:
-        """Answers `/metrics` on a port of its own, if the settings name one.
-
-        Of workers, the process that started them does it, for all.
-        """
-        if settings.metrics_port is None or _FOLDER in os.environ:
-            yield
-            return
-        stop = self.listen(settings.host, settings.metrics_port)
+    def listen(self, host: str, port: int) -> None:
+        """Shows them on a port of their own. Raises a `SettingError` if it is taken."""
         try:
-            yield
-        finally:
-            stop()
-
-    def listen(self, host: str, port: int) -> Callable[[], None]:
-        """Answers on a port until what it returns is called; if taken, raises a `SettingError`."""
-        try:
-            server, thread = start_http_server(port, addr=host, registry=self.all())
+            start_http_server(port, addr=host, registry=self.all())
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingError("metrics_port", problem) from None
-
-        def stop() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        return stop
 
 
 def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:

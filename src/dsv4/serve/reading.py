@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -54,8 +55,9 @@ class Reader:
     def _fed(self, chunk: Chunk) -> list[Event]:
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
-            self.sampled_ids.extend(chunk.ids)
-            return self._ids.feed_ids(chunk.ids)
+            events = self._ids.feed_ids(chunk.ids)
+            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            return events
         if not chunk.text:
             return []
         self.sampled_text.append(chunk.text)

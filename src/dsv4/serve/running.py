@@ -83,13 +83,22 @@ class _Workers(Multiprocess):
         super().join_all()
 
 
-def serve(settings: Settings, say: Callable[[str], None]) -> int:
-    """Serves until a signal ends it. `say` gets what is to be printed at the start."""
+def serve(
+    settings: Settings,
+    say: Callable[[str], None],
+    listens: Callable[[str], None] = lambda url: None,
+) -> int:
+    """Serves until a signal ends it. `say` gets what is to be printed at the start.
+
+    `listens` is called with the server's URL once connections are accepted.
+    """
     made = app(settings)  # so that what is wrong with the settings is said before anything is bound
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    say(_started(made.state.server, f"http://{shown}:{port}"))
+    url = f"http://{shown}:{port}"
+    say(_started(made.state.server, url))
+    listens(url)
     _bound_heads(settings)
     config = uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.running:app_of_environment",
@@ -108,10 +117,10 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
         with count_together():
-            if settings.metrics_port is not None:
-                made.state.server.metrics.listen(settings.host, settings.metrics_port)
+            _show_metrics(made.state.server)
             _Workers(config, [listening]).run()
         return 0
+    _show_metrics(made.state.server)
     _Server(config).run(sockets=[listening])
     return 0
 
@@ -119,6 +128,11 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
 def _bound_heads(settings: Settings) -> None:
     BoundedProtocol.max_header = settings.max_header
     BoundedProtocol.head_timeout = settings.body_timeout
+
+
+def _show_metrics(server: Server) -> None:
+    if server.settings.metrics_port is not None:
+        server.metrics.listen(server.settings.host, server.settings.metrics_port)
 
 
 def app_of_environment() -> Any:

@@ -86,6 +86,9 @@ class Settings:
 
     record: str | None = _setting(None, "JSON lines file to record every exchange in")
     playground: bool = _setting(False, "serve the playground beside the API")
+    playground_hosts: tuple[str, ...] = _setting(
+        (), "names that the playground answers to, besides loopback and `host`"
+    )
     inspect: bool = _setting(False, "keep the last requests in memory for the playground")
     metrics_port: int | None = _setting(None, "port of its own for /metrics", 0)
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "what to log")

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from dsv4.encoding.prompt import Prompt
+from dsv4.format.tokens import EOS
 from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
 from dsv4.serve.demo.answers import answer_to
 from dsv4.serve.demo.reading import read_prompt
-from dsv4.serve.demo.writing import CUT, model_ids, write_answer
+from dsv4.serve.demo.writing import model_ids, write_answer
 from dsv4.tokens import Tokenizer
 
 MODEL = Model("dsv4-demo", 1_048_576)
@@ -31,8 +32,8 @@ class Demo(Backend):
         if ids is not None and self._tokenizer is not None:
             prompt = self._tokenizer.prompt(ids)
         asked = await asyncio.to_thread(read_prompt, prompt)
-        answer = answer_to(asked, None if ids is None else len(ids))
-        pieces = list(self._pieces(write_answer(answer, asked)))
+        text = write_answer(answer_to(asked, None if ids is None else len(ids)), asked)
+        pieces = list(self._pieces(text))
         written = pieces[: options.max_tokens]
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -41,7 +42,8 @@ class Demo(Backend):
             await asyncio.sleep(max(due - loop.time(), 0))
             yield piece
         counts = Counts(len(ids) if ids is not None else None, None, len(written))
-        cut = len(written) < len(pieces) or answer.broken == CUT
+        # What has no end was cut, as by an engine that stops where its limit is.
+        cut = len(written) < len(pieces) or not text.endswith(EOS)
         yield Chunk(ids=(), finish="length" if cut else "stop", counts=counts)
 
     def _pieces(self, text: str) -> Iterator[Chunk]:

@@ -13,9 +13,6 @@ from dsv4.serve.demo.answers import Answer
 from dsv4.serve.demo.reading import Asked
 from dsv4.tokens import Tokenizer
 
-# The kind of malformed answer that a limit makes.
-CUT = "cut"
-
 
 def write_answer(answer: Answer, asked: Asked) -> str:
     """The text that the model would generate after the prompt."""
@@ -108,6 +105,6 @@ BROKEN: dict[str, Callable[[str, Dialect], str]] = {
     "no-closers": _without_closers,
     "in-reasoning": _in_reasoning,
     "plain-bars": _with_plain_bars,
-    CUT: _cut,
+    "cut": _cut,
     "text-after": _with_text_after,
 }
