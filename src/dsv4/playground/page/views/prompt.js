@@ -35,10 +35,15 @@ export function mount(root, context) {
     oncaret: (offset, isPointer) => lightPrompt(offset, !isPointer),
   });
   const form = new Form({ onchange: (text) => request.set({ source: text }), say: context.say });
-  const problem = element("div", { className: "trouble", role: "alert", hidden: true });
+  const problem = element("div", { className: "trouble", role: "status", hidden: true });
   const mode = (name, label) =>
     button(label, () => state.set({ mode: name }), { "data-mode": name });
-  const modes = element("div", { className: "modes", role: "group", "aria-label": "Edit as" }, mode("json", "JSON"), mode("form", "Form"));
+  const modes = element(
+    "div",
+    { className: "modes", role: "group", "aria-label": "Edit as" },
+    mode("json", "JSON"),
+    mode("form", "Form"),
+  );
   const protocol = choice("Read as", PROTOCOLS, request.get().protocol ?? "auto", (value) =>
     request.set({ protocol: value === "auto" ? undefined : value }),
   );
@@ -61,10 +66,16 @@ export function mount(root, context) {
   const facts = element("div", { className: "facts" });
   const titles = element("div", { className: "titles" });
   const ending = element("p", { className: "ending" });
-  const tokens = choice("Tokens", TOKENS, state.get().tokens ?? "off", (value) => state.set({ tokens: value }), {
-    disabled: !settings.tokens,
-    title: settings.tokens ? undefined : "The extra `tokens` is not installed",
-  });
+  const tokens = choice(
+    "Tokens",
+    TOKENS,
+    state.get().tokens ?? "off",
+    (value) => state.set({ tokens: value }),
+    {
+      disabled: !settings.tokens,
+      title: settings.tokens ? undefined : "The extra `tokens` is not installed",
+    },
+  );
   const sides = [
     ...settings.dialects.map(({ name }) => [`dialect:${name}`, `dsv4, ${name}`]),
     ...settings.profiles.map(({ name, server }) => [`profile:${name}`, server]),
@@ -72,8 +83,11 @@ export function mount(root, context) {
   const beside = choice("Beside", [["", "nothing"], ...sides], state.get().beside ?? "", (value) =>
     state.set({ beside: value || undefined }),
   );
-  const against = choice("Show", [["dsv4", "dsv4, as switched"], ...sides], state.get().shown ?? "dsv4", (value) =>
-    state.set({ shown: value === "dsv4" ? undefined : value }),
+  const against = choice(
+    "Show",
+    [["dsv4", "dsv4, as switched"], ...sides],
+    state.get().shown ?? "dsv4",
+    (value) => state.set({ shown: value === "dsv4" ? undefined : value }),
   );
   const copyText = button("Copy prompt", async () => {
     try {
@@ -81,9 +95,9 @@ export function mount(root, context) {
       const answer = await context.call("text", { ...asked(request), source: source(), shown });
       if (!answer) return;
       await toClipboard(answer.prompt);
-      context.say("Copied the prompt.");
+      context.tell("Copied the prompt.");
     } catch (error) {
-      context.say(`Nothing was copied: ${error.message}`);
+      context.tell(`Nothing was copied: ${error.message}`);
     }
   });
   const scroller = element("div", { className: "scroller" }, facts, titles, rows.root, ending);
@@ -108,7 +122,12 @@ export function mount(root, context) {
 
   const ask = debounced(async () => {
     const { shown = "dsv4", beside: other, tokens: borders = "off" } = state.get();
-    const body = { ...asked(request), source: source(), ids: borders !== "off", sides: other ? [shown, other] : [shown] };
+    const body = {
+      ...asked(request),
+      source: source(),
+      ids: borders !== "off",
+      sides: other ? [shown, other] : [shown],
+    };
     right.classList.add("waiting");
     try {
       const answer = await context.call("prompt", body);
@@ -147,14 +166,15 @@ export function mount(root, context) {
 
   function showProblem(found) {
     problem.hidden = !found;
-    editor.mark(found && found.start !== null ? [found.start, found.end] : null);
+    const isPlaced = Number.isInteger(found?.start);
+    editor.mark(isPlaced ? [found.start, found.end] : null);
     if (!found) return problem.replaceChildren();
     const where = found.line ? `Line ${found.line}, column ${found.column}` : "";
     const place = [where, found.path].filter(Boolean).join(": ");
     problem.replaceChildren(
-      found.start === null || found.start === undefined
-        ? element("b", {}, place || "Problem")
-        : button(place, () => editor.focus(found.start), { className: "place" }),
+      isPlaced
+        ? button(place, () => editor.focus(found.start), { className: "place" })
+        : element("b", {}, place),
       " ",
       element("span", {}, found.message),
     );
@@ -219,7 +239,10 @@ function sharesOf(side) {
       "div",
       { className: "bar-of-shares", "aria-hidden": "true" },
       side.shares.map(({ kind, amount }) => {
-        const part = element("span", { className: `share ${kind}`, title: `${kind}: ${amount} ${unit}` });
+        const part = element("span", {
+          className: `share ${kind}`,
+          title: `${kind}: ${amount} ${unit}`,
+        });
         part.style.flexGrow = amount;
         return part;
       }),
@@ -233,7 +256,11 @@ function sharesOf(side) {
           {},
           element("span", { className: `share ${kind}`, "aria-hidden": "true" }),
           `${kind} `,
-          element("span", { className: "faint" }, `${amount.toLocaleString("en")} · ${percent(amount)}`),
+          element(
+            "span",
+            { className: "faint" },
+            `${amount.toLocaleString("en")} · ${percent(amount)}`,
+          ),
         ),
       ),
     ),
@@ -243,11 +270,14 @@ function sharesOf(side) {
 /** What is to be known of the prompts: what differs and why, what is missing. */
 function factsOf(answer, editor) {
   const found = [];
-  const say = (words, className = "") => found.push(element("p", { className: `fact ${className}` }, words));
-  for (const side of answer.sides) if (side.problem) say(`${side.problem.path} ${side.problem.message}`, "problem");
+  const say = (words, className = "") =>
+    found.push(element("p", { className: `fact ${className}` }, words));
+  for (const side of answer.sides)
+    if (side.problem) say(`${side.problem.path} ${side.problem.message}`, "problem");
   const good = answer.sides.filter((side) => !side.problem);
   if (answer.same === true) say("Both prompts are the same.", "good");
-  if (answer.same === false && !answer.reasons.length) say("The prompts differ where they are marked.");
+  if (answer.same === false && !answer.reasons.length)
+    say("The prompts differ where they are marked.");
   for (const reason of answer.reasons)
     found.push(
       element(
@@ -255,13 +285,19 @@ function factsOf(answer, editor) {
         { className: "fact" },
         element("b", {}, reason.kind),
         ` ${reason.message} `,
-        reason.place && button("Show in the request", () => editor.light(reason.place, { scroll: true }), { className: "small" }),
+        reason.place &&
+          button("Show in the request", () => editor.light(reason.place, { scroll: true }), {
+            className: "small",
+          }),
       ),
     );
   for (const words of new Set(good.map((side) => side.no_tokens).filter(Boolean))) say(words);
   const [side] = good;
   if (side?.spelled)
-    say(`${side.spelled === 1 ? "One place" : `${side.spelled} places`} in the text spell a special token. They are marked, and stay text.`, "warning");
+    say(
+      `${side.spelled === 1 ? "One place" : `${side.spelled} places`} in the text spell a special token. They are marked, and stay text.`,
+      "warning",
+    );
   if (side?.unread.length) {
     const names = side.unread.map(({ message, field }) => `messages[${message}].${field}`);
     const more = names.length > 5 ? ` and ${names.length - 5} more` : "";
