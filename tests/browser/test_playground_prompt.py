@@ -266,6 +266,14 @@ def test_a_form_writes_the_json(tab: Any) -> None:
     assert roles == ["user", "developer"]
 
 
+def test_the_form_and_the_prompt_light_each_other(tab: Any) -> None:
+    tab.get_by_role("button", name="Form").click()
+    tab.locator(".rows .text .reasoning").first.hover()
+    assert tab.locator(".card.lit").get_attribute("aria-label") == "Message 2"
+    tab.get_by_label("content of message 1").focus()
+    assert lit(tab) == "Is it a good afternoon for a walk in Bergen?"
+
+
 def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
     write(tab, '{"x": ')
     tab.get_by_role("button", name="Form").click()
