@@ -234,6 +234,27 @@ def test_errors_stand_at_their_line(tab: Any, source: str, words: str, marked: s
     write(tab, "[]" if "usr" in source else '[{"role": "user", "content": "Hi"}]')
 
 
+@pytest.mark.parametrize("lines", [1, 12, 150, 1_200])
+def test_places_are_marked_where_the_text_stands(tab: Any, lines: int) -> None:
+    """What is typed in lies exactly over the lines that places are marked in."""
+    write(tab, "\n" * (lines - 1) + '[{"role": "user", "content": "' + "long words " * 40 + '"}]')
+    found = tab.evaluate(
+        """() => {
+          const area = document.querySelector(".editor textarea");
+          const line = document.querySelector(".editor .lines > div");
+          const [a, b] = [area, line].map((one) => getComputedStyle(one));
+          const names = ["paddingLeft", "paddingRight", "font", "lineHeight", "letterSpacing"];
+          const same = names.map((name) => a[name] === b[name]);
+          const widths = [area, line].map((one) => one.clientWidth);
+          const sheet = document.querySelector(".editor .sheet").clientHeight;
+          return { same, widths, height: Math.abs(area.scrollHeight - sheet) };
+        }"""
+    )
+    assert found["same"] == [True] * 5
+    assert found["widths"][0] == found["widths"][1]
+    assert found["height"] <= 1
+
+
 # The form.
 
 
@@ -264,6 +285,14 @@ def test_a_form_writes_the_json(tab: Any) -> None:
     tab.get_by_role("button", name="JSON").click()
     roles = [m["role"] for m in json.loads(tab.get_by_label("Request, as JSON").input_value())]
     assert roles == ["user", "developer"]
+
+
+def test_the_form_and_the_prompt_light_each_other(tab: Any) -> None:
+    tab.get_by_role("button", name="Form").click()
+    tab.locator(".rows .text .reasoning").first.hover()
+    assert tab.locator(".card.lit").get_attribute("aria-label") == "Message 2"
+    tab.get_by_label("content of message 1").focus()
+    assert lit(tab) == "Is it a good afternoon for a walk in Bergen?"
 
 
 def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:

@@ -22,8 +22,10 @@ export class Form {
   #cards = element("ol", { className: "cards" });
   #add = element("div", { className: "adding" });
 
-  constructor({ onchange, say }) {
+  /** `oncaret(offset)` is called with the place of a field that somebody works in. */
+  constructor({ onchange, oncaret, say }) {
     this.onchange = onchange;
+    this.oncaret = oncaret;
     this.say = say;
     for (const role of ["system", "user", "assistant", "tool"])
       this.#add.append(button(`Add ${role}`, () => this.#append(role)));
@@ -35,6 +37,24 @@ export class Form {
     this.#text = text;
     this.#tree = scan(text);
     this.#draw();
+  }
+
+  #cardAt(offset) {
+    const at = this.#list?.items.findIndex(({ start, end }) => start <= offset && offset < end);
+    return this.#cards.children[at ?? -1];
+  }
+
+  /** Lights the message that a place of the JSON is in, or none. */
+  light(place, { scroll = false } = {}) {
+    this.#cards.querySelector(".lit")?.classList.remove("lit");
+    const card = place && this.#cardAt(place[0]);
+    card?.classList.add("lit");
+    if (scroll) card?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Puts the keyboard in the message that a character of the JSON is in. */
+  focus(offset) {
+    this.#cardAt(offset)?.querySelector("textarea, select")?.focus();
   }
 
   /** The list that holds the messages, wherever it is. */
@@ -138,6 +158,7 @@ export class Form {
       className: isText ? "" : "json",
     });
     area.oninput = () => this.#typed(n, name, isText, area);
+    area.onfocus = () => this.oncaret(this.#item(n)?.members?.get(name)?.start ?? null, true);
     return element(
       "label",
       { className: "field" },
