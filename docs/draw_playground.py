@@ -25,6 +25,7 @@ SIZE = {"width": 1280, "height": 800}
 def playground() -> Iterator[str]:
     """The address of a playground, started as anybody starts it."""
     command = [sys.executable, "-m", "dsv4", "playground", "--no-browser", "--port", "0"]
+    command += ["--inspect", "--pace", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
@@ -55,11 +56,36 @@ def cache(tab: Any) -> None:
     tab.wait_for_selector(".turn.broken")
 
 
+def stream(tab: Any) -> None:
+    """A tag that is missing, about to be implied."""
+    tab.get_by_role("tab", name="Stream").click()
+    tab.get_by_label("Example", exact=True).select_option(label="No closing tags")
+    tab.wait_for_selector(".stream:not(.busy) .map i")
+    slider = tab.locator(".track input")
+    slider.evaluate("s => { s.value = 212; s.dispatchEvent(new Event('input')); }")
+
+
+def live(tab: Any) -> None:
+    """A malformed answer of the demo backend, and what the inspector says of it."""
+    tab.get_by_role("tab", name="Live").click()
+    tab.get_by_label("Offer tools").check()
+    for words in ("Which tools do you have?", "RUN: ls -l\nBREAK: no-closers"):
+        tab.get_by_label("Your message").fill(words)
+        tab.get_by_role("button", name="Send", exact=True).click()
+        tab.wait_for_selector(".request:not(:has(.running)) .done")
+        tab.wait_for_selector(".composer textarea")
+        tab.wait_for_timeout(500)
+    tab.locator(".request").first.click()
+    tab.wait_for_selector(".details .repairs")
+
+
 # Each picture: what is done on the page first, in which colours, and how high it is.
 PICTURES: dict[str, tuple[Callable[[Any], None], str, int]] = {
     "playground-prompt": (prompt, "light", 800),
     "playground-beside": (beside, "light", 720),
     "playground-cache": (cache, "dark", 700),
+    "playground-stream": (stream, "light", 900),
+    "playground-live": (live, "light", 900),
 }
 
 

@@ -16,7 +16,7 @@ from dsv4.serve import Settings, app
 @contextmanager
 def served(**settings: Any) -> Iterator[str]:
     """The URL of a server with these settings, and the playground."""
-    made = app(Settings(playground=True, pace=0, **settings))
+    made = app(Settings(**{"playground": True, "pace": 0, **settings}))
     server = uvicorn.Server(uvicorn.Config(made, port=0, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -6,10 +6,6 @@ playground.
 
 from __future__ import annotations
 
-import ast
-import json
-import re
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from itertools import pairwise
@@ -19,6 +15,8 @@ from typing import Any, TypeAlias
 from dsv4.playground.asking import Switches
 from dsv4.playground.bench import Bench
 from dsv4.playground.cache import AS_SENT, VARIANTS, Measure, turns_of
+from dsv4.playground.code import WIDTH, case, curl, keywords, lines, named
+from dsv4.playground.copying_streams import copy_live, copy_stream
 from dsv4.playground.problems import Problem, one_of, text_of
 from dsv4.playground.prompts import (
     SIDES,
@@ -31,7 +29,6 @@ from dsv4.playground.prompts import (
 from dsv4.request import Request
 
 FORMS = ("curl", "python", "pytest")
-WIDTH = 88
 
 
 def copy(body: Mapping[str, Any], bench: Bench) -> dict[str, str]:
@@ -40,15 +37,15 @@ def copy(body: Mapping[str, Any], bench: Bench) -> dict[str, str]:
     `body` is what the view asked with, and `url`, the address of the server, for curl.
     """
     form = one_of(body, "form", FORMS, "python")
-    view = one_of(body, "view", tuple(VIEWS), "prompt")
+    view = one_of(body, "view", (*VIEWS, *STREAMS), "prompt")
+    if view in STREAMS:
+        return {"text": STREAMS[view](body, bench, form)}
     if form == "curl":
         return {"text": _curl(body, CURL[view], bench)}
     return {"text": VIEWS[view](body, bench, form)}
 
 
 # curl.
-
-_HALVES = re.compile("[\ud800-\udfff]")
 
 # The function that tells what a view shows, and what it reads of the page's switches.
 CURL: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -62,17 +59,6 @@ def _curl(body: Mapping[str, Any], how: tuple[str, tuple[str, ...]], bench: Benc
     sent: dict[str, Any] = {name: body[name] for name in names if body.get(name) is not None}
     sent["request"] = Asked.of(body, bench).source.value
     return curl(text_of(body, "url", "http://127.0.0.1:8004"), function, sent, bench)
-
-
-def curl(url: str, function: str, sent: Mapping[str, Any], bench: Bench) -> str:
-    """A call of a function of the playground's. Its body is quoted for a shell."""
-    key = " \\\n  -H 'authorization: Bearer KEY'" if bench.asks_for_key else ""
-    # Half characters have no UTF-8, which a shell is written in.
-    text = json.dumps(sent, ensure_ascii=False, indent=2)
-    data = _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
-    address = shlex.quote(f"{url}/playground/api/{function}")
-    head = f"curl -s {address} \\\n  -H 'content-type: application/json'{key}"
-    return f"{head} \\\n  --data-binary {shlex.quote(data)}\n"
 
 
 # Python.
@@ -96,8 +82,8 @@ def _prompt(body: Mapping[str, Any], bench: Bench, form: str) -> str:
         made, text = f"{made}\nprompt = request.encode()", "prompt.text"
     if form == "python":
         return f'{imports}\n\n{value}\n\n{made}\nprint({text}, end="")\n'
-    expected = f"expected = {_lines(side.prompt.text)}"
-    test = _test("prompt", "is", made, expected, f"{text} == expected")
+    expected = f"expected = {lines(side.prompt.text)}"
+    test = case("prompt", "is", made, expected, f"{text} == expected")
     return f"{imports}\n\n{value}\n\n\n{test}"
 
 
@@ -107,7 +93,7 @@ def _served(asked: Asked, name: str) -> tuple[str, str, str]:
     if asked.protocol not in ("file", "chat"):
         imports = f"from dsv4.api import convert\n{imports}"
         given = f'convert(BODY, "{asked.protocol}", "chat")'
-    return imports, _named(value), f"prompt = render({given}, {options})"
+    return imports, named(value), f"prompt = render({given}, {options})"
 
 
 def _encoded(asked: Asked, dialect: str | None) -> tuple[str, str, str]:
@@ -118,7 +104,7 @@ def _encoded(asked: Asked, dialect: str | None) -> tuple[str, str, str]:
         options = _options(request, dialect)
         return (
             "import dsv4",
-            _named(list(request.messages), "MESSAGES"),
+            named(list(request.messages), "MESSAGES"),
             (f"request = dsv4.Request(MESSAGES{options})"),
         )
     module = asked.protocol
@@ -128,8 +114,8 @@ def _encoded(asked: Asked, dialect: str | None) -> tuple[str, str, str]:
     made = f"request = {module}.read(BODY, dialect={release!r}).request"
     if given:
         imports = f"from dataclasses import replace\n\n{imports}"
-        made += f"\nrequest = replace(request, {_keywords(given)})"
-    return imports, _named(value), made
+        made += f"\nrequest = replace(request, {keywords(given)})"
+    return imports, named(value), made
 
 
 def _options(request: Request, dialect: str | None) -> str:
@@ -141,40 +127,7 @@ def _options(request: Request, dialect: str | None) -> str:
     }
     if dialect is not None or "dialect" in given:
         given["dialect"] = dialect or str(request.dialect)
-    return f", {_keywords(given)}" if given else ""
-
-
-def _keywords(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_literal(value)}" for name, value in values.items())
-
-
-def _named(value: Any, name: str = "BODY") -> str:
-    return f"{name} = {_literal(value)}"
-
-
-def _literal(value: Any) -> str:
-    """A JSON value as Python writes it; through JSON where Python has no literal for it (NaN)."""
-    written = pformat(value, width=WIDTH, sort_dicts=False)
-    try:
-        if ast.literal_eval(written) == value:
-            return written
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        pass
-    return f"__import__('json').loads({json.dumps(value)!r})"
-
-
-def _lines(text: str) -> str:
-    """A text as a literal, a line of it in each line."""
-    parts = text.splitlines(keepends=True) or [""]
-    written = "\n".join(f"    {part!r}" for part in parts)
-    return f"(\n{written}\n)"
-
-
-def _test(name: str, verb: str, made: str, expected: str, claim: str) -> str:
-    lines = [*made.split("\n"), *expected.split("\n"), f"assert {claim}"]
-    return f"def test_the_{name}_{verb}_as_expected() -> None:\n" + "".join(
-        f"    {line}\n" if line else "\n" for line in lines
-    )
+    return f", {keywords(given)}" if given else ""
 
 
 # What a client sends back of a message, as code: the variants of `dsv4.playground.cache`.
@@ -229,8 +182,9 @@ def _cache(body: Mapping[str, Any], bench: Bench, form: str) -> str:
         return f'{imports}\n\n{value}\n\n{made}\nprint(*found, sep="\\n")\n'
     causes = [None if t.cause is None else (t.message, t.field, t.cause) for t in turns[1:]]
     expected = f"expected = {pformat(causes, width=WIDTH)}"
-    test = _test("turns", "are", made, expected, "found == expected")
+    test = case("turns", "are", made, expected, "found == expected")
     return f"{imports}\n\n{value}\n\n\n{test}"
 
 
 VIEWS: dict[str, Written] = {"prompt": _prompt, "cache": _cache}
+STREAMS: dict[str, Written] = {"stream": copy_stream, "live": copy_live}

@@ -72,7 +72,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 def playground_routes(server: Server) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
-    if not server.settings.playground:
+    if not (server.settings.playground or server.settings.inspect):
         return []
     guard = Guard(server.settings)
     files = Files(guard)

@@ -54,7 +54,7 @@ def described(settings: Settings, posture: Posture) -> str:
         ),
         f"  replay      {settings.replay}",
     ]
-    if settings.playground:
+    if settings.playground or settings.inspect:
         lines.append(f"  playground  {posture.url}/playground/")
     lines += [f"  note        {note}" for note in posture.notes]
     lines += ["", *_indented(short_clients(posture)), "", "  More clients: dsv4 serve --clients"]

@@ -17,10 +17,13 @@ export const useKey = (value) => void (key = value);
 export const credentials = () => (key ? { authorization: `Bearer ${key}` } : {});
 
 /** One question. Rejects with a `CallError`, or with an `AbortError` once `signal` ends it. */
-export async function post(name, body, signal) {
+export const post = (name, body, signal) => postTo(`api/${name}`, body, signal);
+
+/** The same, of another route of the playground's. */
+export async function postTo(path, body, signal) {
   const headers = { "content-type": "application/json", ...credentials() };
   const sent = { method: "POST", headers, body: JSON.stringify(body), signal };
-  const response = await fetch(`api/${name}`, sent).catch((error) => {
+  const response = await fetch(path, sent).catch((error) => {
     if (error.name === "AbortError") throw error;
     throw new CallError(0, { message: "The server does not answer. Is it still running?" });
   });

@@ -6,6 +6,7 @@
 //   context.state       its own slice of the state: get(), set({…}), onChange((values, names) => …)
 //   context.request     the slice that views share: the request that is looked at (`source`, its
 //                       JSON as text) and the switches (`protocol`, `dialect`, `thinking`, …)
+//   context.slice       slice(name) is the slice of another view: what it is to show when it is opened
 //   context.settings    what api/settings says: dialects, profiles, whether there are tokens, …
 //   context.call        call(name, body) asks api/NAME. Only the newest call of a name counts: an
 //                       older one gives undefined. Throws a `CallError` (calls.js)
@@ -25,11 +26,15 @@ import { copyButtons } from "./copying.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
 import * as cache from "./views/cache.js";
+import * as live from "./views/live.js";
 import * as prompt from "./views/prompt.js";
+import * as stream from "./views/stream.js";
 
 const VIEWS = [
   { name: "prompt", title: "Prompt", module: prompt },
   { name: "cache", title: "Cache", module: cache },
+  { name: "stream", title: "Stream", module: stream },
+  { name: "live", title: "Live", module: live },
 ];
 
 const isView = (name) => VIEWS.some((view) => view.name === name);
@@ -163,6 +168,7 @@ class Shell {
     module.mount(this.#parts.get(name).panel, {
       state: this.#store.slice(name),
       request: this.#store.slice("request"),
+      slice: (other) => this.#store.slice(other),
       settings: this.#settings,
       call,
       say,
