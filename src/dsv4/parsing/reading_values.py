@@ -248,7 +248,8 @@ class Json:
         """Whether the text ends with the close of all that is open."""
         machine, source = self._machine, self._source
         text = source.slice(source.pos, source.end).rstrip()
-        tag = source.tag_at(source.pos + max(map(text.rfind, OPENING_BRACKETS), default=-1))
+        last = max(map(text.rfind, OPENING_BRACKETS))
+        tag = source.tag_at(source.pos + last) if last >= 0 else None
         if not isinstance(tag, Tag) or tag.end != source.pos + len(text):
             return False
         return machine.closes(tag, "wrapper" if machine.block is not None else "invoke")
