@@ -70,9 +70,12 @@ CLIENTS ?= build/clients
 clients: $(VENV)/installed-for-serving
 	$(BIN)/python clients/run.py --install $(CLIENTS) $(ONLY)
 
-# Pages in a real browser. Without Chromium they are skipped, and say so.
+# Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
+# look at a page as axe-core does.
+AXE := axe-core@4.10.3
 test-browser: $(VENV)/installed-for-tests
 	$(INSTALL) '.[browser]'
+	-npm install --silent --no-save --prefix build/axe $(AXE)
 	$(BIN)/pytest tests/browser
 
 format: $(VENV)/installed-for-tests

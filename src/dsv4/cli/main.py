@@ -29,6 +29,7 @@ COMMANDS = {
     "special": "list the special tokens: name, spelling and id",
     "version": "print the version, and which optional parts are installed",
     "serve": "serve the OpenAI and Anthropic protocols over a DeepSeek-V4 backend",
+    "playground": "open a page that shows prompts, prefix caches and streams",
     "heal": "stand before a chat server whose answers leak markup, and put them right",
     "replay": "run a recording of `dsv4 serve --record` through today's parser: what has changed",
     "completion": "print a shell script that completes commands and options",

@@ -232,9 +232,11 @@ class StreamParser(Shortcut):
     @property
     def held_by(self) -> Hold | None:
         """Why the held text waits: the rule that holds it, and what is waited for."""
-        if not self.held:
-            return None
-        return STRICT if self._strict is not None else hold_of(self._machine)
+        if self._strict is not None:
+            return STRICT if self._strict.holds else None
+        self._catch_up()
+        self._choose()
+        return hold_of(self._machine)
 
     @property
     def state(self) -> State:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
 from dsv4.api.ids import mark
@@ -32,6 +32,7 @@ from dsv4.serve.asgi import (
 from dsv4.serve.backend import BackendError, Chunks, Options, is_chat
 from dsv4.serve.generation import ClientGone, Generation
 from dsv4.serve.healing import Healer
+from dsv4.serve.inspector import Begins
 from dsv4.serve.keys import Key
 from dsv4.serve.limits import Busy
 from dsv4.serve.reading import Reader, usage_of
@@ -42,6 +43,8 @@ from dsv4.serve.server import Server
 PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE = 200_000
+# How many pieces of a completion are shown while it comes.
+_TAIL = 40
 
 
 @dataclass(slots=True)
@@ -67,6 +70,15 @@ class Prepared:
 
 class BrokenOff(Exception):
     """A fault of ours in the middle of a stream: the client got an error, and no end."""
+
+
+class _Client(NamedTuple):
+    """Who asks, and how it is reached."""
+
+    key: Key
+    headers: Mapping[str, str]
+    receive: Receive
+    send: Send
 
 
 class Answering:
@@ -110,21 +122,37 @@ class Answering:
         if key is None:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
-        body, call = await self._read(data, key)
-        async with server.gate.entered():
-            server.metrics.running.set(server.gate.running)
-            server.metrics.waiting.set(server.gate.waiting)
-            try:
+        with server.inspected(key.name, self._protocol, data) as seen:
+            body, call = await self._read(data, key)
+            async with server.gate.entered():
+                server.metrics.running.set(server.gate.running)
+                server.metrics.waiting.set(server.gate.waiting)
                 try:
-                    prepared = await self._prepare(body, call, key, len(data))
-                except ContextOverflow as error:
-                    if not (call.stream and reads_failures_in_streams(headers)):
-                        raise
-                    return await self._fail_in_stream(send, call, error)
-                debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-                await _Run(server, self._module, prepared, receive, send, debug, headers).go()
-            finally:
-                server.metrics.running.set(server.gate.running - 1)
+                    client = _Client(key, headers, receive, send)
+                    return await self._run(body, call, len(data), client, seen)
+                finally:
+                    server.metrics.running.set(server.gate.running - 1)
+
+    async def _run(
+        self,
+        body: dict[str, Any],
+        call: ApiRequest,
+        size: int,
+        client: _Client,
+        seen: Begins | None,
+    ) -> int:
+        server, headers = self._server, client.headers
+        try:
+            prepared = await self._prepare(body, call, client.key, size)
+        except ContextOverflow as error:
+            if not (call.stream and reads_failures_in_streams(headers)):
+                raise
+            return await self._fail_in_stream(client.send, call, error)
+        debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
+        run = _Run(server, self._module, prepared, client.receive, client.send, debug, headers)
+        if seen is not None:
+            seen(prepared, run)
+        await run.go()
         return 200
 
     async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> int:
@@ -309,6 +337,30 @@ class _Run:
             self._generation.watch.close()
             await watch.close()
             self._note()
+
+    # For the inspector.
+
+    @property
+    def readers(self) -> Sequence[Any]:
+        return self._readers
+
+    @property
+    def usage(self) -> Any:
+        return self._usage()
+
+    @property
+    def first_heard(self) -> float | None:
+        """When the backend sent something first."""
+        watch = self._generation.watch
+        return None if watch is None else watch.first_heard
+
+    @property
+    def tail(self) -> str:
+        """The end of the raw text of the first choice."""
+        reader, tokenizer = self._readers[0], self._server.tokenizer
+        if reader.has_ids and tokenizer is not None:
+            return tokenizer.decode(reader.sampled_ids[-_TAIL:])
+        return "".join(reader.sampled_text[-_TAIL:])
 
     # Both ways.
 

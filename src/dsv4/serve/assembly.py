@@ -15,7 +15,9 @@ from starlette.routing import BaseRoute, Route
 from dsv4.serve.answering import Answering
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
+from dsv4.serve.inspector_routes import inspector_routes
 from dsv4.serve.plain_routes import Plain, Routes
+from dsv4.serve.playground_routes import playground_routes
 from dsv4.serve.server import Server
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
@@ -93,7 +95,7 @@ def routes(server: Server) -> list[BaseRoute]:
         found.append(_route(path, Plain(server, handle, is_open=True), "GET"))
     if server.settings.metrics_port is None:
         found.append(_route("/metrics", Plain(server, plain.metrics), "GET"))
-    return found
+    return found + inspector_routes(server) + playground_routes(server)
 
 
 def _route(path: str, endpoint: Any, *methods: str) -> Route:

@@ -54,6 +54,8 @@ def described(settings: Settings, posture: Posture) -> str:
         ),
         f"  replay      {settings.replay}",
     ]
+    if settings.playground or settings.inspect:
+        lines.append(f"  playground  {posture.url}/playground/")
     lines += [f"  note        {note}" for note in posture.notes]
     lines += ["", *_indented(short_clients(posture)), "", "  More clients: dsv4 serve --clients"]
     return "\n".join(lines)

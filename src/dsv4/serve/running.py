@@ -83,13 +83,22 @@ class _Workers(Multiprocess):
         super().join_all()
 
 
-def serve(settings: Settings, say: Callable[[str], None]) -> int:
-    """Serves until a signal ends it. `say` gets what is to be printed at the start."""
+def serve(
+    settings: Settings,
+    say: Callable[[str], None],
+    listens: Callable[[str], None] = lambda url: None,
+) -> int:
+    """Serves until a signal ends it. `say` gets what is to be printed at the start.
+
+    `listens` is called with the server's URL once connections are accepted.
+    """
     made = app(settings)  # so that what is wrong with the settings is said before anything is bound
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    say(_started(made.state.server, f"http://{shown}:{port}"))
+    url = f"http://{shown}:{port}"
+    say(_started(made.state.server, url))
+    listens(url)
     _bound_heads(settings)
     config = uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.running:app_of_environment",
