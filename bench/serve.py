@@ -373,6 +373,7 @@ def compare(load: Load, python: str | None, rounds: int) -> None:
                     found = measure(process, load, sent)
                 if name not in best or found.rate > best[name].rate:
                     best[name] = found
+                print(f"  … {name}: {found.rate:,.0f}, {found.broken} broken", file=sys.stderr)
     for name, found in best.items():
         ratio = found.rate and best["dsv4 serve, ids"].rate / found.rate
         each = f"{1e6 / found.rate:7.0f} µs" if found.chunks else "nothing came"

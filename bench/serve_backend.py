@@ -18,7 +18,6 @@ import json
 import mmap
 import sys
 import time
-from array import array
 from typing import Any
 
 import uvloop
@@ -94,7 +93,9 @@ class Engine:
         self._groups[stream.seed % len(self._groups)][stream.seed] = stream
 
     def drop(self, stream: Stream) -> None:
-        self._groups[stream.seed % len(self._groups)].pop(stream.seed, None)
+        group = self._groups[stream.seed % len(self._groups)]
+        if group.get(stream.seed) is stream:  # and not the next of that number
+            del group[stream.seed]
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -140,7 +141,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._stream is not None:
-            self._engine.drop(self._stream)
+            self._engine.drop(self._stream)  # its client went away
 
     def data_received(self, data: bytes) -> None:
         self._data += data
@@ -179,5 +180,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    assert array("d").itemsize == 8
     uvloop.run(main())

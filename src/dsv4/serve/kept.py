@@ -9,7 +9,7 @@ from typing import Any
 from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta
 
 # A piece of text alone takes twenty times its letters: so many wait until they are joined.
-_LOOSE = 256
+_LOOSE = 32
 
 
 class KeptEvents:

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options, read_number
+from dsv4.serve.backend import (
+    Backend,
+    Chunk,
+    Chunks,
+    Counts,
+    Form,
+    Logprob,
+    Model,
+    Options,
+    read_number,
+)
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 from dsv4.tokens import Tokenizer
@@ -80,8 +90,15 @@ def _chunk(event: Any, ids: Sequence[int] | None, more: bool) -> Chunk:
         )
         if stopped
         else None,
+        logprobs=tuple(map(_logprob, event.get("completion_probabilities") or ())),
         more=more,
     )
+
+
+def _logprob(known: Any) -> Logprob:
+    tops = known.get("top_logprobs") or ()
+    top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
+    return Logprob(str(known.get("token")), float(known.get("logprob") or 0), top)
 
 
 def _finish(event: Any) -> Any:
@@ -109,6 +126,8 @@ def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[s
         "frequency_penalty": options.frequency_penalty,
         "seed": options.seed,
         "stop": list(options.stop) or None,
+        # With none of the others it would not tell that of the token itself either.
+        "n_probs": None if options.logprobs is None else max(options.logprobs, 1),
     }
     body |= {name: value for name, value in given.items() if value is not None}
     if options.grammar is not None:
