@@ -17,7 +17,7 @@ PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 # Of the core's lines and branches, at least this share is run by the tests, in percent.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -57,6 +57,18 @@ dist: $(VENV)/installed-for-dist
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
+
+# The backend, grammars and the chat template with a real llama.cpp and a tiny model: the program
+# `llama-server` if there is one (or LLAMA_SERVER names it), else the package xllamacpp.
+test-llamacpp: $(VENV)/installed-for-tests
+	$(INSTALL) '.[llamacpp]'
+	$(BIN)/pytest tests/serve/test_llamacpp_real.py
+
+# Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
+# `make clients ONLY="codex openai"` runs those alone. clients/README.md says what is needed.
+CLIENTS ?= build/clients
+clients: $(VENV)/installed-for-serving
+	$(BIN)/python clients/run.py --install $(CLIENTS) $(ONLY)
 
 # Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
 # look at a page as axe-core does.
@@ -104,6 +116,11 @@ $(VENV)/installed-for-tests: pyproject.toml
 $(VENV)/installed-for-dist: $(VENV)/installed-for-tests
 	$(INSTALL) '.[dist]'
 	touch $@
+
+$(VENV)/installed-for-serving: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[serve,tokens,redis]'
+	touch $(VENV)/installed $@
 
 $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from accessibility import violations
+from serving import served
 
 from dsv4.format.tokens import USER
 from dsv4.playground.examples import EXAMPLES
@@ -18,6 +19,8 @@ LIT_JSON = """() => {
   const lit = CSS.highlights.get("json-lit");
   return lit ? [...lit].map(String).join("") : "";
 }"""
+# At once: what a driver types is slow in a long text.
+PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
 HOSTILE = [
     """<img src=x onerror="document.title='run'"><script>document.title='run'</script>""",
     "</textarea></pre><style>body{display:none}</style>{{7*7}}${7*7}",
@@ -30,7 +33,7 @@ def write(tab: Any, value: Any) -> None:
     """Puts a request in the editor, and waits for its prompt."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     with tab.expect_response("**/api/prompt"):
-        tab.get_by_label("Request, as JSON").fill(text)
+        tab.get_by_label("Request, as JSON").evaluate(PUT, text)
     settle(tab)
 
 
@@ -263,6 +266,14 @@ def test_a_form_writes_the_json(tab: Any) -> None:
     assert roles == ["user", "developer"]
 
 
+def test_the_form_and_the_prompt_light_each_other(tab: Any) -> None:
+    tab.get_by_role("button", name="Form").click()
+    tab.locator(".rows .text .reasoning").first.hover()
+    assert tab.locator(".card.lit").get_attribute("aria-label") == "Message 2"
+    tab.get_by_label("content of message 1").focus()
+    assert lit(tab) == "Is it a good afternoon for a walk in Bergen?"
+
+
 def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
     write(tab, '{"x": ')
     tab.get_by_role("button", name="Form").click()
@@ -353,6 +364,34 @@ def test_after_a_change_only_what_changed_is_built_again(tab: Any) -> None:
     body["messages"][100]["content"] = "Something else."
     write(tab, body)
     assert tab.evaluate("window.added") == {"rows": 1, "lines": 1}
+
+
+def test_an_answer_may_come_while_another_is_being_built(tab: Any) -> None:
+    """Rows are built in slices: a newer answer ends an older one, and nothing is left of it."""
+    area = tab.get_by_label("Request, as JSON")
+    for n in range(4):
+        body = conversation(200, 20)
+        body["messages"][n * 30]["content"] = f"Change {n}"
+        with tab.expect_response("**/api/prompt"):
+            area.evaluate(PUT, json.dumps(body))
+    settle(tab)
+    shown = prompt_text(tab)
+    assert "Change 3" in shown
+    assert "Change 2" not in shown
+    numbers = tab.locator(".rows .row").evaluate_all("rows => rows.map(row => row.row)")
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) > 600
+
+
+def test_a_server_that_is_gone_is_named(browser: Any) -> None:
+    with served() as url:
+        tab = browser.new_page()
+        tab.goto(f"{url}/playground/")
+        tab.wait_for_selector(".rows .row")
+    tab.get_by_label("Request, as JSON").fill("[]")
+    tab.wait_for_selector(".trouble:not([hidden])")
+    assert "The server does not answer" in tab.locator(".trouble").inner_text()
+    tab.close()
 
 
 # People.

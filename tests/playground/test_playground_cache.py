@@ -34,7 +34,7 @@ def test_a_conversation_that_only_grows_is_reused_whole() -> None:
     assert (first["held"], first["reused"], first["words"]) == (
         0,
         0,
-        "the first prompt: all of it is new",
+        "nothing was held before this prompt: all of it is new",
     )
     for before, turn in pairwise([first, *others]):
         assert turn["reused"] == turn["held"] > turn["before"] == before["size"]
@@ -125,6 +125,14 @@ def test_an_error_stands_at_its_place() -> None:
     with pytest.raises(dsv4.Error) as caught:
         asked([{"role": "user", "content": "Hi"}, {"role": 5}])
     assert caught.value.to_dict()["path"] == "[1].role"  # type: ignore[attr-defined]
+
+
+def test_of_a_long_conversation_the_last_turns_are_shown() -> None:
+    turn = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    answer = asked([*(turn * 300), {"role": "user", "content": "Bye"}], Bench())
+    assert len(answer["turns"]) == 66
+    assert answer["left_out"] == 301 - 66
+    assert answer["turns"][-1]["messages"] == 601
 
 
 def test_work_grows_with_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:

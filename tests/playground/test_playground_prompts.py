@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -177,6 +178,29 @@ def test_each_schema_lights_its_tool() -> None:
     for name in ("aa", "bb", "cc"):
         lit = {o for _, text, o in parts(side, source) if f'"{name}"' in text}
         assert lit == {json.dumps({"type": "function", "function": {"name": name}})}
+
+
+def test_lists_of_words_that_are_no_text_stay_as_they_are() -> None:
+    body = {**EXAMPLES["An agent, Chat Completions"], "stop": ["END"], "modalities": ["text"]}
+    source = json.dumps(body)
+    [side] = asked(source)["sides"]
+    texts = {text: origin for _, text, origin in parts(side, source)}
+    assert texts["Let me look at the weather."] == '"Let me look at the weather."'
+
+
+@pytest.mark.parametrize("dialect", ["v4", "v4.1"])
+def test_blocks_of_text_light_each_its_own(dialect: str) -> None:
+    blocks = [{"type": "text", "text": word} for word in ("one", "two", "two")]
+    source = json.dumps({"messages": [{"role": "user", "content": blocks}]})
+    [side] = asked(source, dialect=dialect)["sides"]
+    lit = [
+        places[segment[2]]
+        for row, places in zip(side["rows"], side["places"], strict=True)
+        for segment in segments(row)
+        if segment[0] in ("one", "two")
+    ]
+    starts = [match.start() for match in re.finditer('"(one|two)"', source)]
+    assert [place[0] for place in lit] == starts
 
 
 def test_headers_light_roles() -> None:
@@ -375,6 +399,11 @@ def test_a_megabyte_is_folded() -> None:
     [row] = [row for row in side["rows"] if row["field"] == "content"]
     assert sum(len(segment[0]) for segment in row["head"]) < 2_000
     assert row["fold"] == "65,528 more lines, 1,048,448 characters"
+
+
+def test_more_messages_than_anybody_looks_at_are_refused() -> None:
+    with pytest.raises(Problem, match="found 20,001 messages, expected at most 20,000"):
+        asked([{"role": "user", "content": ""}] * 20_001)
 
 
 def test_work_grows_with_what_is_shown() -> None:

@@ -16,7 +16,7 @@ from dsv4.serve.backends import backend_named
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
 
-COMPLETION = f"Let me think: é 🙂.{THINK_END}Done.\n\n<{DSML}tool_calls>\n…</{DSML}tool_calls>{EOS}"
+COMPLETION = f"Let me think: é 🛰.{THINK_END}Done.\n\n<{DSML}tool_calls>\n…</{DSML}tool_calls>{EOS}"
 PROMPT = dsv4.encode([{"role": "user", "content": "Hi <｜User｜> there"}])
 SERVERS: dict[str, Callable[..., StandIn]] = {
     "vllm": VllmServer,

@@ -245,13 +245,17 @@ def full_name(call: HeldCall) -> str:
 def written(
     writer: EventWriter, events: Iterable[Any], usage: Usage | None, reason: Any
 ) -> Iterator[ProtocolEvent]:
-    """Everything that a writer writes for the parser's events: those of one choice, or of each."""
+    """Everything that a writer writes for the parser's events: those of one choice, or of each.
+
+    An event may also be a pair: the event itself, and the log probabilities of its tokens.
+    """
     counted = usage or Usage()
     yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
     choices = [events] if writer.call.n == 1 else events
     for choice, choice_events in enumerate(choices):
         for event in choice_events:
-            yield from writer.write(event, choice)
+            said, logprobs = event if isinstance(event, tuple) else (event, None)
+            yield from writer.write(said, choice, logprobs)
     yield from writer.finish(usage=usage, reason=reason)
 
 

@@ -69,6 +69,7 @@ def cache(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
         "variant": chosen,
+        "left_out": len(_asking(list(request.messages))) - len(found[chosen]),
         "turns": [_sent(turn, chosen, asked, side) for turn in found[chosen]],
         "variants": [
             {
@@ -92,7 +93,7 @@ def turns_of(
     turns: list[Turn] = []
     held: Measured | None = None
     before = 0
-    for stop in _asking(messages):
+    for stop in _asking(messages)[-most_turns(len(messages)) :]:
         prompt = measure.of(_encoded(request, sent[:stop]))
         answer = stop if stop < len(messages) else None
         turn = Turn(answer, stop, prompt.size, before, 0, 0)
@@ -105,6 +106,11 @@ def turns_of(
             held = measure.of(_encoded(request, [*sent[:stop], messages[stop]]))
         before = prompt.size
     return turns
+
+
+def most_turns(messages: int) -> int:
+    """How many prompts of a conversation are looked at, the last ones: each is written anew."""
+    return max(10, min(200, 40_000 // max(messages, 1)))
 
 
 def _asking(messages: Sequence[Message]) -> list[int]:
@@ -213,7 +219,7 @@ _DONE = {
 def words(turn: Turn, variant: str) -> str:
     """What became of what the engine held."""
     if not turn.held:
-        return "the first prompt: all of it is new"
+        return "nothing was held before this prompt: all of it is new"
     if turn.reused == turn.held:
         return "all that the engine held is the start of this prompt"
     owner = "" if turn.message is None else f"messages[{turn.message}]."

@@ -60,6 +60,7 @@ class Asked:
         switches = Switches.of(body)
         wanted = one_of(body, "protocol", ("auto", *PROTOCOLS), "auto")
         source = Source(_source_in(body))
+        _check_size(source)
         protocol = protocol_of(source.value) if wanted == "auto" else wanted
         return cls(source, protocol, switches, bench)
 
@@ -85,6 +86,20 @@ class Asked:
         else:
             location = place_in_source(location, self.source.value)
         return self.source.problem(message, location)
+
+
+# More is no conversation to look at.
+MOST_MESSAGES = 20_000
+
+
+def _check_size(source: Source) -> None:
+    value = source.value
+    listed: list[Any] = [value]
+    if isinstance(value, dict):
+        listed = [value.get(name) for name in ("messages", "input", "conversations")]
+    for found in listed:
+        if isinstance(found, list) and len(found) > MOST_MESSAGES:
+            raise Problem(f"found {len(found):,} messages, expected at most {MOST_MESSAGES:,}")
 
 
 def _source_in(body: Mapping[str, Any]) -> str:

@@ -51,25 +51,25 @@ class Marks:
             word += "k"
         self._word = word
         self.pattern = re.compile(word + r"(\d+)x")
-        self.value = self._marked(value, (), is_call=False)
+        self.value = self._marked(value, (), is_text=False)
 
     def _mark(self, location: Location, text: str) -> str:
+        """A text's mark. What is empty stays so: it is often read as nothing."""
+        if not text:
+            return text
         self.leaves.append(Leaf(location, text))
         return f"{self._word}{len(self.leaves) - 1}x"
 
-    def _marked(self, value: Any, location: Location, is_call: bool) -> Any:
-        if isinstance(value, list):
-            return [self._item(v, (*location, n)) for n, v in enumerate(value)]
-        if isinstance(value, dict):
-            calls = value.get("type") in _CALL_TYPES or "arguments" in value
-            return {k: self._field(k, v, (*location, k), calls) for k, v in value.items()}
-        return value
-
-    def _item(self, value: Any, location: Location) -> Any:
-        """Lists of content may hold bare texts."""
+    def _marked(self, value: Any, location: Location, is_text: bool) -> Any:
+        """A value with marks. `is_text` says that it stands where text does, alone or in a list."""
         if isinstance(value, str):
-            return self._mark(location, value) if value else value
-        return self._marked(value, location, is_call=False)
+            return self._mark(location, value) if is_text else value
+        if isinstance(value, list):
+            return [self._marked(v, (*location, n), is_text) for n, v in enumerate(value)]
+        if isinstance(value, dict):
+            is_call = value.get("type") in _CALL_TYPES or "arguments" in value
+            return {k: self._field(k, v, (*location, k), is_call) for k, v in value.items()}
+        return value
 
     def _field(self, name: str, value: Any, location: Location, is_call: bool) -> Any:
         if name in _NOT_WALKED:
@@ -78,10 +78,7 @@ class Marks:
             return self._arguments(value, location)
         if name in ("arguments", "input") and isinstance(value, dict) and is_call:
             return self._strings(value, location, own=True)
-        if isinstance(value, str):
-            is_text = name in _TEXTS or (name == "name" and is_call)
-            return self._mark(location, value) if is_text and value else value
-        return self._marked(value, location, is_call)
+        return self._marked(value, location, name in _TEXTS or (name == "name" and is_call))
 
     def _arguments(self, text: str, location: Location) -> str:
         """Arguments are JSON inside of a text: its texts are marked, its form stays."""
@@ -90,13 +87,13 @@ class Marks:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            return self._mark(location, text) if text else text
+            return self._mark(location, text)
         return json.dumps(self._strings(value, location, own=False), ensure_ascii=False)
 
     def _strings(self, value: Any, location: Location, own: bool) -> Any:
         """Texts at any depth. Only those with a place of their `own` in the source have one."""
         if isinstance(value, str):
-            return self._mark(location, value) if value else value
+            return self._mark(location, value)
         if isinstance(value, list):
             return [self._strings(v, _inside(location, n, own), own) for n, v in enumerate(value)]
         if isinstance(value, dict):

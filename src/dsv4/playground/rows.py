@@ -55,7 +55,7 @@ def tokens_of(prompt: Prompt, tokenizer: Tokenizer) -> Tokens:
 class Cutter:
     """Cuts segments at the borders of sources, differences and tokens, from the first to the last.
 
-    Each border is passed once.
+    It knows where it is in the prompt by the segments that it has cut.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Cutter:
         self._spans = [span for span in spans if span.end > span.start]
         self._ends = [span.end for span in self._spans]
         self._differing = list(chain.from_iterable(differing))
-        self._tokens = tokens
-        self.at = 0
+        self.tokens = tokens
+        self._at = 0
 
     def cut(self, segment: Segment) -> Iterator[tuple[Segment, Location | None, bool, int]]:
         """A segment in parts, each with its source, whether it differs, and its token."""
         size = len(segment.text if segment.original is None else segment.original)
-        start, end = self.at, self.at + size
-        self.at = end
+        start, end = self._at, self._at + size
+        self._at = end
         # Pills stay whole, and so does what is longer or shorter than what it stands for.
         whole = segment.style.startswith("pill") or size != len(segment.text)
         if whole:
@@ -82,7 +82,7 @@ class Cutter:
             yield _part(segment, a - start, b - start), *self._known(a)
 
     def _borders(self, start: int, end: int) -> Iterator[int]:
-        ends = self._tokens.ends if self._tokens else []
+        ends = self.tokens.ends if self.tokens else []
         for borders in (self._ends, self._differing, ends):
             at = bisect_right(borders, start)
             while at < len(borders) and borders[at] < end:
@@ -93,7 +93,7 @@ class Cutter:
         n = bisect_right(self._ends, at)
         location = self._spans[n].location if n < len(self._spans) else None
         differs = bisect_right(self._differing, at) % 2 == 1
-        return location, differs, bisect_right(self._tokens.ends, at) if self._tokens else -1
+        return location, differs, bisect_right(self.tokens.ends, at) if self.tokens else -1
 
 
 def _part(segment: Segment, a: int, b: int) -> Segment:
@@ -110,9 +110,8 @@ class SentRow:
         self._numbers: dict[Location, int] = {}
         self._cutter = cutter
         self._source = source
-        self._first_token: int | None = None
         self._tokens: list[int] = []
-        head, rest, fold, is_cut = _parted(row)
+        head, rest, fold = _parted(row)
         self.sent: dict[str, Any] = {
             "message": row.message,
             "role": row.role,
@@ -123,11 +122,10 @@ class SentRow:
             "head": list(self._lines(head)),
             "rest": list(self._lines(rest)),
             "fold": fold,
-            "cut": is_cut,
         }
-        if cutter is not None and cutter._tokens is not None and self._tokens:
+        if cutter is not None and cutter.tokens is not None and self._tokens:
             first, last = self._tokens[0], self._tokens[-1]
-            self.sent["ids"] = cutter._tokens.ids[first : last + 1]
+            self.sent["ids"] = cutter.tokens.ids[first : last + 1]
 
     def _lines(self, lines: Iterable[Line]) -> Iterator[Sent]:
         for segment in chain.from_iterable(lines):
@@ -148,19 +146,18 @@ class SentRow:
         return self._numbers[location]
 
     def _token(self, token: int) -> int:
+        """The number of a token in the row."""
         if token < 0:
             return -1
-        if self._first_token is None:
-            self._first_token = token
         self._tokens.append(token)
-        return token - self._first_token
+        return token - self._tokens[0]
 
 
-def _parted(row: Row) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None, bool]:
+def _parted(row: Row) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
     """What is shown of a row, what is folded away, and what stands for that."""
     if row.summary:
-        return (), row.lines, row.summary, False
+        return (), row.lines, row.summary
     folded = maybe_folded(row)
     if folded is None:
-        return row.lines, (), None, False
-    return folded.head, folded.rest, folded.summary, folded.is_cut
+        return row.lines, (), None
+    return folded.head, folded.rest, folded.summary

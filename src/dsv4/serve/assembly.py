@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -33,11 +34,16 @@ def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starl
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if tokenizer is not None:
+            # It is made ready when it is first used, which takes a second: the first client's.
+            await asyncio.to_thread(lambda: tokenizer.decode(tokenizer.encode_text("ready")))
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
-        yield
-        await server.aclose()
+        try:
+            yield
+        finally:
+            await server.aclose()
 
     made = Starlette(routes=routes(server), middleware=_middleware(settings), lifespan=lifespan)
     made.state.server = server

@@ -21,11 +21,11 @@ export const post = (name, body, signal) => postTo(`api/${name}`, body, signal);
 
 /** The same, of another route of the playground's. */
 export async function postTo(path, body, signal) {
-  const response = await fetch(path, {
-    method: "POST",
-    headers: { "content-type": "application/json", ...credentials() },
-    body: JSON.stringify(body),
-    signal,
+  const headers = { "content-type": "application/json", ...credentials() };
+  const sent = { method: "POST", headers, body: JSON.stringify(body), signal };
+  const response = await fetch(path, sent).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new CallError(0, { message: "The server does not answer. Is it still running?" });
   });
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;

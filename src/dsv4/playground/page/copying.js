@@ -21,26 +21,30 @@ export async function toClipboard(text) {
 
 /**
  * A row of buttons that copy. `ask(form)` resolves to the text of a form, `link()` to the address
- * that restores the page, null where it would be too long; `say` announces what was done.
+ * that restores the page, null where it would be too long; `tell` says what was done.
  */
-export function copyButtons({ ask, link, say }) {
+export function copyButtons({ ask, link, tell }) {
   const done = (control, words) => {
     control.classList.add("done");
     setTimeout(() => control.classList.remove("done"), 1500);
-    say(words);
+    tell(words);
   };
   const made = (label, words, text) => {
-    const control = button(label, async () => {
-      try {
-        const copied = await text();
-        if (copied === null) return say("This is too long for a link.");
-        if (copied === undefined) return;
-        await toClipboard(copied);
-        done(control, `Copied ${words}.`);
-      } catch (error) {
-        say(`Nothing was copied: ${error.message}`);
-      }
-    }, { title: `Copy ${words}`, "aria-label": `Copy ${words}` });
+    const control = button(
+      label,
+      async () => {
+        try {
+          const copied = await text();
+          if (copied === null) return tell("This is too long for a link.");
+          if (copied === undefined) return;
+          await toClipboard(copied);
+          done(control, `Copied ${words}.`);
+        } catch (error) {
+          tell(`Nothing was copied: ${error.message}`);
+        }
+      },
+      { title: `Copy ${words}`, "aria-label": `Copy ${words}` },
+    );
     return control;
   };
   return element(

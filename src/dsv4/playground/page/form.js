@@ -10,7 +10,11 @@ const FIELDS = {
   assistant: ["reasoning_content", "content"],
   tool: ["tool_call_id", "content"],
 };
-const TITLES = { reasoning_content: "reasoning", tool_call_id: "id of the call", tool_calls: "calls" };
+const TITLES = {
+  reasoning_content: "reasoning",
+  tool_call_id: "id of the call",
+  tool_calls: "calls",
+};
 
 export class Form {
   #text = null;
@@ -18,8 +22,10 @@ export class Form {
   #cards = element("ol", { className: "cards" });
   #add = element("div", { className: "adding" });
 
-  constructor({ onchange, say }) {
+  /** `oncaret(offset)` is called with the place of a field that somebody works in. */
+  constructor({ onchange, oncaret, say }) {
     this.onchange = onchange;
+    this.oncaret = oncaret;
     this.say = say;
     for (const role of ["system", "user", "assistant", "tool"])
       this.#add.append(button(`Add ${role}`, () => this.#append(role)));
@@ -31,6 +37,24 @@ export class Form {
     this.#text = text;
     this.#tree = scan(text);
     this.#draw();
+  }
+
+  #cardAt(offset) {
+    const at = this.#list?.items.findIndex(({ start, end }) => start <= offset && offset < end);
+    return this.#cards.children[at ?? -1];
+  }
+
+  /** Lights the message that a place of the JSON is in, or none. */
+  light(place, { scroll = false } = {}) {
+    this.#cards.querySelector(".lit")?.classList.remove("lit");
+    const card = place && this.#cardAt(place[0]);
+    card?.classList.add("lit");
+    if (scroll) card?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Puts the keyboard in the message that a character of the JSON is in. */
+  focus(offset) {
+    this.#cardAt(offset)?.querySelector("textarea, select")?.focus();
   }
 
   /** The list that holds the messages, wherever it is. */
@@ -51,7 +75,10 @@ export class Form {
       );
       return;
     }
-    fill(this.#cards, list.items, (item, n) => this.#card(item, n, list.items.length), { first: 20, slice: 20 });
+    fill(this.#cards, list.items, (item, n) => this.#card(item, n, list.items.length), {
+      first: 20,
+      slice: 20,
+    });
   }
 
   /** Another text, which this form made. `isDrawn` says that the cards show it already. */
@@ -71,12 +98,23 @@ export class Form {
     const tools = element(
       "div",
       { className: "card-tools" },
-      button("↑", () => this.#move(n, n - 1), { "aria-label": `Move message ${n} up`, disabled: n === 0 }),
-      button("↓", () => this.#move(n, n + 1), { "aria-label": `Move message ${n} down`, disabled: n === count - 1 }),
+      button("↑", () => this.#move(n, n - 1), {
+        "aria-label": `Move message ${n} up`,
+        disabled: n === 0,
+      }),
+      button("↓", () => this.#move(n, n + 1), {
+        "aria-label": `Move message ${n} down`,
+        disabled: n === count - 1,
+      }),
       button("Delete", () => this.#remove(n), { "aria-label": `Delete message ${n}` }),
     );
     if (!item.members)
-      return element("li", { className: "card", "aria-label": name }, tools, "This is no message: edit it as JSON.");
+      return element(
+        "li",
+        { className: "card", "aria-label": name },
+        tools,
+        "This is no message: edit it as JSON.",
+      );
     const { role } = item.value;
     const names = [...new Set([...(FIELDS[role] ?? ["content"]), ...item.members.keys()])];
     if (!("role" in item.value)) names.splice(0, 1);
@@ -98,9 +136,15 @@ export class Form {
   #role(role, n) {
     const roles = ROLES.includes(role) ? ROLES : [...ROLES, String(role)];
     const options = roles.map((name) => [name, name]);
-    return choice("Role", options, String(role), (value) => {
-      this.#change(withMember(this.#text, this.#item(n), "role", value), false);
-    }, { "aria-label": `Role of message ${n}` });
+    return choice(
+      "Role",
+      options,
+      String(role),
+      (value) => {
+        this.#change(withMember(this.#text, this.#item(n), "role", value), false);
+      },
+      { "aria-label": `Role of message ${n}` },
+    );
   }
 
   #field(n, name) {
@@ -114,7 +158,13 @@ export class Form {
       className: isText ? "" : "json",
     });
     area.oninput = () => this.#typed(n, name, isText, area);
-    return element("label", { className: "field" }, element("span", {}, TITLES[name] ?? name), area);
+    area.onfocus = () => this.oncaret(this.#item(n)?.members?.get(name)?.start ?? null, true);
+    return element(
+      "label",
+      { className: "field" },
+      element("span", {}, TITLES[name] ?? name),
+      area,
+    );
   }
 
   #typed(n, name, isText, area) {
@@ -166,7 +216,14 @@ export class Form {
 
   #remove(n) {
     const list = this.#list;
-    this.#change(withItems(this.#text, list, list.items.filter((_, at) => at !== n)), false);
+    this.#change(
+      withItems(
+        this.#text,
+        list,
+        list.items.filter((_, at) => at !== n),
+      ),
+      false,
+    );
     this.say(`Deleted message ${n}.`);
     this.#focus(Math.max(0, n - 1), "button:last-of-type");
   }

@@ -14,6 +14,7 @@
 //                       a link, as curl, as Python and as pytest; describe() is the body for
 //                       api/copy, with `view` filled in by the shell
 //   context.say         say(words) tells a screen reader, politely
+//   context.tell        tell(words) says it, and shows it for a moment
 //   context.go          go(name) opens another view
 //   context.onShown     onShown(run) runs each time the view is opened, from the first time on
 //
@@ -46,15 +47,23 @@ const say = (words) => {
   said.textContent = said.textContent === words ? `${words}\u00a0` : words;
 };
 
+let telling;
+const tell = (words) => {
+  say(words);
+  said.classList.remove("visually-hidden");
+  clearTimeout(telling);
+  telling = setTimeout(() => said.classList.add("visually-hidden"), 2500);
+};
+
 async function start() {
   const read = await fromFragment(location.hash);
   const store = new Store({ ...read, view: isView(read.view) ? read.view : VIEWS[0].name });
   const settings = await settingsOf();
   const shell = new Shell(store, settings);
   shell.show();
-  keepInAddress(store, shell);
+  keepInAddress(store);
   document.querySelector(".tail").append(element("span", { className: "faint" }, settings.version));
-  if (read.isBroken) say("The link could not be read: the page starts empty.");
+  if (read.isBroken) tell("The link could not be read: the page starts empty.");
 }
 
 /** The settings, with a key where one is asked for. */
@@ -80,7 +89,11 @@ function askForKey() {
     const asking = element(
       "form",
       { className: "notice key", onsubmit: give },
-      element("label", { htmlFor: "key" }, "This server asks for an API key. It stays in this tab."),
+      element(
+        "label",
+        { htmlFor: "key" },
+        "This server asks for an API key. It stays in this tab.",
+      ),
       input,
       element("button", { type: "submit" }, "Use it"),
     );
@@ -159,11 +172,12 @@ class Shell {
       settings: this.#settings,
       call,
       say,
+      tell,
       go: (other) => this.open(other),
       onShown: (run) => void runs.push(run),
       copy: (describe) =>
         copyButtons({
-          say,
+          tell,
           link: () => linkTo(this.#store),
           ask: async (form) => {
             const body = { form, view: name, url: location.origin, ...describe() };
@@ -200,6 +214,10 @@ function keepInAddress(store) {
 
 start().catch((error) => {
   main.replaceChildren(
-    element("p", { className: "notice problem", role: "alert" }, `The page cannot start: ${error.message}`),
+    element(
+      "p",
+      { className: "notice problem", role: "alert" },
+      `The page cannot start: ${error.message}`,
+    ),
   );
 });

@@ -42,19 +42,21 @@ export class Rows {
     const turn = ++this.#turn;
     const [from, same] = ends(this.#keys, keys);
     const old = this.#list.children;
-    for (let n = this.#keys.length - same - 1; n >= from; n--) old[n]?.remove();
-    this.#keys = keys;
+    for (let n = this.#keys.length - same - 1; n >= from; n--) old[n].remove();
     const after = this.#list.children[from] ?? null;
     const stop = pairs.length - same;
-    for (let at = from; at < stop; at += at === from ? BUILT_AT_ONCE : SLICE) {
-      if (at > from) await idle();
-      if (turn !== this.#turn) return;
-      const size = at === from ? BUILT_AT_ONCE : SLICE;
+    for (let at = from, size = BUILT_AT_ONCE; ; at += size, size = SLICE) {
+      const end = Math.min(at + size, stop);
       const fresh = document.createDocumentFragment();
-      for (let n = at; n < Math.min(at + size, stop); n++) fresh.append(this.#pair(pairs[n]));
+      for (let n = at; n < end; n++) fresh.append(this.#pair(pairs[n]));
       this.#list.insertBefore(fresh, after);
+      // Always what is there: another answer may come before this one is whole.
+      this.#keys = [...keys.slice(0, end), ...keys.slice(stop)];
+      this.#number([...pairs.slice(0, end), ...pairs.slice(stop)]);
+      if (end >= stop) break;
+      await idle();
+      if (turn !== this.#turn) return;
     }
-    this.#number(pairs);
     const chosen = this.#list.querySelector('.row[tabindex="0"]');
     if (!chosen) this.#list.querySelector(".row")?.setAttribute("tabindex", "0");
   }
@@ -83,7 +85,11 @@ export class Rows {
     const cells = pair.map((row, side) =>
       row === null ? element("div", { className: "gap" }) : this.#row(this.#sides[side].rows[row]),
     );
-    return element("div", { className: pair.length > 1 ? "pair two" : "pair", role: "presentation" }, cells);
+    return element(
+      "div",
+      { className: pair.length > 1 ? "pair two" : "pair", role: "presentation" },
+      cells,
+    );
   }
 
   #row(row) {
@@ -112,11 +118,15 @@ export class Rows {
   /** What is long is shown by its beginning, until somebody wants the rest. */
   #fold(row) {
     const rest = element("span", { className: "rest", hidden: true });
-    const control = button(row.fold, () => {
-      if (!rest.hasChildNodes()) rest.append(...this.#segments(row, row.rest));
-      rest.hidden = !rest.hidden;
-      control.setAttribute("aria-expanded", String(!rest.hidden));
-    }, { className: "fold", "aria-expanded": "false" });
+    const control = button(
+      row.fold,
+      () => {
+        if (!rest.hasChildNodes()) rest.append(...this.#segments(row, row.rest));
+        rest.hidden = !rest.hidden;
+        control.setAttribute("aria-expanded", String(!rest.hidden));
+      },
+      { className: "fold", "aria-expanded": "false" },
+    );
     if (row.rest.some(([, , , differs]) => differs)) control.classList.add("differs");
     const made = document.createDocumentFragment();
     made.append(control, rest);

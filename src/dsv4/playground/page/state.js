@@ -34,7 +34,8 @@ export class Slice {
   }
 }
 
-const same = (a, b) => a === b || (typeof a === "object" && JSON.stringify(a) === JSON.stringify(b));
+const same = (a, b) =>
+  a === b || (typeof a === "object" && JSON.stringify(a) === JSON.stringify(b));
 
 /** The store: the name of the open view, and slices by name. */
 export class Store {
@@ -87,7 +88,8 @@ export async function fromFragment(fragment) {
   if (packed.startsWith(FORM)) {
     try {
       const read = JSON.parse(await unpack(packed.slice(FORM.length)));
-      for (const [name, values] of Object.entries(read)) if (isObject(values)) slices[name] = values;
+      for (const [name, values] of Object.entries(read))
+        if (isObject(values)) slices[name] = values;
     } catch {
       return { view, slices: {}, isBroken: true };
     }

@@ -21,8 +21,10 @@ export const sourceOf = ({ request, settings }) =>
 
 /** A menu of requests to begin with. */
 export const examples = ({ request, settings }) =>
-  menu("Examples", settings.examples.map(({ title }) => title), (n) =>
-    request.set({ source: settings.examples[n].source, protocol: undefined }),
+  menu(
+    "Examples",
+    settings.examples.map(({ title }) => title),
+    (n) => request.set({ source: settings.examples[n].source, protocol: undefined }),
   );
 
 /** A row of switches. `update(tools)` renews the names of tools that can be chosen. */
@@ -34,9 +36,16 @@ export function switches(context) {
     const now = request.get();
     const open = root.contains(document.activeElement) ? document.activeElement.name : null;
     const efforts =
-      settings.dialects.find(({ name }) => name === (now.dialect ?? settings.dialect))?.efforts ?? [];
+      settings.dialects.find(({ name }) => name === (now.dialect ?? settings.dialect))?.efforts ??
+      [];
     const made = (label, name, options) =>
-      choice(label, options, String(now[name] ?? UNSET), (value) => request.set({ [name]: read(value) }), { name });
+      choice(
+        label,
+        options,
+        String(now[name] ?? UNSET),
+        (value) => request.set({ [name]: read(value) }),
+        { name },
+      );
     const said = asSaid("as sent");
     const names = tools.map((name) => [name, name]);
     const chosen = now.tool_choice;

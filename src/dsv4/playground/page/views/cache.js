@@ -60,8 +60,18 @@ export function mount(root, context) {
   function show(answer) {
     head.replaceChildren(...answer.variants.map((variant) => clientOf(variant, answer, state)));
     const said = answer.no_tokens ? `${answer.no_tokens} Characters are counted instead.` : null;
-    const alone = answer.turns.length < 2 ? "There is one prompt here: a cache has nothing to reuse until a second one comes." : null;
-    facts.replaceChildren(...[said, alone].filter(Boolean).map((words) => element("p", { className: "fact" }, words)));
+    const alone =
+      answer.turns.length < 2
+        ? "There is one prompt here: a cache has nothing to reuse until a second one comes."
+        : null;
+    const left = answer.left_out
+      ? `The conversation is long: ${number(answer.left_out)} prompts before these are not shown, and the first here is counted as new.`
+      : null;
+    facts.replaceChildren(
+      ...[said, alone, left]
+        .filter(Boolean)
+        .map((words) => element("p", { className: "fact" }, words)),
+    );
     const widest = Math.max(...answer.turns.map((turn) => turn.size), 1);
     root.shown = fill(strip, answer.turns, (turn, n) => turnOf(turn, n, widest, answer.unit, open));
   }
@@ -89,11 +99,21 @@ function clientOf(variant, { unit, variant: chosen }, state) {
   return button(
     [
       element("b", {}, title[0].toUpperCase() + title.slice(1)),
-      element("span", { className: "faint" }, `${number(computed)} of ${number(prompted)} ${unit} computed, ${saved} reused`),
+      element(
+        "span",
+        { className: "faint" },
+        `${number(computed)} of ${number(prompted)} ${unit} computed, ${saved} reused`,
+      ),
       element(
         "span",
         { className: lost > 0 ? "loss" : "faint" },
-        name === "as_sent" ? "what the request has" : lost > 0 ? `loses ${number(lost)} ${unit}` : lost < 0 ? `saves ${number(-lost)} ${unit}` : "loses nothing here",
+        name === "as_sent"
+          ? "what the request has"
+          : lost > 0
+            ? `loses ${number(lost)} ${unit}`
+            : lost < 0
+              ? `saves ${number(-lost)} ${unit}`
+              : "loses nothing here",
       ),
     ],
     () => state.set({ variant: name }),
@@ -105,7 +125,10 @@ function turnOf(turn, n, widest, unit, open) {
   const fresh = turn.size - turn.reused;
   const isBroken = turn.held > turn.reused;
   const bar = element("div", { className: "turn-bar", "aria-hidden": "true" });
-  for (const [kind, amount] of [["reused", turn.reused], ["fresh", fresh]]) {
+  for (const [kind, amount] of [
+    ["reused", turn.reused],
+    ["fresh", fresh],
+  ]) {
     const part = element("span", { className: kind });
     part.style.width = `${(100 * amount) / widest}%`;
     bar.append(part);
@@ -131,17 +154,34 @@ function turnOf(turn, n, widest, unit, open) {
       "div",
       { className: "turn-head" },
       element("b", {}, `Prompt ${n + 1}`),
-      element("span", { className: "faint" }, turn.messages === 1 ? "1 message" : `${turn.messages} messages`),
-      element("span", { className: "amount" }, `${number(turn.size)} ${unit}, ${number(fresh)} new`),
+      element(
+        "span",
+        { className: "faint" },
+        turn.messages === 1 ? "1 message" : `${turn.messages} messages`,
+      ),
+      element(
+        "span",
+        { className: "amount" },
+        `${number(turn.size)} ${unit}, ${number(fresh)} new`,
+      ),
     ),
     bar,
     element(
       "p",
       { className: "turn-words" },
       words,
-      n > 0 && !isBroken && ` With the answer, the engine held ${number(turn.reused)} ${unit}, and all of it is reused.`,
-      isBroken && element("span", { className: "break" }, ` It loses ${number(turn.held - turn.reused)} of what the engine held: ${turn.words}. `),
-      isBroken && turn.place && button("Show in the request", () => open(turn.place), { className: "small" }),
+      n > 0 &&
+        !isBroken &&
+        ` With the answer, the engine held ${number(turn.reused)} ${unit}, and all of it is reused.`,
+      isBroken &&
+        element(
+          "span",
+          { className: "break" },
+          ` It loses ${number(turn.held - turn.reused)} of what the engine held: ${turn.words}. `,
+        ),
+      isBroken &&
+        turn.place &&
+        button("Show in the request", () => open(turn.place), { className: "small" }),
     ),
   );
 }
