@@ -21,6 +21,7 @@ PARTS = {
     "ray": (("ray",),),
     "serve": (("aiohttp",), ("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
     "redis": (("redis",),),
+    "fast": (("jiter",),),
     "training": (("datasets",), ("torch",), ("trl",)),
 }
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dsv4.parsing.machine import Machine
 from dsv4.parsing.reading_values import Json, Text
 from dsv4.parsing.states import State
-from dsv4.parsing.values import Parameter
+from dsv4.parsing.values import Body, Parameter
 
 
 class Hold(NamedTuple):
@@ -30,20 +30,21 @@ BETWEEN = Hold(2, "white space and tags between calls, until what follows says w
 VALUE_BREAK = Hold(3, "a line break in a string, which goes if the string's end is implied")
 CLOSER = Hold(4, "a tag in a value, until what follows says whether the value ends at it")
 VALUE = Hold(7, "a value that is no string, or whose type nothing says, until it ends")
+BODY = Hold(8, "JSON in place of parameters, until it ends")
+CALLS = Hold(14, "JSON in place of calls, until it ends")
 ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
 PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
 
 # In these states all text waits, and for one reason.
 OF_STATE: Mapping[State, Hold] = {
     State.ORPHANS: Hold(17, "closing tags, until it is clear whether prose goes on after them"),
-    State.STRAY: Hold(9, "a parameter without a call, until it ends"),
+    State.STRAY: Hold(5, "a parameter without a call, until it ends"),
     State.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
     State.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
     State.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
     State.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
     State.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
     State.NATIVE: Hold(13, "calls as older models write them, until they close"),
-    State.JSON: Hold(14, "JSON in place of calls or parameters, until it ends"),
     State.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
 }
 
@@ -53,8 +54,10 @@ def hold_of(machine: Machine) -> Hold | None:
     source, reader = machine.source, machine.reader
     if source.done == source.end:
         return None
-    if isinstance(reader, (Text, Json)) and isinstance(reader.value, Parameter):
-        return _in_parameter(machine, reader.value)
+    if isinstance(reader, (Text, Json)):
+        if isinstance(reader.value, Parameter):
+            return _in_parameter(machine, reader.value)
+        return BODY if isinstance(reader.value, Body) else CALLS
     if machine.state in OF_STATE:
         return OF_STATE[machine.state]
     text = source.slice(source.pos, source.end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from dsv4.format import tokens
 from dsv4.format.spellings import BAR, OPENING_BRACKETS, WORD
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.json_values import read_json
@@ -18,6 +19,7 @@ from dsv4.parsing.verdicts import Verdict
 # What counts in JSON: outside its strings, and inside.
 _JSON_MARK = re.compile(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
 _WORD = WORD.lower()
+_EOS = str(tokens.EOS)
 _JSON_STRING_MARK = re.compile(r'["\\\n]')
 
 
@@ -221,11 +223,32 @@ class Json:
     def end(self) -> Move | None:
         source = self._source
         if self._in_string:
-            return self._again()
+            return self._end_in_string()
         if source.tag_at(self._at) is Partial.SURELY if self._at < source.end else False:
             self.value.take(self._at)
             if source.stopped:
                 self._machine.report_cut(self._at)
+        elif source.stopped:  # its end is implied, as it is at EOS (rule 3)
+            self.value.take(_before_newline(source, source.end))
+            source.advance(source.end)
         else:
             self.value.take(source.end)
         return self.value.stop() if source.stopped else self.value.cut()
+
+    def _end_in_string(self) -> Move:
+        """Cut, and so incomplete (rule 10); or one of its quotes was wrong, and closes follow."""
+        source = self._source
+        source.put_back()
+        if source.stopped or _EOS in source.text or self._ends_closed():
+            return (State.VALUE, self.value)
+        self.value.take(source.end)
+        return self.value.cut()
+
+    def _ends_closed(self) -> bool:
+        """Whether the text ends with the close of all that is open."""
+        machine, source = self._machine, self._source
+        text = source.slice(source.pos, source.end).rstrip()
+        tag = source.tag_at(source.pos + max(map(text.rfind, OPENING_BRACKETS), default=-1))
+        if not isinstance(tag, Tag) or tag.end != source.pos + len(text):
+            return False
+        return machine.closes(tag, "wrapper" if machine.block is not None else "invoke")

@@ -56,6 +56,7 @@ class Healer:
         self.sampled_ids: list[int] = []
         self.counts = Counts()
         self.finish: Reason | None = None
+        self.first_at: float | None = None  # when the first piece came
         self.is_done = False
         self.id: str | None = None  # the upstream's own, of the whole answer
 
@@ -113,6 +114,8 @@ class Healer:
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a delta brings."""
+        if self.first_at is None:
+            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:

@@ -36,11 +36,14 @@ class Reader:
         self.counts = Counts()
         self.id: str | None = None  # a raw completion has no name that the client should see
         self.finish: Reason | None = None
+        self.first_at: float | None = None  # when the first piece came
         # Whether generation can end here: nothing that comes would be shown.
         self.is_done = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a piece brings."""
+        if self.first_at is None:
+            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:
