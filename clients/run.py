@@ -30,20 +30,20 @@ from errand import Failure
 from printed import Printed
 
 HERE = Path(__file__).resolve().parent
-PORT = 8000
 SECONDS_PER_AGENT = 300
 
 
 def main() -> int:
     args = _arguments()
-    if args.inside or args.with_network:
+    if args.inside:
+        _bring_loopback_up()
         return _run_all(args)
     try:
         _install(args)
-    except Failure as failure:
-        print(failure, file=sys.stderr)
+    except (Failure, OSError) as problem:
+        print(problem, file=sys.stderr)
         return 2
-    return _isolated()
+    return _run_all(args) if args.with_network else _isolated()
 
 
 def _arguments() -> argparse.Namespace:
@@ -113,16 +113,22 @@ def _bring_loopback_up() -> None:
 # The server.
 
 
+def _free_port() -> int:
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        return int(any_socket.getsockname()[1])
+
+
 @contextmanager
-def _server(work: Path, key: str) -> Iterator[str]:
+def _server(work: Path, port: int, key: str) -> Iterator[str]:
     """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs."""
     keys = work / "keys"
     keys.write_text(f"clients:{key}\n")
-    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(PORT)]
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port)]
     with open(work / "server.log", "w") as log:
         server = subprocess.Popen([*command, "--api-key-file", str(keys)], stdout=log, stderr=log)
         try:
-            url = f"http://127.0.0.1:{PORT}"
+            url = f"http://127.0.0.1:{port}"
             _wait_for(url, server, work / "server.log")
             yield url
         finally:
@@ -142,9 +148,9 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     raise SystemExit(f"the server did not start:\n{log.read_text()[-2000:]}")
 
 
-def _printed(key: str) -> Printed:
+def _printed(port: int, key: str) -> Printed:
     """What `dsv4 serve --clients` says."""
-    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(PORT), "--clients"]
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), "--clients"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return Printed(done.stdout, key)
 
@@ -153,13 +159,12 @@ def _printed(key: str) -> Printed:
 
 
 def _run_all(args: argparse.Namespace) -> int:
-    if args.inside:
-        _bring_loopback_up()
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     key = "sk-" + secrets.token_hex(12)
-    with _server(args.work, key) as url:
-        failed = _run_agents(args, _printed(key)) + _run_sdks(args, url, key)
+    port = _free_port()
+    with _server(args.work, port, key) as url:
+        failed = _run_agents(args, _printed(port, key)) + _run_sdks(args, url, key)
         failed += _check_server(args.work, url, key)
     print(f"{failed} failed" if failed else "all passed")
     return 1 if failed else 0

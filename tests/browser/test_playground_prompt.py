@@ -234,6 +234,27 @@ def test_errors_stand_at_their_line(tab: Any, source: str, words: str, marked: s
     write(tab, "[]" if "usr" in source else '[{"role": "user", "content": "Hi"}]')
 
 
+@pytest.mark.parametrize("lines", [1, 12, 150, 1_200])
+def test_places_are_marked_where_the_text_stands(tab: Any, lines: int) -> None:
+    """What is typed in lies exactly over the lines that places are marked in."""
+    write(tab, "\n" * (lines - 1) + '[{"role": "user", "content": "' + "long words " * 40 + '"}]')
+    found = tab.evaluate(
+        """() => {
+          const area = document.querySelector(".editor textarea");
+          const line = document.querySelector(".editor .lines > div");
+          const [a, b] = [area, line].map((one) => getComputedStyle(one));
+          const names = ["paddingLeft", "paddingRight", "font", "lineHeight", "letterSpacing"];
+          const same = names.map((name) => a[name] === b[name]);
+          const widths = [area, line].map((one) => one.clientWidth);
+          const sheet = document.querySelector(".editor .sheet").clientHeight;
+          return { same, widths, height: Math.abs(area.scrollHeight - sheet) };
+        }"""
+    )
+    assert found["same"] == [True] * 5
+    assert found["widths"][0] == found["widths"][1]
+    assert found["height"] <= 1
+
+
 # The form.
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -30,7 +28,6 @@ from dsv4.tokens import Tokenizer
 if reason := llama_server.why_not():
     pytest.skip(reason, allow_module_level=True)
 
-sys.path.append(str(Path(__file__).parent.parent / "grammar"))
 from grammar_cases import random_case
 
 QUESTION = [{"role": "user", "content": "Hi <｜User｜> there"}]
@@ -294,6 +291,20 @@ def test_an_answer_is_held_to_its_schema(url: str, tokenizer: Tokenizer) -> None
     check(json.loads(message.content), VALUES)
 
 
+def test_a_call_can_be_read_from_its_text(url: str, tokenizer: Tokenizer) -> None:
+    """As docs/grammar-llamacpp.md shows: the grammar's fields keep the markup in the text."""
+    request = dsv4.Request(QUESTION, tools=TOOLS, tool_choice="required")
+    body = {
+        "prompt": tokenizer.encode(request.encode()),
+        "n_predict": 200,
+        **{"temperature": 0, "top_k": 0, "min_p": 0.0, "top_p": 1.0},
+        **for_request(request, form="gbnf").fields("llamacpp"),
+    }
+    message = dsv4.parse(posted(url, "/completion", body)["content"], tools=TOOLS)
+    assert [call.name for call in message.tool_calls] == ["bash"]
+    assert not message.diagnostics
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_grammars_of_all_kinds_are_read(seed: int, url: str) -> None:
     """Its parser takes them. What they let through is tested in tests/grammar."""
@@ -397,4 +408,4 @@ def posted(url: str, path: str, body: Any) -> Any:
         async with aiohttp.ClientSession() as client, client.post(address, json=body) as response:
             return await response.json()
 
-    return run(scenario())
+    return run(scenario(), 600)

@@ -31,7 +31,7 @@ async def asked(running: Gateway, text: str, **more: Any) -> None:
     await running.post("/v1/chat/completions", body)
 
 
-def test_requests_tokens_calls_and_times_are_counted() -> None:
+def test_requests_tokens_and_calls_are_counted() -> None:
     async def scenario() -> str:
         async with gateway() as running:
             await asked(running, "Hi")
@@ -46,9 +46,7 @@ def test_requests_tokens_calls_and_times_are_counted() -> None:
     assert found['dsv4_requests_total{protocol="chat",status="400"}'] == 1
     assert found['dsv4_tool_calls_total{end="complete"}'] == 1
     assert found['dsv4_tool_calls_total{end="cut"}'] == 1
-    assert found["dsv4_first_token_seconds_count"] == 3
     assert found["dsv4_request_seconds_count"] == 3
-    assert found["dsv4_first_token_seconds_sum"] <= found["dsv4_request_seconds_sum"]
     assert found['dsv4_tokens_total{kind="completion"}'] > 0
     assert found["dsv4_streams_running"] == 0
 
@@ -106,11 +104,11 @@ def test_workers_count_together_also_on_a_port_of_its_own() -> None:
         body = {"messages": [{"role": "user", "content": "Hi"}]}
         for _ in range(12):
             fetched(f"{url}/v1/chat/completions", body)
-        # A worker counts when it has answered, which the client may know before it.
+        # A request is counted after its last byte has gone out.
         for _ in range(100):
             found = counts(fetched(f"http://127.0.0.1:{metrics}/metrics"))
-            if found['dsv4_requests_total{protocol="chat",status="200"}'] == 12:
-                break
+            done = found['dsv4_requests_total{protocol="chat",status="200"}']
+            if (done, found["dsv4_streams_running"]) == (12, 0):
+                return
             time.sleep(0.05)
-    assert found['dsv4_requests_total{protocol="chat",status="200"}'] == 12
-    assert found["dsv4_streams_running"] == 0
+    raise AssertionError(found)

@@ -90,6 +90,8 @@ def changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
 
 def _edited(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
     """The fewest changes, or one for all where these are too many."""
+    if not a or not b:
+        return [(0, len(a), 0, len(b))] if a or b else []
     reached = {1: 0}  # by diagonal, the furthest point of `a`
     trace: list[dict[int, int]] = []
     for edits in range(min(len(a) + len(b), MOST_EDITS) + 1):

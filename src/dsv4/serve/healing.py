@@ -94,7 +94,7 @@ class Healer:
     def deltas(self) -> list[dict[str, Any]]:
         """What the upstream sent, in as few deltas as say the same."""
         found: list[dict[str, Any]] = []
-        field = "reasoning_content"
+        field = "reasoning_content" if self._call.request.thinking else "content"
         for text in self.sampled_text:
             if isinstance(text, Special):  # a border, which it did not write
                 field = "content" if text is THINK_END else "reasoning_content"

@@ -41,8 +41,8 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
         return [f"the request is refused: {error}"]
     try:
         reader = _reader(exchange, call, prompt, tokenizer)
-    except (AttributeError, TypeError) as error:  # no delta of a chat server's looks like that
-        raise ValueError(f"deltas: {error}") from None
+    except (AttributeError, OverflowError, TypeError) as error:  # no backend sent that
+        raise ValueError(f"ids, deltas: {error}") from None
     message = assemble(reader.events)
     kinds = [diagnostic.get("kind") for diagnostic in exchange.diagnostics]
     return [

@@ -86,7 +86,8 @@ export class Editor {
       this.#starts.push(at);
       at += line.length + 1;
     }
-    this.#lines.style.setProperty("--digits", String(lines.length).length);
+    // Of both, the lines and what is typed in: their text must stand in the same place.
+    this.root.style.setProperty("--digits", String(lines.length).length);
     this.light(null);
     this.mark(null);
   }
