@@ -441,6 +441,20 @@ class TestWork:
         assert most["nodes"] < 800
         assert most["characters"] < 60_000
 
+    def test_the_point_stays_in_view(self, opened: Callable[..., Any]) -> None:
+        tab = opened()
+        type_text(tab, LINE * 300)
+        for step in (0, 5_000, 12_345, steps_of(tab), 100):
+            go(tab, step)
+            inside = tab.evaluate(
+                """() => {
+                  const pane = document.querySelector(".completion .text").getBoundingClientRect();
+                  const point = document.querySelector(".cursor").getBoundingClientRect();
+                  return point.top >= pane.top - 1 && point.bottom <= pane.bottom + 1;
+                }"""
+            )
+            assert inside, step
+
     def test_many_moves_in_one_frame_are_drawn_once(self, opened: Callable[..., Any]) -> None:
         tab = opened()
         drawn = tab.evaluate(

@@ -18,7 +18,9 @@ from dsv4.parsing.source import Source
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut
-from dsv4.playground.trace import MOST_FRAMED, STATES, stream, trace, width
+from dsv4.playground.framing import MOST_FRAMED
+from dsv4.playground.trace import STATES, stream, trace
+from dsv4.playground.units import width
 from dsv4.tokens import Tokenizer
 
 CASES = corpus()

@@ -74,7 +74,8 @@ class TestWhatIsKept:
                 assert [r["kind"] for r in completion["repairs"]] == kinds != []
                 assert told["repairs"] == len(kinds)
                 functions = [tool["function"] for tool in TOOLS]
-                assert told["options"] == {"dialect": "v4", "thinking": True, "tools": functions}
+                options = {"dialect": "v4", "thinking": True, "tools": json.dumps(functions)}
+                assert told["options"] == options
 
         run(scenario())
 
@@ -279,6 +280,18 @@ class TestBounds:
                 with inspector.watched("ann", "chat", b"x" * 40_000):
                     pass
             assert len(inspector) == 2
+
+        run(scenario())
+
+    def test_prompts_and_completions_count(self) -> None:
+        async def scenario() -> None:
+            async with gateway(inspect=True) as gate:
+                assert gate.server.inspector is not None
+                messages = [{"role": "user", "content": "x" * 50_000}]
+                await gate.post("/v1/chat/completions", {**HELLO, "messages": messages})
+                seen = gate.server.inspector.get(1)
+                assert seen is not None
+                assert 100_000 < seen.weight < 200_000
 
         run(scenario())
 

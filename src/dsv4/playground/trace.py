@@ -20,14 +20,11 @@ before the first. Places and lengths count UTF-16 units, as the page's own strin
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import count
 from typing import Any
 
-from dsv4.api import ApiRequest, chat, messages, responses
-from dsv4.api import Settings as ApiSettings
 from dsv4.errors import OptionError, ParseError, shown
 from dsv4.parsing.events import (
     ArgumentsDelta,
@@ -43,17 +40,14 @@ from dsv4.parsing.states import NEXT, State
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut
-from dsv4.request import Request
+from dsv4.playground.framing import PROTOCOLS, framed
+from dsv4.playground.units import Places, width
 
 # A text of this many characters takes seconds, one piece for each; a real one is far shorter.
 LONGEST = 1_200_000
-# Rows beyond these have no frames: a text that flips between reasoning and content every few
-# characters would make a hundred times its length of them.
-MOST_FRAMED = 2_000
 
 JOINED = (ReasoningDelta, ContentDelta, ArgumentsDelta)
 STATES = list(State)
-PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
 OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
 
 
@@ -64,7 +58,6 @@ def stream(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "moves": [[a.name, b.name] for a in STATES for b in STATES if b in NEXT[a]],
         "examples": [asdict(example) for example in EXAMPLES],
         "tools": TOOLS,
-        "longest": LONGEST,
     }
 
 
@@ -80,6 +73,7 @@ def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
     reading = _Reading(text, pieces, options, reason)
     message = assemble(reading.events)
     widths = list(map(width, pieces))
+    deltas = [(row.event, row.texts) for row in reading.rows]
     return {
         "length": sum(widths),
         "steps": len(pieces) + 1,
@@ -87,7 +81,7 @@ def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "knots": reading.knots.found,
         "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
         "rows": [row.told(reading.places) for row in reading.rows],
-        "frames": {name: _framed(name, reading.rows, options, reason) for name in PROTOCOLS},
+        "frames": {name: framed(name, deltas, options, reason) for name in PROTOCOLS},
         "message": _told(message),
         "events": len(reading.events),
         "strict": _strictly(text, options, reason, message),
@@ -115,21 +109,6 @@ def _options(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
     return {"dialect": bench.dialect, **options}
 
 
-def width(text: str) -> int:
-    """How long a text is in UTF-16 units."""
-    return len(text) if text.isascii() else len(text) + sum(c > "\uffff" for c in text)
-
-
-class Places:
-    """Places in a text, from characters to UTF-16 units."""
-
-    def __init__(self, text: str) -> None:
-        self._wide = [] if text.isascii() else [n for n, c in enumerate(text) if c > "\uffff"]
-
-    def __call__(self, at: int) -> int:
-        return at + bisect_left(self._wide, at) if self._wide else at
-
-
 class Row:
     """An event, or deltas of one kind that came one after another."""
 
@@ -139,10 +118,6 @@ class Row:
         self.texts: list[str] = []
         self.runs: list[list[int]] = []
         self._flows = False  # whether the deltas of the last run are as long as their pieces
-
-    @property
-    def joins(self) -> bool:
-        return isinstance(self.event, JOINED)
 
     def takes(self, event: Event) -> bool:
         """Whether a delta goes on with this row."""
@@ -235,76 +210,6 @@ class _Reading:
                 self.rows[-1].add(event.text, step, size)
             else:
                 self.rows.append(Row(event, step))
-
-
-# The frames of the protocols.
-
-
-def _framed(
-    protocol: str, rows: Sequence[Row], options: Mapping[str, Any], reason: Any
-) -> dict[str, Any]:
-    """What a protocol sends for each row."""
-    writer = _writer(protocol, options)
-    # Written the same events with another text, it shows where the text of a delta stands.
-    pattern = _writer(protocol, options)
-    start = writer.start()
-    pattern.start()
-    written = [_row_frames(row, writer, pattern) for row in rows[:MOST_FRAMED]]
-    whole = len(rows) <= MOST_FRAMED
-    return {
-        "start": start,
-        "rows": written,
-        "finish": writer.finish(reason=reason) if whole else [],
-        "whole": whole,
-    }
-
-
-def _writer(protocol: str, options: Mapping[str, Any]) -> Any:
-    settings = ApiSettings(calls=options.get("calls", "streamed"))
-    request = Request([{"role": "user", "content": ""}], dialect=options["dialect"])
-    name: Any = protocol
-    call = ApiRequest(request, name, "deepseek-v4", 1, stream=True, settings=settings)
-    made = PROTOCOLS[protocol].Writer
-    return made(call, id=f"{made.id_prefix}playground", created=0)
-
-
-def _row_frames(row: Row, writer: Any, pattern: Any) -> list[Any]:
-    """The frames of a row's event, or of its first delta; and the pattern of the deltas after."""
-    if not row.joins:
-        pattern.write(row.event)
-        return [writer.write(row.event), None]
-    first = writer.write(_with(row.event, row.texts[0]))
-    pattern.write(_with(row.event, _MARK))
-    if len(row.texts) == 1:
-        return [first, None]
-    # The rest as one delta: what is sent later of the whole text is then right.
-    writer.write(_with(row.event, "".join(row.texts[1:])))
-    more = pattern.write(_with(row.event, _MARK))
-    return [first, {"frame": more[0], "path": _path_to(_MARK, more[0])} if more else None]
-
-
-# A text that stands nowhere else in a frame.
-_MARK = "\0"
-
-
-def _with(event: Any, text: str) -> Any:
-    return replace(event, text=text)
-
-
-def _path_to(text: str, value: Any) -> list[str | int] | None:
-    """The way to a text in a frame."""
-    if value == text:
-        return []
-    inside: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        inside = value.items()
-    elif isinstance(value, list):
-        inside = enumerate(value)
-    for key, item in inside:
-        path = _path_to(text, item)
-        if path is not None:
-            return [key, *path]
-    return None
 
 
 # The whole.

@@ -8,16 +8,18 @@ request arrives, begins and ends; everything else is looked up when somebody loo
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from sys import getsizeof
 from typing import Any, TypeAlias
 
 from dsv4.parsing.events import Diagnostic, End
-from dsv4.playground.trace import Places
+from dsv4.playground.units import Places
 from dsv4.serve.generation import ClientGone
 from dsv4.serve.settings import MIB, SettingError, Settings
 
@@ -31,6 +33,8 @@ LOOK = 0.1
 # What a request is begun with: its prompt, and what generates.
 Begins: TypeAlias = Callable[[Any, Any], None]
 
+# About how many bytes a repair takes, or an empty request.
+_REPAIR = 500
 _COUNTS = ("prompt", "cached", "completion", "reasoning")
 
 
@@ -75,7 +79,7 @@ class Seen:
         self.options = {
             "dialect": str(request.dialect),
             "thinking": ending.thinking,
-            "tools": list(request.tools or ()),
+            "tools": json.dumps(list(request.tools or ()), default=str),
         }
 
     def ends(self, status: str, problem: str = "") -> None:
@@ -93,8 +97,9 @@ class Seen:
     @property
     def weight(self) -> int:
         """About how many bytes are kept."""
-        texts = sum(len(kept["text"]) for kept in self.kept)
-        return len(self.body or b"") + len(self.prompt or "") + texts + 1_000
+        texts = (self.body, self.prompt, *self.options.values(), *(k["text"] for k in self.kept))
+        repairs = sum(len(kept["repairs"]) for kept in self.kept)
+        return sum(map(getsizeof, texts)) + _REPAIR * repairs + _REPAIR
 
     @property
     def heard(self) -> int:

@@ -182,7 +182,7 @@ export class Inspector {
         text,
         thinking: options.thinking,
         dialect: options.dialect,
-        tools: JSON.stringify(options.tools, null, 1),
+        tools: pretty(options.tools),
         step: 0,
       });
       this.#context.go("stream");

@@ -151,6 +151,12 @@ class Talk {
       if (request !== undefined) await this.#answer(request, messages);
     } catch (error) {
       if (error.name !== "AbortError") this.#fail(error.message);
+      // Nothing was answered: what was to be sent is there to be sent again.
+      if (this.#said.messages.length === messages.length) {
+        const draft = added[0].role === "user" ? added[0].content : "";
+        this.#state.set({ messages: messages.slice(0, -added.length), draft });
+        this.#draw();
+      }
     } finally {
       this.#running = null;
       this.#drawComposer();
