@@ -69,7 +69,8 @@ MARKUP = frozenset(
     {
         *("DSML", "tool_calls", "function_calls", "calls", "invoke", "parameter", "name", "string"),
         *("true", "false", "think", "begin", "end", "of", "sentence", "CDATA", "tool_call", "js"),
-        *("tool", "call", "sep", "function", "json", "value", "arguments", "User", "invokename"),
+        *("tool", "call", "sep", "function", "json", "value", "arguments", "input", "User"),
+        "invokename",
     }
 )
 WORD = re.compile(r"\w+")
