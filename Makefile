@@ -33,6 +33,7 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not large"
+	$(BIN)/pytest $(PARALLEL) tests/browser
 	$(BIN)/python scripts/other_pythons.py
 
 # Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the
@@ -74,7 +75,6 @@ clients: $(VENV)/installed-for-serving
 # look at a page as axe-core does.
 AXE := axe-core@4.10.3
 test-browser: $(VENV)/installed-for-tests
-	$(INSTALL) '.[browser]'
 	-npm install --silent --no-save --prefix build/axe $(AXE)
 	$(BIN)/pytest tests/browser
 
