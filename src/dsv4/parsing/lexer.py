@@ -58,6 +58,8 @@ _HEAD_START = re.compile(
     rf"|{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
     re.IGNORECASE,
 )
+# Every head has a letter after bars, slashes and spaces.
+_NO_HEAD = re.compile(rf"{_OPEN}[{_BARRED}/\s]+[^{_BARRED}/\sA-Za-z]")
 _TIGHT = re.compile(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
 _THINK = re.compile(SPACED_THINK_END)
 _THINK_START = re.compile(r"<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
@@ -98,9 +100,6 @@ _LONGEST_STRICT_END = 32
 
 def reading(source: Source, start: int) -> Reading | Tag | None:
     """Reads what begins at `start`. What is plain to see is read at once: most tags, most text."""
-    canonical = source.match(_CANONICAL, start)
-    if canonical is not None and not source.is_inert(start + 1, start + 2 + len(_DSML)):
-        return _canonical(canonical, start)
     second = source.at(start + 1)
     if second:
         if source.at(start) == BAR:
@@ -108,6 +107,9 @@ def reading(source: Source, start: int) -> Reading | Tag | None:
                 return None
         elif not second.isalpha() and second not in _SECOND:
             return None
+    canonical = source.match(_CANONICAL, start)
+    if canonical is not None and not source.is_inert(start + 1, start + 2 + len(_DSML)):
+        return _canonical(canonical, start)
     return _Tag(source, start).read()
 
 
@@ -159,6 +161,11 @@ class _Tag:
             return None
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
+            if rest in _FIXED_STARTS:
+                yield self.partial
+                continue
+            if _NO_HEAD.match(rest):
+                return None
             fixed = _FIXED.match(rest)
             if fixed is not None and not source.is_inert(start, start + fixed.end()):
                 kind, closing = _FIXED_KINDS[fixed[0]]
@@ -179,7 +186,7 @@ class _Tag:
         if headed:
             self.partial = Partial.SURELY if _TIGHT.match(rest) else Partial.MAYBE
             return True
-        return rest in _FIXED_STARTS or bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
+        return bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
 
     def _is_spelled(self, head: re.Match[str]) -> bool:
         """Whether the token in a head is ordinary text that spells it."""
