@@ -17,10 +17,11 @@ import pytest
 pytest.importorskip("jsonschema")
 
 from gbnf_reader import Gbnf
-from grammar_cases import EOS, Case, fits, random_case, spoiled
+from grammar_cases import EOS, USER, Case, fits, random_case, spoiled
 from grammar_engines import LLGuidance, XGrammar, ids_of
 from random_walks import walk
 
+import dsv4
 from dsv4.grammar import Grammar, for_request
 
 PARTS = 1 if os.environ.get("DSV4_GRAMMAR_TESTS") == "all" else 10
@@ -117,3 +118,49 @@ def test_all_that_xgrammar_writes_parses_and_fits(seeds: range) -> None:
 @pytest.mark.parametrize("seeds", batches(60), ids=str)
 def test_all_that_llguidance_writes_parses_and_fits(seeds: range) -> None:
     check_walks("lark", seeds)
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        ('{"a": "</｜DSML｜invoke>"}', True),
+        ('{"a": "/｜DSML"}', True),
+        ('{"a": "<｜DSML｜parameter name=\\"b\\">"}', True),
+        ('{"a": "</think> <think> \\\\ \\u00e9 \\"/"}', True),
+        ('{"a": "//｜｜/｜D"}', True),
+        ('{"a": "</｜DSML｜parameter"}', False),
+        ('{"a": "/｜DSML/｜DSML｜parameter"}', False),
+        ('{"a": "/\\uff5cDSML｜parameter"}', True),
+        ('{"a": "line\nbreak"}', False),
+        ('{"a": "\\x"}', False),
+        ('{"a": "\\/"}', False),
+    ],
+)
+def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
+    parameters = {"type": "object", "properties": {"o": {"type": "object"}}, "required": ["o"]}
+    tools = [{"name": "f", "parameters": parameters}]
+    request = dsv4.Request([USER], tools=tools, tool_choice="f", thinking=False)
+    form = "xgrammar" if engine is XGrammar else "lark"
+    rest = f'<｜DSML｜parameter name="o" string="false">{value}</｜DSML｜parameter>\n'
+    rest += "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+    assert engine(for_request(request, form).text).accepts(ids_of(rest + EOS)) == allowed
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        ('{"a": "<b>I think</b> ▁of｜ <｜User｜> </title>"}', True),
+        ('{"a": "</think>"}', False),
+        ('{"a": "<<think>"}', False),
+        ('{"a": "｜DSML｜"}', False),
+        ('{"a": "<｜begin▁of▁sentence｜>"}', False),
+        ('{"a": "\\u003cthink>"}', True),
+    ],
+)
+def test_strings_in_an_answer(engine: Any, answer: str, allowed: bool) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "minLength": 1}}}
+    request = dsv4.Request([USER], response_format=schema, thinking=False)
+    form = "xgrammar" if engine is XGrammar else "lark"
+    assert engine(for_request(request, form).text).accepts(ids_of(answer + EOS)) == allowed

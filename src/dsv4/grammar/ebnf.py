@@ -24,7 +24,7 @@ from dsv4.grammar.writing import Writer, shorter
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # What may follow the end of a JSON string: white space, a sign, or the tag that ends a value.
-_AFTER_STRINGS = chars(" \n,:]}<")
+_FOLLOWS_STRING = r" (=[\n ,:<\]}])"
 
 
 class EbnfWriter(Writer):
@@ -93,19 +93,36 @@ class EbnfWriter(Writer):
         return self.new_rule("text", self.with_new_rules(made))
 
     def string_end(self, part: StringEnd) -> str:
-        """Not with the macro: a mask would have to be looked up at every quote of the vocabulary.
+        """With the macro, a mask would have to be looked up at every quote of the vocabulary.
 
-        What may follow tells the engine which of these tokens are right.
+        So the usual string is rules, with what may follow it, which tells the engine what tokens
+        are right. Each state of the search for words would cost as much again, though: after what a
+        word begins with, which is rare, the macro takes over, without the rests of words.
         """
         if part not in self.string_ends:
-            words = (*SPECIAL, *part.without)
-            text = Text(words, filled=part.filled)
-            made = unrolled(text, self.rules, end=literal('"'), escape=ESCAPE)
-            follows = f" (={self.characters(_AFTER_STRINGS)})"
-            body = self.with_new_rules(made, follows)
+            heads = dict.fromkeys(word[: _head(word)] for word in part.without)
+            tails = tuple(word[_head(word) :] for word in part.without)
+            rest = Reference(self._rare_string_end(tails))
+            made = unrolled(
+                Text((*SPECIAL, *heads), filled=part.filled),
+                self.rules,
+                end=literal('"'),
+                escape=ESCAPE,
+                after_words=dict.fromkeys(heads, rest),
+            )
+            body = self.with_new_rules(made, _FOLLOWS_STRING)
             name = made.name if isinstance(made, Reference) else self.new_rule("string", body)
             self.string_ends[part] = name
         return self.string_ends[part]
+
+    def _rare_string_end(self, without: tuple[str, ...]) -> str:
+        inside = Text((*SPECIAL, *without))
+        for follows in '"\\':
+            text = self.ended_text(inside, follows)
+        more = self.rules.reserved("string").name
+        again = f"{self.string(chr(34))} | {self.expression(ESCAPE)} {text} {more}"
+        self.written[more] = self.line(more, f"({again}){_FOLLOWS_STRING}")
+        return self.new_rule("string", f"({text} {more}){_FOLLOWS_STRING}")
 
     def repeated(self, part: Repeat) -> str:
         """A group that may come any number of times as a rule that calls itself.
@@ -131,6 +148,11 @@ def _text_in(part: Expression) -> Text | None:
 def _first(part: Expression | None) -> str | None:
     """The character that an expression begins with, if it is one."""
     return part.text[0] if isinstance(part, (Literal, Token)) else None
+
+
+def _head(word: str) -> int:
+    """How much of a word must have come before it is worth a search: a sign that is rare."""
+    return next((n + 1 for n, c in enumerate(word) if not c.isascii()), 1)
 
 
 def _cut_at_bar(word: str) -> str:

@@ -15,12 +15,14 @@ def _common_end(one: str, other: str) -> str:
     return one[-length:]
 
 
-# What reasoning and content must not hold (docs/format.md, section 8). Of BOS and EOS the end that
+# What reasoning and content must not hold (docs/format.md, section 8). Of BOS and EOS, the end that
 # they have in common: two long words cost xgrammar more than all the rest of a small grammar.
 FORBIDDEN: tuple[str, ...] = (
     _common_end(tokens.BOS, tokens.EOS),
     *map(str, (tokens.THINK_START, tokens.THINK_END, tokens.DSML)),
 )
+# In free text, which costs most, the last characters of that end: no other token has them.
+FORBIDDEN_IN_TEXT = (FORBIDDEN[0][-5:], *FORBIDDEN[1:])
 REASONING_END = str(tokens.THINK_END)
 # The tokens that a server must neither hide nor take apart.
 VISIBLE: tuple[str, ...] = (str(tokens.DSML), str(tokens.THINK_START), str(tokens.THINK_END))
