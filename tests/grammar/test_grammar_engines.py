@@ -127,7 +127,7 @@ def test_all_that_llguidance_writes_parses_and_fits(seeds: range) -> None:
         ('{"a": "</｜DSML｜invoke>"}', True),
         ('{"a": "/｜DSML"}', True),
         ('{"a": "<｜DSML｜parameter name=\\"b\\">"}', True),
-        ('{"a": "</think> <think> \\\\ \\u00e9 \\"/"}', True),
+        ('{"a": "</thinking> <think \\\\ \\u00e9 \\"/"}', True),
         ('{"a": "//｜｜/｜D"}', True),
         ('{"a": "</｜DSML｜parameter"}', False),
         ('{"a": "/｜DSML/｜DSML｜parameter"}', False),
@@ -151,7 +151,7 @@ def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
 @pytest.mark.parametrize(
     ("answer", "allowed"),
     [
-        ('{"a": "<b>I think</b> ▁of｜ <｜User｜> </title>"}', True),
+        ('{"a": "<b>I think</b> ▁of｜ <｜User| </title>"}', True),
         ('{"a": "</think>"}', False),
         ('{"a": "<<think>"}', False),
         ('{"a": "｜DSML｜"}', False),
