@@ -6,24 +6,67 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test format bench fuzz clean
+# Tests share no files and no order, so they run on several cores. More than four take more memory
+# than they save time: each process has a vocabulary of its own.
+PARALLEL := -n auto --maxprocesses=4 --dist worksteal
+
+# Of the core's lines and branches, at least this share is run by the tests, in percent.
+COVERAGE := --cov --cov-fail-under=95
+
+.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
-	$(BIN)/python examples/encode.py
+	$(BIN)/python examples/demo.py
+
+# Training for real, with a tiny model on the CPU. PyTorch is large, so its environment is another.
+examples: $(VENV)-training/installed
+	set -e; for example in sft grpo rollout; do \
+		$(VENV)-training/bin/python examples/training/$$example.py; \
+	done
 
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not large"
+	$(BIN)/python scripts/other_pythons.py
+
+# Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the
+# documentation.
+test-all: test test-large test-pythons test-wheel docs
+
+test-large: $(VENV)/installed-for-tests
+	$(BIN)/pytest $(PARALLEL) -m large
+
+test-pythons: $(VENV)/installed-for-tests
+	$(BIN)/python scripts/other_pythons.py --all
+
+test-wheel: $(VENV)/installed-for-dist
+	$(BIN)/python scripts/check_wheel.py $(PARALLEL) -m "not large"
+
+# The documentation as a site, in build/site. A warning is an error.
+docs: $(VENV)/installed-for-docs
+	$(BIN)/mkdocs build --strict
+
+# What is published, in dist/.
+dist: $(VENV)/installed-for-dist
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+# Pages in a real browser. Without Chromium they are skipped, and say so.
+test-browser: $(VENV)/installed-for-tests
+	$(INSTALL) '.[browser]'
+	$(BIN)/pytest tests/browser
 
 format: $(VENV)/installed-for-tests
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python scripts/wrap_markdown.py
 
 # The benchmarks measure a peer too, which is among the tests' requirements.
 bench: $(VENV)/installed-for-tests
-	set -e; for benchmark in bench/encode.py bench/parse.py bench/tokens.py; do \
+	set -e; for benchmark in bench/encode.py bench/parse.py bench/tokens.py bench/api.py; do \
 		$(BIN)/python $$benchmark; \
 	done
 
@@ -35,7 +78,7 @@ fuzz: $(VENV)/installed-for-fuzzing
 		-artifact_prefix=build/fuzz/ -max_total_time=$(SECONDS)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-training build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Making the environment again does no harm to a whole one, and mends one left half made.
@@ -48,6 +91,22 @@ $(VENV)/installed-for-tests: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[test]'
 	touch $(VENV)/installed $@
+
+$(VENV)/installed-for-dist: $(VENV)/installed-for-tests
+	$(INSTALL) '.[dist]'
+	touch $@
+
+$(VENV)/installed-for-docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[docs]'
+	touch $(VENV)/installed $@
+
+# TORCH is where PyTorch comes from: its CPU build, which is a tenth of the usual one in size.
+TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
+$(VENV)-training/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-training
+	$(VENV)-training/bin/python -m pip install --quiet $(TORCH) --editable '.[training]'
+	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

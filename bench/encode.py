@@ -19,8 +19,7 @@ from loads import LOADS, Message, agent
 
 import dsv4
 import encoding_dsv4
-from dsv4.encoding.calls import parameters_writer
-from dsv4.encoding.tools import _remembered
+from dsv4.encoding.memory import CHARACTERS
 
 RELEASED_API, NATIVE, COLD = "dsv4", "dsv4 native", "dsv4 cold"
 PEER, PEER_VERSION = "deepseek-recipe", "0.2.0"
@@ -80,8 +79,7 @@ def released_module(path: str) -> Encoder:
 
 def forget() -> None:
     """Makes the next encoding a first one."""
-    parameters_writer.cache_clear()
-    _remembered.clear()
+    dsv4.set_cache_size(CHARACTERS)
 
 
 # Measuring.

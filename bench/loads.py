@@ -49,13 +49,32 @@ def agent(messages: int, tools: int = 20) -> list[Message]:
                 "content": "",
                 "tool_calls": [_call(n, tools)],
             },
-            {
-                "role": "tool",
-                "tool_call_id": f"call_{n}",
-                "content": f"src/loader_{n}.py:\n{_CODE * 10}",
-            },
+            _result(n),
         )
     return conversation[:messages]
+
+
+def parallel_agent(messages: int, tools: int = 20) -> list[Message]:
+    """The same, with two calls in each turn; the later one is answered first."""
+    conversation = agent(2, tools)
+    for n in range(0, 2 * messages // 3, 2):
+        first, second = n, n + 1
+        conversation += (
+            {
+                "role": "assistant",
+                "reasoning_content": f"Step {n}: the caller may pass an empty path. " * 11,
+                "content": "",
+                "tool_calls": [_call(first, tools), _call(second, tools)],
+            },
+            _result(second),
+            _result(first),
+        )
+    return conversation[:messages]
+
+
+def _result(n: int) -> Message:
+    content = f"src/loader_{n}.py:\n{_CODE * 10}"
+    return {"role": "tool", "tool_call_id": f"call_{n}", "content": content}
 
 
 def tool(n: int) -> dict[str, Any]:
@@ -99,9 +118,14 @@ def agent_400() -> list[Message]:
     return agent(400)
 
 
+def parallel_200() -> list[Message]:
+    return parallel_agent(200)
+
+
 LOADS: dict[str, Callable[[], list[Message]]] = {
     "chat, 4 messages": chat_4,
     "chat, 102 messages": chat_102,
     "agent, 200 messages": agent_200,
     "agent, 400 messages": agent_400,
+    "agent, 200 messages, two calls a turn": parallel_200,
 }

@@ -1,6 +1,7 @@
 """The parser beside deepseek-recipe's, in one run: python bench/parse.py
 
-Prints what one 4-character chunk costs, whole-text parsing, and how time grows with size.
+Prints what one 4-character chunk costs, in CPU time, whole-text parsing, and how time grows with
+size.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import dsv4
 from dsv4.compat.release import parse_message_from_completion_text
@@ -16,6 +18,7 @@ from dsv4.format import tokens
 from dsv4.format.dialects import V4
 
 CHUNK = 4
+SIZES = (100_000, 200_000, 400_000)
 TOOLS = [
     {
         "type": "function",
@@ -100,9 +103,9 @@ def peer(read_back: bool) -> Callable[[list[str]], None]:
 def best(run: Callable[[], object], repeats: int = 7) -> float:
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()  # which other programs on the machine change least
         run()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
@@ -133,50 +136,21 @@ def compare_whole() -> None:
 
 
 def growth() -> None:
-    dsml = tokens.DSML
-    opened = f'{V4.tags.block_open}{V4.tags.invoke_open}write_file">\n{V4.tags.parameter_open}'
-    false = f'{opened}content" string="false">'
+    """How time grows with size. `attacks.py` has the texts that are made to cost much."""
+    json_call = call("").replace('content" string="true"', 'content" string="false"')
+    start, end = json_call[: json_call.rindex(">" + str(V4.tags.parameter_close)) + 1], ""
     loads: dict[str, Callable[[int], str]] = {
-        "string argument": lambda size: call(prose(size)),
-        "<": lambda size: "<" * size,
-        "DSML": lambda size: f"<{dsml}" * (size // 7),
-        "newlines": lambda size: "\n" * size,
-        "half-open tags": lambda size: f'<{dsml}invoke name="a' * (size // 21),
-        "half-open in an argument": lambda size: (
-            f'{opened}content" string="true">' + f'\n<{dsml}invoke name="a' * (size // 22)
-        ),
-        "half-open plain tags": lambda size: '<invoke name="y' * (size // 15),
-        "closers": lambda size: f"</{dsml}invoke>\n" * (size // 16),
-        "closers in an argument": lambda size: (
-            f'{opened}content" string="true">' + f"</{dsml}parameter>\n" * (size // 19)
-        ),
-        "quotes in JSON": lambda size: false + '"\\"' * (size // 3),
-        "nested quotes in JSON": lambda size: false + '["' * (size // 2),
-        "quoted calls": lambda size: (
-            f'{opened}content" string="true">'
-            + f'<{dsml}tool_calls><{dsml}invoke name="f">' * (size // 42)
-        ),
-        "spaces": lambda size: " " * size,
+        "prose": prose,
+        "a string argument": lambda size: call(prose(size)),
+        "a JSON argument": lambda size: start + json.dumps([prose(60)] * (size // 64)) + end,
+        "HTML in an argument": lambda size: call('<div class="x">a</div>\n' * (size // 24)),
     }
     print("time for 100, 200, 400 KB in chunks of 4, against the first")
     for name, make in loads.items():
-        times = []
-        for size in (100_000, 200_000, 400_000):
-            chunks = chunks_of(make(size))
-
-            def run(chunks: list[str] = chunks) -> None:
-                parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
-                for chunk in chunks:
-                    parser.feed(chunk)
-                parser.finish()
-
-            times.append(best(run, 3))
-        text = make(400_000)
-        whole = best(lambda text=text: dsv4.parse(text, thinking=False, tools=TOOLS), 3)  # type: ignore[misc]
+        chunked = [chunks_of(make(size)) for size in SIZES]
+        times = [best(partial(ours, chunks), 3) for chunks in chunked]
         ratios = "  ".join(f"{t / times[0]:5.2f}" for t in times)
-        print(
-            f"  {name:26} {times[0] * 1e3:8.1f} ms   {ratios}   whole 400 KB {whole * 1e3:8.1f} ms"
-        )
+        print(f"  {name:26} {times[0] * 1e3:8.1f} ms   {ratios}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from dsv4.format.tokens import EOS
 try:
     from tokenizers import Tokenizer as Peer
 
-    from dsv4.tokens import Session, StreamParser, Tokenizer
+    from dsv4.tokens import IdParser, Session, Tokenizer
 
     TOKENIZER = Tokenizer.load()
 except (ImportError, dsv4.Error) as error:
@@ -94,18 +94,20 @@ def other_views(rounds: int) -> None:
         "spans": lambda: TOKENIZER.spans(prompt),
         "prompt_cost": lambda: TOKENIZER.prompt_cost(prompt),
         "decode": lambda: TOKENIZER.decode(ids),
+        "expand, one example": lambda: TOKENIZER.expand(agent(GROWN)),
+        "expand, 4 times as many messages": lambda: TOKENIZER.expand(agent(4 * GROWN)),
     }
     for name, view in views.items():
         row(name, f"{1e3 * best(view, rounds):.3g} ms")
     written = [id for id, weight in zip(*TOKENIZER.encode_masked(prompt), strict=True) if weight]
     written = written[: written.index(TOKENIZER.special_id(EOS)) + 1]
     each = best(lambda: streamed(written), rounds) / len(written)
-    row("StreamParser.feed_ids, for each id of the first answer", f"{1e6 * each:.3g} µs")
+    row("IdParser.feed_ids, for each id of the first answer", f"{1e6 * each:.3g} µs")
     print()
 
 
 def streamed(ids: list[int]) -> None:
-    parser = StreamParser(TOKENIZER)
+    parser = IdParser(TOKENIZER)
     for id in ids:
         parser.feed_ids((id,))
     parser.finish()

@@ -22,7 +22,7 @@ def drawing() -> str:
     rows = [f"| `{state.name}` | {state.value} |" for state in State]
     return "\n".join(
         [
-            *("```mermaid", "stateDiagram-v2", "    [*] --> PROSE", "    [*] --> STRICT"),
+            *("```mermaid", "stateDiagram-v2", "    [*] --> PROSE"),
             *arrows,
             *("```", "", "| state | what is read |", "|---|---|"),
             *rows,

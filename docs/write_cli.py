@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the help of all commands: python docs/write_cli.py"""
+"""Writes docs/cli.md: its head, and the help of all commands. python docs/write_cli.py"""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from pathlib import Path
 from dsv4.cli.main import COMMANDS, make_parser
 
 PAGE = Path(__file__).with_name("cli.md")
-HEAD = """\
-# The command dsv4
-
-Everything that the toolkit does, on files: `dsv4 COMMAND`, or `python -m dsv4 COMMAND`. This page
-is what the commands say of themselves with `--help`; `python docs/write_cli.py` writes it.
-
-Files are UTF-8. Output to a file appears there whole or not at all. Colours are for terminals:
-piped output has none.
-"""
+HEAD = Path(__file__).with_name("cli_head.txt").read_text(encoding="utf-8")
+# What is said of a command before its help.
+ABOUT = {
+    "show": "![The prompt of a conversation in colour](show.svg)\n",
+    "parse": "![A completion with its repairs marked and explained](explain.svg)\n",
+    "check": (
+        "![Findings, with file, place, level and kind](check.svg)\n\n"
+        "[checking.md](checking.md) lists every kind of finding, with an example.\n"
+    ),
+    "count": "![Tokens by message and by tool, as a bar chart](count.svg)\n",
+    "diff": "![Where two prompts part, and why](diff.svg)\n",
+    "dataset": "[datasets.md](datasets.md) explains files, masks, resuming, memory and Ray.\n",
+}
 
 
 def page() -> str:
     parser = make_parser(COMMANDS)
-    parts = [HEAD, _block(parser.format_help())]
+    parts = [HEAD + _block(parser.format_help())]
     for name, command in _commands(parser).items():
-        parts += [f"## dsv4 {name}\n", _block(command.format_help())]
+        about = [ABOUT[name]] if name in ABOUT else []
+        parts += [f"## dsv4 {name}\n", *about, _block(command.format_help())]
     return "\n".join(parts)
 
 

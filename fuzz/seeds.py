@@ -6,11 +6,16 @@ import json
 from pathlib import Path
 
 HERE = Path(__file__).parent
-COMPLETIONS = HERE.parent / "tests" / "corpus" / "malformed.jsonl"
+COMPLETIONS = HERE.parent / "tests" / "corpus"
 
 
 def main() -> None:
-    for line in COMPLETIONS.read_text("utf-8").splitlines():
+    lines = [
+        line
+        for name in ("malformed", "second")
+        for line in (COMPLETIONS / f"{name}.jsonl").read_text("utf-8").split("\n")[:-1]
+    ]
+    for line in lines:
         case = json.loads(line)
         options = (case["start"] == "reasoning") + 8 * (case["tool_choice"] == "none")
         head = bytes((options, len(case["text"]) % 7))

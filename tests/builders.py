@@ -98,3 +98,12 @@ def small_vocabulary(tokens: Iterable[dsv4.Special]) -> dict[str, Any]:
             "vocab": {letter: n for n, letter in enumerate([BOS, EOS, *letters])},
         },
     }
+
+
+def gapless(vocabulary: dict[str, Any]) -> dict[str, Any]:
+    """The same vocabulary, fit for `tokenizers`: it gives other ids where some are left out."""
+    special = {token["content"]: token["id"] for token in vocabulary["added_tokens"]}
+    vocab = {**vocabulary["model"]["vocab"], **special}
+    unused = set(range(max(vocab.values()))) - set(vocab.values())
+    vocab |= {f"unused{id}": id for id in unused}
+    return {**vocabulary, "model": {**vocabulary["model"], "vocab": vocab}}

@@ -17,12 +17,16 @@ BASH = f'<{DSML}invoke name="bash">'
 COMMAND = f'<{DSML}parameter name="command" string="true">'
 TIMEOUT = f'<{DSML}parameter name="timeout" string="false">'
 
-CORPUS = Path(__file__).parent / "corpus" / "malformed.jsonl"
+CORPUS = Path(__file__).parent / "corpus"
 
 
 def corpus() -> list[dict[str, Any]]:
-    with CORPUS.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    """Malformed completions, with the reading that is wanted of each."""
+    cases = []
+    for name in ("malformed", "second"):
+        with (CORPUS / f"{name}.jsonl").open(encoding="utf-8") as lines:
+            cases += [json.loads(line) for line in lines]
+    return cases
 
 
 def invoke(name: str) -> str:

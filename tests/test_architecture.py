@@ -16,24 +16,28 @@ SRC = Path(__file__).parent.parent / "src"
 
 # From the bottom up. A room imports from rooms below it; rooms of one floor leave each other alone.
 FLOORS = (
-    {"dsv4.errors"},
+    {"dsv4.errors", "dsv4.version"},
     {"dsv4.format"},
     {"dsv4.encoding", "dsv4.parsing"},
     {"dsv4.request"},
-    {"dsv4.decoding", "dsv4.grammar"},
+    {"dsv4.decoding", "dsv4.grammar", "dsv4.reading"},
     {"dsv4.tokens"},
     {"dsv4.compat", "dsv4.profiles"},
     {"dsv4.checking", "dsv4.view", "dsv4.dataset"},
     {"dsv4.api"},
-    {"dsv4", "encoding_dsv4"},  # the public names
+    {"dsv4", "encoding_dsv4", "encoding_dsv32"},  # the public names
     {"dsv4.serve"},
     {"dsv4.cli"},
     {"dsv4.__main__"},
 )
 STANDARD_LIBRARY_ALONE = (
     *("dsv4.errors", "dsv4.format", "dsv4.encoding", "dsv4.parsing", "dsv4.request"),
-    *("dsv4.compat.release", "dsv4.compat.vllm"),
+    *("dsv4.compat.release", "dsv4.compat.vllm", "dsv4.decoding", "dsv4.profiles"),
+    "dsv4.api",
 )
+
+# A notebook asks a prompt how it looks: what answers is imported when it does.
+EXCEPTION = ("dsv4.encoding.prompt", "dsv4.view.html")
 
 SPELLING = re.compile(r"｜|▁|</?think>|</?tool_result>|[|‖]\s*DSML")
 
@@ -78,12 +82,17 @@ def is_inside(module: str, rooms: tuple[str, ...]) -> bool:
 @pytest.mark.parametrize("module", MODULES)
 def test_a_room_imports_only_from_below(module: str) -> None:
     for other in IMPORTS[module]:
+        if (module, other) == EXCEPTION:
+            continue
         if other in MODULES and room_of(other) != room_of(module):
             assert floor_of(other) < floor_of(module), f"{module} imports {other}"
 
 
 def test_no_cycles() -> None:
-    ours = {module: [m for m in others if m in MODULES] for module, others in IMPORTS.items()}
+    ours = {
+        module: [m for m in others if m in MODULES and (module, m) != EXCEPTION]
+        for module, others in IMPORTS.items()
+    }
     TopologicalSorter(ours).prepare()
 
 
@@ -144,7 +153,7 @@ messages = [
 ]
 sys.addaudithook(refuse)
 for dialect in dsv4.DIALECTS:
-    prompt = encode(messages, effort="max", dialect=dialect)
+    prompt = encode(messages, effort=None if dialect == "v3.2" else "max", dialect=dialect)
     prompt.pieces, prompt.special_text
     parse(str(prompt), thinking=False).to_dict()
 encoding_dsv4.encode_messages(messages, thinking_mode="thinking", reasoning_effort="max")

@@ -274,14 +274,3 @@ def test_the_assistants_part_is_marked() -> None:
         if mask
     ]
     assert _tokenizers[0].decode(marked) == f"hm</think>Hello{EOS}"
-
-
-def test_an_environment_with_another_json_is_refused() -> None:
-    import jinja2
-
-    def refuse(problem: str) -> None:
-        raise ValueError(problem)
-
-    source = chat_template().replace("{%- generation -%}", "").replace("{%- endgeneration -%}", "")
-    with pytest.raises(ValueError, match="tojson: this environment escapes or sorts JSON"):
-        jinja2.Template(source).render(messages=[user()], raise_exception=refuse)

@@ -1,4 +1,4 @@
-"""Malformed completions that were seen in public. See corpus/README.md."""
+"""Malformed completions that were seen in public, and others like them. See corpus/README.md."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def test_reading(case: Case) -> None:
     wanted = [(call["name"], call["arguments"]) for call in case["tool_calls"]]
     # As text, which tells 1 from True and 1.0.
     assert repr(calls_of(message)) == repr(wanted)
-    assert message.reasoning.strip() == case["reasoning"].strip()
-    assert message.content.strip() == case["content"].strip()
+    for field in ("reasoning", "content"):
+        if case[field] is not None:  # else any text will do
+            assert getattr(message, field).strip() == case[field].strip()
     if case["finish"]:
         assert message.finish == case["finish"]
 

@@ -1,34 +1,31 @@
-"""The catalogue of diagnostics in docs/parsing.md: every kind, with an example that gives it."""
+"""The vocabulary of departures: closed, and each kind with its sentence."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from typing import get_args
 
+import pytest
+
+import dsv4
 from dsv4.parsing import diagnostics
+from dsv4.parsing.diagnostics import SENTENCES, UNREAD
 
-PAGE = Path(__file__).parent.parent / "docs" / "parsing.md"
-CATALOGUE = PAGE.read_text("utf-8").split("\n## Diagnostics\n")[1].split("\n## ")[0]
-
-TABLE = re.compile(r"^\| kind \|.*\n\|---.*\n((?:\|.*\n)+)", re.MULTILINE)
-ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
-PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-TABLES = [ROW.findall(rows) for rows in TABLE.findall(CATALOGUE)]
-# What an example prints before the colon are the kinds it gives.
-GIVEN = [
-    [line.partition(":")[0].split() for line in text.splitlines()]
-    for text in PRINTED.findall(CATALOGUE)
-]
+KINDS = get_args(dsv4.DiagnosticKind)
 
 
-def test_it_lists_every_kind_once() -> None:
-    kinds = [value for name, value in vars(diagnostics).items() if name.isupper()]
-    assert sorted(kind for table in TABLES for kind in table) == sorted(kinds)
+def test_every_kind_has_a_name_and_a_sentence() -> None:
+    names = {name: value for name, value in vars(diagnostics).items() if isinstance(value, str)}
+    constants = {value for name, value in names.items() if name.isupper()}
+    assert constants == set(KINDS) == set(SENTENCES)
+    assert all(sentence.endswith(".") for sentence in SENTENCES.values())
+    assert set(KINDS) > UNREAD
 
 
-def test_each_kind_has_an_example_in_its_place() -> None:
-    assert [len(table) for table in TABLES] == [len(lines) for lines in GIVEN]
-    for table, lines in zip(TABLES, GIVEN, strict=True):
-        for kind, given in zip(table, lines, strict=True):
-            assert kind in given
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_diagnostic_knows_its_sentence(kind: dsv4.DiagnosticKind) -> None:
+    assert dsv4.Diagnostic(kind, 0, 0, "").sentence == SENTENCES[kind]
+
+
+def test_the_sentences_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        SENTENCES["limit"] = ""  # type: ignore[index]

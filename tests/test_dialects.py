@@ -10,7 +10,7 @@ import pytest
 
 import dsv4
 from builders import BOS, assistant, call, calling, developer, openai_tool, system, user
-from dsv4 import DIALECTS, EncodeError, dialect_for
+from dsv4 import DIALECTS, OptionError, dialect_for
 
 EFFORT_MAX = "Reasoning Effort: Absolute maximum with no shortcuts permitted.\n"
 EFFORT_0731_MAX = "Reasoning Effort: Beyond maximum — exhaustive, relentless, and uncompromising.\n"
@@ -20,8 +20,8 @@ def encode(*messages: dict[str, Any], **options: Any) -> str:
     return str(dsv4.encode(list(messages), **options))
 
 
-def test_there_are_three() -> None:
-    assert list(DIALECTS) == ["v4", "v4-0731", "v4.1"]
+def test_the_releases() -> None:
+    assert list(DIALECTS) == ["v4", "v4-0731", "v4-vision", "v4.1", "v3.2"]
     assert [str(dialect) for dialect in DIALECTS.values()] == list(DIALECTS)
 
 
@@ -35,6 +35,31 @@ def test_a_dialect_stays_the_same_one_when_pickled() -> None:
         assert pickle.loads(pickle.dumps(dialect)) is dialect
 
 
+def test_a_dialect_of_ones_own_is_pickled_by_value() -> None:
+    own = dataclasses.replace(DIALECTS["v4.1"], name="mine", efforts={None: "", "xhigh": "!"})
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        same = pickle.loads(pickle.dumps(own, protocol))
+        assert same == own
+        assert hash(same) == hash(own)
+    assert own != DIALECTS["v4.1"]
+    prompt = pickle.loads(pickle.dumps(dsv4.encode([user()], dialect=own, effort="xhigh")))
+    assert prompt.dialect == own
+    assert prompt.text == f"{BOS}<｜System｜>!<｜User｜>Hi<｜Assistant｜><think>"
+
+
+def test_tables_are_read_only() -> None:
+    for table in (DIALECTS, *(dialect.efforts for dialect in DIALECTS.values())):
+        with pytest.raises(TypeError):
+            table["v5"] = None
+
+
+def test_a_dialect_keeps_its_own_table() -> None:
+    efforts = {None: ""}
+    own = dataclasses.replace(DIALECTS["v4"], efforts=efforts)
+    efforts["high"] = "!"
+    assert "high" not in own.efforts
+
+
 def test_a_dialect_does_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         DIALECTS["v4"].name = "v5"
@@ -44,14 +69,17 @@ def test_a_dialect_does_not_change() -> None:
 
 @pytest.mark.parametrize("dialect", ["v5", "V4", "", None, 4, ["v4"]])
 def test_unknown_dialect(dialect: Any) -> None:
-    with pytest.raises(EncodeError) as caught:
+    with pytest.raises(OptionError) as caught:
         dsv4.encode([user()], dialect=dialect)
-    assert str(caught.value) == f"dialect: found {dialect!r}, expected one of v4, v4-0731, v4.1"
+    expected = "one of v4, v4-0731, v4-vision, v4.1, v3.2, or a Dialect"
+    assert str(caught.value) == f"dialect: found {dialect!r}, expected {expected}"
 
 
 @pytest.mark.parametrize(
     ("model", "dialect"),
     [
+        ("deepseek-ai/DeepSeek-V3.2", "v3.2"),
+        ("DeepSeek-V3.2-Speciale", "v3.2"),
         ("DeepSeek-V4", "v4"),
         ("deepseek-ai/DeepSeek-V4-Pro", "v4"),
         ("deepseek-ai/DeepSeek-V4-Flash-Base", "v4"),
@@ -60,6 +88,7 @@ def test_unknown_dialect(dialect: Any) -> None:
         ("deepseek-ai/DeepSeek-V4-0731", "v4-0731"),
         ("DeepSeek-V4-Pro-0731", "v4-0731"),
         ("deepseek-v4-flash-0731-fp8", "v4-0731"),
+        ("deepseek-ai/DeepSeek-V4-Flash-Vision-Exp", "v4-vision"),
         ("DeepSeek-V4.1", "v4.1"),
         ("deepseek-ai/DeepSeek-V4.1-Flash", "v4.1"),
         ("deepseek-v4_1", "v4.1"),
@@ -72,7 +101,7 @@ def test_dialect_of_a_model(model: str, dialect: str) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        *("", "gpt-4", "DeepSeek-V3", "DeepSeek-V3.2", "DeepSeek-V40", "DeepSeek-V4.2"),
+        *("", "gpt-4", "DeepSeek-V3", "DeepSeek-V3.2-Exp", "DeepSeek-V40", "DeepSeek-V4.2"),
         *("DeepSeek-V4.10", "DeepSeek-V4-0915", "llama-v4", None, 4),
     ],
 )
@@ -99,6 +128,11 @@ class TestEffort:
         prompt = encode(user(), effort=effort, dialect="v4-0731")
         assert prompt == f"{BOS}<｜User｜>Hi<｜Assistant｜><think>"
 
+    @pytest.mark.parametrize("effort", ["", 0, False, 0.0, [], {}])
+    @pytest.mark.parametrize("dialect", ["v4-0731", "v4-vision"])
+    def test_what_counts_as_false_is_none(self, effort: Any, dialect: str) -> None:
+        assert encode(user(), effort=effort, dialect=dialect) == encode(user(), dialect=dialect)
+
     def test_v4_0731_writes_the_old_max_for_high(self) -> None:
         high = encode(user(), effort="high", dialect="v4-0731")
         assert high == encode(user(), effort="max", dialect="v4")
@@ -110,7 +144,7 @@ class TestEffort:
 
     @pytest.mark.parametrize(
         ("effort", "number"),
-        [(None, 75), ("low", 50), ("high", 75), ("xhigh", 75), ("max", 100), (1, 1), (100, 100)],
+        [(None, 75), ("low", 50), ("high", 75), ("max", 100), (1, 1), (100, 100)],
     )
     def test_v4_1_writes_a_number(self, effort: Any, number: int) -> None:
         line = (
@@ -136,20 +170,21 @@ class TestEffort:
             ("v4", 1, 'None, "high" or "max" (v4)'),
             ("v4", "", 'None, "high" or "max" (v4)'),
             ("v4-0731", "xhigh", 'None, "low", "high" or "max" (v4-0731)'),
+            ("v3.2", "high", "None (v3.2)"),
             *(
                 (
                     "v4.1",
                     effort,
-                    'None, "low", "high", "xhigh", "max" or a whole number from 1 to 100 (v4.1)',
+                    'None, "low", "high", "max" or a whole number from 1 to 100 (v4.1)',
                 )
-                for effort in (0, 101, True, 2.5, 50.0, "medium", "50", [])
+                for effort in (0, 101, True, 2.5, 50.0, "medium", "xhigh", "50", [], "", False)
             ),
         ],
     )
     def test_anything_else_is_an_error_in_both_modes(
         self, dialect: str, effort: Any, expected: str, thinking: bool
     ) -> None:
-        with pytest.raises(EncodeError) as caught:
+        with pytest.raises(OptionError) as caught:
             dsv4.encode([user()], thinking=thinking, effort=effort, dialect=dialect)
         assert str(caught.value) == f"effort: found {effort!r}, expected {expected}"
 

@@ -40,7 +40,7 @@ def python_blocks(document: str) -> list[Block]:
     """The blocks to run. `line` is that of the block's first line of code."""
     fenced = list(FENCED.finditer(document))
     blocks = []
-    for found, follower in zip(fenced, [*fenced[1:], None], strict=True):
+    for found, follower in zip(fenced, [*fenced[1:], None], strict=False):
         before = document[: found.start()].rstrip()
         if found["language"] == "python" and not before.endswith(NOT_RUN):
             line = document.count("\n", 0, found.start("body")) + 1

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dsv4
 from builders import vectors
 from dsv4.tokens import Tokenizer, VocabularyError, engines
+from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
 from strategies import texts
 
 NAMES = ("fastokens", "tokenizers")
@@ -69,14 +71,30 @@ def test_auto_is_the_fastest_that_is_there(monkeypatch: pytest.MonkeyPatch) -> N
     assert engines.engine_named("auto") is engines.engine_named("tokenizers")
 
 
-@pytest.mark.parametrize("name", ["auto", *NAMES])
+def test_one_shot_is_loaded_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda name: object())
+    assert engines.engine_named("one-shot") is engines.engine_named("tokenizers")
+    monkeypatch.setattr(engines, "find_spec", lambda name: name == "fastokens" or None)
+    assert engines.engine_named("one-shot") is engines.engine_named("fastokens")
+
+
+def test_one_shot_reads_no_more_json_than_it_needs() -> None:
+    for name in NAMES:
+        pytest.importorskip(name)
+    tokenizer = Tokenizer(Vocabulary.read(find_vocabulary(None)), "one-shot")
+    prompt = dsv4.encode([{"role": "user", "content": "Hi <think> 好"}])
+    assert tokenizer.encode(prompt) == Tokenizer.load(engine="fastokens").encode(prompt)
+    assert "content" not in vars(tokenizer.vocabulary)
+
+
+@pytest.mark.parametrize("name", ["auto", "one-shot", *NAMES])
 def test_not_installed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
-    with pytest.raises(VocabularyError, match=r'not installed: pip install "dsv4\[tokens\]"'):
+    with pytest.raises(VocabularyError, match=r"not installed: pip install .*\[tokens\]"):
         engines.engine_named(name)
 
 
 @pytest.mark.parametrize("name", ["tiktoken", "", None])
 def test_unknown(name: str) -> None:
-    with pytest.raises(VocabularyError, match="expected one of auto, fastokens, tokenizers"):
+    with pytest.raises(VocabularyError, match="expected one of auto, one-shot, fasto"):
         Tokenizer.load(engine=name)

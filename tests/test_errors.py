@@ -7,17 +7,20 @@ import pickle
 import pytest
 
 import dsv4
-from dsv4.errors import shown
+from dsv4.errors import refusal, shown
 
 
-@pytest.mark.parametrize("kind", [dsv4.EncodeError, dsv4.ParseError, dsv4.UnknownModel])
+@pytest.mark.parametrize(
+    "kind", [dsv4.OptionError, dsv4.EncodeError, dsv4.ParseError, dsv4.UnknownModel]
+)
 def test_every_error_is_a_value_error_of_ours(kind: type[Exception]) -> None:
     assert issubclass(kind, dsv4.Error)
     assert issubclass(dsv4.Error, ValueError)
 
 
 def test_an_encoding_error_names_the_place() -> None:
-    error = dsv4.EncodeError("messages[3].content", "found 5, expected text")
+    error = dsv4.EncodeError(("messages", 3, "content"), "found 5, expected text")
+    assert error.location == ("messages", 3, "content")
     assert (error.path, error.problem) == ("messages[3].content", "found 5, expected text")
     assert str(error) == "messages[3].content: found 5, expected text"
 
@@ -28,7 +31,25 @@ def test_a_parsing_error_names_the_position() -> None:
     assert str(error) == "at character 12: found no end of the reasoning"
 
 
-@pytest.mark.parametrize("error", [dsv4.EncodeError("a", "b"), dsv4.ParseError(1, "b")])
+def test_an_option_may_be_named_simply() -> None:
+    assert dsv4.OptionError("effort", "found 5").location == ("effort",)
+
+
+def test_the_blame_is_told_by_the_place() -> None:
+    assert type(refusal(("messages", 0), "found 5")) is dsv4.EncodeError
+    assert type(refusal(("context", 0), "found 5")) is dsv4.EncodeError
+    assert type(refusal(("tools", 0), "found 5")) is dsv4.OptionError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        dsv4.EncodeError(("messages", 0), "b"),
+        dsv4.OptionError("a", "b"),
+        dsv4.UnknownModel("model", "b"),
+        dsv4.ParseError(1, "b"),
+    ],
+)
 def test_errors_survive_pickling(error: dsv4.Error) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

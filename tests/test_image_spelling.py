@@ -31,7 +31,7 @@ def refused_at(*messages: Any, **options: Any) -> str:
         Secretive(IMAGE),
         [IMAGE],
         (IMAGE,),
-        ["a", Secretive(IMAGE)],
+        [text("a"), Secretive(IMAGE)],
         [image(), text(IMAGE)],
         [{"type": "tool_result", "content": IMAGE}],
         [{"type": "tool_result", "content": [text(IMAGE)]}],
@@ -57,9 +57,9 @@ def test_messages_are_counted_as_the_caller_does() -> None:
 
 
 def test_images_are_no_texts() -> None:
-    prompt = dsv4.encode([user(["a", image(IMAGE)])], dialect="v4.1")
+    prompt = dsv4.encode([user([text("a"), image(IMAGE)])], dialect="v4.1")
     assert str(prompt).count(IMAGE) == 1
-    assert prompt.images == [image(IMAGE)["image_url"]]
+    assert prompt.images == [{"type": "image", "url": IMAGE}]
 
 
 @pytest.mark.parametrize("dialect", ["v4", "v4-0731"])

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dsv4
 from builders import assistant, call, developer, openai_tool, reminder, result, system, text, user
 from dsv4 import Special
-from dsv4.encoding.prompt import At, Fragment
+from dsv4.encoding.pieces import Fragment
+from dsv4.encoding.tools import Written
 from dsv4.format.tokens import Markup
-from strategies import TASKS, call_ids, dialects, json_objects, options
+from strategies import TASKS, V4_LAYOUT, call_ids, dialects, fitting, json_objects, options
 
 THINK = "<think>"
 LABEL = ("template", "header")
@@ -22,9 +23,9 @@ LABEL = ("template", "header")
 DISGUISES = (
     lambda words: Special(words, 128821),
     lambda words: Markup([Special(words, 128821)]),
-    lambda words: Fragment(words, LABEL, opens=True),
-    lambda words: Fragment(Markup([Special(words, 128821)]), LABEL, asks=True),
-    lambda words: words or At(7),
+    lambda words: Fragment(words, LABEL, message=7, begins="answer"),
+    lambda words: Fragment(Markup([Special(words, 128821)]), LABEL, message=None),
+    lambda words: words or Written(""),
 )
 
 
@@ -42,7 +43,7 @@ def disguised(value: Any, disguise: Any) -> Any:
 texts = st.sampled_from(["", THINK, "<｜User｜>", "｜DSML｜", "Hi", "a<think>b"])
 names = texts.filter(bool)
 blocks = texts | texts.map(text) | names.map(lambda kind: {"type": kind})
-contents = texts | st.lists(texts | texts.map(text), max_size=3)
+contents = texts | st.lists(texts.map(text), max_size=3)
 objects = json_objects | st.dictionaries(texts, texts | st.lists(texts), max_size=3)
 arguments = objects | st.sampled_from(['{"a": "<think>"}', '{"<think>": 1}', THINK, "{}"])
 calls = st.builds(call, names, arguments, id=call_ids)
@@ -72,6 +73,8 @@ def test_no_class_of_a_text_shows(
     asked: dict[str, Any] = {"messages": messages}
     if not any(message["role"] == "system" for message in messages):
         asked |= {"tools": tools, "response_format": response_format}
+    asked["messages"] = fitting(asked["messages"], named["dialect"])
+    assume(asked["messages"])
     given = disguised(asked, lambda words: data.draw(st.sampled_from(DISGUISES))(words))
     plain, prompt = dsv4.encode(**asked, **named), dsv4.encode(**given, **named)
     assert str(prompt) == str(plain)
@@ -88,14 +91,14 @@ def test_no_class_of_a_text_shows(
         lambda think: result([{"type": think}]),
         lambda think: result(think),
         lambda think: user(think),
-        lambda think: user([think]),
+        lambda think: user([text(think)]),
         lambda think: assistant(think, reasoning=think),
         lambda think: assistant(tool_calls=[call(think, {think: think})]),
         lambda think: assistant(tool_calls=[call("f", think)]),
         lambda think: system(think, tools=[openai_tool(think)], response_format={think: think}),
     ],
 )
-@pytest.mark.parametrize("dialect", dsv4.DIALECTS)
+@pytest.mark.parametrize("dialect", V4_LAYOUT)
 def test_a_token_as_a_value_is_what_it_spells(disguise: Any, message: Any, dialect: str) -> None:
     def pieces(think: str) -> Any:
         return dsv4.encode([user(), message(think)], dialect=dialect).pieces

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dsv4 import EncodeError
+from dsv4 import OptionError
 from dsv4.encoding.json_text import json_at, to_json
 from strategies import json_values
 
@@ -25,8 +25,8 @@ def test_separators_order_and_numbers() -> None:
 
 @pytest.mark.parametrize("value", [{1, 2}, b"x", object, {(1, 2): 3}])
 def test_an_error_names_the_place(value: Any) -> None:
-    with pytest.raises(EncodeError) as caught:
-        json_at(value, "tools[0]")
+    with pytest.raises(OptionError) as caught:
+        json_at(value, ("tools", 0))
     assert caught.value.path == "tools[0]"
     assert f"{value!r} cannot be written as JSON: " in caught.value.problem
 
@@ -34,5 +34,5 @@ def test_an_error_names_the_place(value: Any) -> None:
 def test_a_circle_is_an_error_too() -> None:
     circle: dict[str, Any] = {}
     circle["again"] = circle
-    with pytest.raises(EncodeError, match="cannot be written as JSON"):
-        json_at(circle, "tools[0]")
+    with pytest.raises(OptionError, match="cannot be written as JSON"):
+        json_at(circle, ("tools", 0))

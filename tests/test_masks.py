@@ -100,7 +100,7 @@ class TestPolicies:
 
     @pytest.mark.parametrize("policy", ["user", "", None, 4])
     def test_unknown(self, policy: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"policy: .* assistant, last_turn, answers"):
+        with pytest.raises(dsv4.OptionError, match=r"policy: .* assistant, last_turn, answers"):
             tokenizer.encode_masked(dsv4.encode(AGENT), policy)
 
     def test_nobody_wrote(self, tokenizer: Tokenizer) -> None:

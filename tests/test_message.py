@@ -31,7 +31,7 @@ TEXT = f"Hm.</think>Look.{block(calling('bash', command='ls', timeout=5), callin
 
 @pytest.fixture
 def message() -> dsv4.Message:
-    return dsv4.parse(TEXT, tools=TOOLS)
+    return dsv4.parse(TEXT, tools=TOOLS, new_id=iter(("call_a", "call_b")).__next__)
 
 
 def test_what_it_has(message: dsv4.Message) -> None:
@@ -57,13 +57,13 @@ def test_it_is_a_value(message: dsv4.Message) -> None:
 
 class TestToDict:
     def test_an_openai_message(self, message: dsv4.Message) -> None:
-        assert message.to_dict(ids="42") == {
+        assert message.to_dict() == {
             "role": "assistant",
             "content": "Look.",
             "reasoning_content": "Hm.",
             "tool_calls": [
                 {
-                    "id": "call_42_0",
+                    "id": "call_a",
                     "type": "function",
                     "function": {
                         "name": "bash",
@@ -71,18 +71,39 @@ class TestToDict:
                     },
                 },
                 {
-                    "id": "call_42_1",
+                    "id": "call_b",
                     "type": "function",
                     "function": {"name": "ping", "arguments": "{}"},
                 },
             ],
         }
 
-    def test_ids_are_random_unless_they_are_given_a_name(self, message: dsv4.Message) -> None:
-        ids = [call["id"] for _ in range(3) for call in message.to_dict()["tool_calls"]]
+    def test_ids_are_made_once(self) -> None:
+        messages = [dsv4.parse(TEXT, tools=TOOLS) for _ in range(3)]
+        ids = [call.id for message in messages for call in message.tool_calls]
         assert len(set(ids)) == 6
-        assert all(re.fullmatch(r"call_[0-9a-f]{24}", id) for id in ids)
-        assert message.to_dict(ids="a") == message.to_dict(ids="a") != message.to_dict(ids="b")
+        assert all(re.fullmatch(r"call_[0-9A-Za-z]{24}", id) for id in ids)
+        for message in messages:
+            assert message.to_dict() == message.to_dict()
+            calls = message.to_dict()["tool_calls"]
+            assert [call["id"] for call in calls] == [call.id for call in message.tool_calls]
+
+    def test_ids_take_no_part_in_comparisons(self) -> None:
+        first, second = (dsv4.parse(TEXT, tools=TOOLS) for _ in range(2))
+        assert first == second
+        assert first.tool_calls[0].id != second.tool_calls[0].id
+
+    def test_results_find_their_calls(self, message: dsv4.Message) -> None:
+        results = [
+            {"role": "tool", "tool_call_id": call.id, "content": call.name}
+            for call in reversed(message.tool_calls)
+        ]
+        prompts = [
+            str(dsv4.encode([user(), given, *results], tools=TOOLS))
+            for given in (message, message.to_dict())
+        ]
+        assert prompts[0] == prompts[1]
+        assert prompts[0].index("<tool_result>bash") < prompts[0].index("<tool_result>ping")
 
     def test_the_name_of_reasoning(self, message: dsv4.Message) -> None:
         named = message.to_dict(reasoning_field="reasoning")
@@ -99,7 +120,7 @@ class TestToDict:
         assert "tool_calls" not in cut.to_dict()
 
     def test_it_is_json(self, message: dsv4.Message) -> None:
-        assert json.loads(json.dumps(message.to_dict(ids="1"))) == message.to_dict(ids="1")
+        assert json.loads(json.dumps(message.to_dict())) == message.to_dict()
 
 
 class TestEncodingAgain:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import call, calling
-from dsv4.encoding.calls import REMEMBERED_LENGTH, parameters_writer
+from dsv4.encoding.calls import parameters_writer
 from dsv4.format.dialects import V4
 from strategies import json_objects
 
@@ -83,29 +83,27 @@ def test_a_later_change_of_an_object_does_not_show() -> None:
 
 
 def many_small(n: int) -> str:
-    """As many parameters as a string may have that is remembered."""
-    return "{" + ", ".join(f'"{n}.{k}": 1' for k in range(REMEMBERED_LENGTH // 14)) + "}"
+    """Arguments whose text is mostly markup."""
+    return "{" + ", ".join(f'"{n}.{k}": 1' for k in range(300)) + "}"
 
 
 @given(st.integers(100, 109))
-def test_text_that_is_too_long_to_remember_is_the_same_again(n: int) -> None:
+def test_what_is_remembered_is_the_same_again(n: int) -> None:
     first, second = (pieces(many_small(n)) for _ in range(2))
     assert first == second
-    assert first.count("*" + DSML) == 2 * (REMEMBERED_LENGTH // 14)
+    assert first.count("*" + DSML) == 600
 
 
-def test_what_is_remembered_takes_little_more_than_the_strings() -> None:
-    parameters_of = parameters_writer(V4.tags, True)
+def test_what_is_remembered_takes_no_more_than_it_is_counted_for() -> None:
+    writer = parameters_writer(V4.tags, "text")
     strings = [many_small(n) for n in range(200, 264)]
-    assert all(REMEMBERED_LENGTH // 2 < len(string) <= REMEMBERED_LENGTH for string in strings)
     tracemalloc.start()
     try:
-        for string in strings:
-            parameters_of(string)
+        counted = sum(len(string) + len(writer.write(string)) for string in strings)
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held < sum(map(len, strings))
+    assert held < 2.5 * counted  # two bytes a character, and how long each parameter is
 
 
 @pytest.mark.parametrize("space", ["", " ", "\n\t", "\r\n"])
@@ -119,7 +117,13 @@ def test_nearly_json_is_one_parameter(broken: str) -> None:
 
 
 def test_a_value_that_cannot_be_written_is_named() -> None:
-    for value in (10**10_000, b"x", {1: b"x"}, [object]):
-        with pytest.raises(dsv4.EncodeError, match=r"arguments\.b: .* written as JSON") as caught:
+    for value, inside in (
+        (10**10_000, ()),
+        (b"x", ()),
+        ({"k": [b"x"]}, ("k", 0)),
+        ([object], (0,)),
+    ):
+        with pytest.raises(dsv4.EncodeError, match=r"arguments\.b.*: .* written as JSON") as caught:
             pieces({"a": 1, "b": value})
-        assert caught.value.path == "messages[0].tool_calls[0].function.arguments.b"
+        place = ("messages", 0, "tool_calls", 0, "function", "arguments", "b", *inside)
+        assert caught.value.location == place

@@ -120,6 +120,8 @@ class TestEveryText:
                 streams[event.index] = ""
             elif isinstance(event, dsv4.ArgumentsDelta):
                 streams[event.index] += event.text
+            elif isinstance(event, dsv4.ToolCallAborted):
+                streams[event.index] += event.closing
         message = dsv4.assemble(events)
         calls = {call.index: call.arguments for call in (*message.tool_calls, *message.incomplete)}
         assert calls.keys() == streams.keys()
@@ -145,7 +147,7 @@ class TestEveryText:
         told = "".join(
             getattr(event, field)
             for event in events
-            for field in ("text", "name", "raw")
+            for field in ("text", "name", "closing", "raw")
             if hasattr(event, field)
         )
         assert all(word in told for word in words)
@@ -204,7 +206,11 @@ any_text = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=8).m
 clean = any_text.filter(lambda text: not MARKUP.search(text))
 names = st.text("abcXYZ_-.0 'é=/|", min_size=1, max_size=10)
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | clean,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | clean,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text, inner, max_size=3),
     max_leaves=6,
 )
@@ -219,7 +225,8 @@ messages = st.fixed_dictionaries(
         "tool_calls": st.lists(calls.map(lambda function: {"function": function}), max_size=3),
     }
 )
-dialects = st.sampled_from(sorted(dsv4.DIALECTS))
+# V3.2 refuses an answer without reasoning and calls.
+dialects = st.sampled_from(sorted(set(dsv4.DIALECTS) - {"v3.2"}))
 
 
 def written(message: Message | dsv4.Message, thinking: bool = True, dialect: str = "v4") -> str:
@@ -293,6 +300,10 @@ class TestTextsThatSpellMarkup:
             f"a {BLOCK} b",
             f"\n{BASH} b",
             f"a {COMMAND} b",
+            f"a\n{BLOCK_END}\nb",
+            f"a\n{COMMAND}b",
+            f"a\n{calling('bash', command='ls')}",
+            f"a{INVOKE_END}\n{BLOCK_END}b",
             f"a{block(calling('bash', command='ls'), calling('ping'))}b",
             f"a {calling('bash', command='ls')} b",
             f"{EOS}{BOS}<think></think>{DSML}",
@@ -301,17 +312,15 @@ class TestTextsThatSpellMarkup:
         ],
     )
     def test_values_that_are_read_as_they_were(self, value: str) -> None:
+        assert survives(one_call({"command": value}))
         assert survives(one_call({"command": value, "timeout": 5}))
         assert survives(one_call({"timeout": [value]}))
 
     @pytest.mark.parametrize(
         "value",
         [
-            f"a\n{BLOCK_END}\nb",
-            f"a\n{COMMAND}b",
-            f"a\n{calling('bash', command='ls')}",
+            f"a\n{TIMEOUT}b",
             f"a{PARAMETER_END}\n{COMMAND}b",
-            f"a{INVOKE_END}\n{BLOCK_END}b",
             f"a{ALL_CLOSED}b",
             f"a {BLOCK}{BASH}{COMMAND}",
         ],
@@ -325,6 +334,7 @@ class TestTextsThatSpellMarkup:
         [
             *(f"a {BLOCK} b", f"a {BASH} b", f"a {INVOKE_END} b", f"a {DSML}, b", COMMAND),
             *("a `<think>` b", 'a "</think>" b', "```\n<think>\n```\n", "a ``` b"),
+            *("```\n", "a ```\nb\n```\n", "~~~\nx", "- ```\n  x\n  ```\n"),
             *(f"```\n{BLOCK}\n{calling('ping')}{BLOCK_END}\n```\n", '<invoke name="zsh"></invoke>'),
         ],
     )
@@ -335,7 +345,7 @@ class TestTextsThatSpellMarkup:
         "content",
         [
             *(f"a{EOS}b", f"a{BOS}b", "a</think>b", "a<think>b", f"a {INVOKE_END}", f"\n{BLOCK}"),
-            *(f"a {calling('ping')}", f"a{block(calling('ping'))}", "```\n", "a ```\nb\n```\n"),
+            *(f"a {calling('ping')}", f"a{block(calling('ping'))}"),
             '<invoke name="bash"></invoke>',
         ],
     )

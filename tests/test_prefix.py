@@ -102,3 +102,20 @@ def test_it_is_what_the_encoder_wrote_of_the_open_turn(open_turn: str) -> None:
     prompt = str(dsv4.encode([user(), assistant(open_turn, prefix=True)], thinking=False))
     asking = "<｜Assistant｜></think>"
     assert prompt[prompt.index(asking) + len(asking) :] == open_turn
+
+
+class TestWhatTheParserHeldBack:
+    def test_string_first_chunk_without_markup(self) -> None:
+        p = dsv4.StreamParser(thinking=False, tools=TOOLS, prefix=f"{BLOCK}{BASH}{COMMAND}ls")
+        assert merged(p.feed(" -l"))[0] == dsv4.ToolCallStart(0, "bash")
+
+    def test_newline_of_the_prefix_is_not_told_again(self) -> None:
+        assert dsv4.parse("print(1)", thinking=False, prefix="```python\n").content == "print(1)"
+
+    def test_bracket_of_the_prefix_is_not_told_again(self) -> None:
+        assert dsv4.parse("b", thinking=False, prefix="a <").content == "b"
+
+    def test_spans(self) -> None:
+        m = dsv4.parse("x", thinking=False, prefix=f"a {INVOKE_END}")
+        assert m.content == "x"
+        assert not m.diagnostics

@@ -195,7 +195,7 @@ class TestUserTurns:
         ]
 
     def test_images(self) -> None:
-        assert rows(user(["see", image()]), thinking=False, dialect="v4.1")[:4] == [
+        assert rows(user([text("see"), image()]), thinking=False, dialect="v4.1")[:4] == [
             ("<｜User｜>", "template", 0, "header"),
             ("see", "caller", 0, "content"),
             ("\n\n", "template", 0, "separator"),
@@ -230,7 +230,7 @@ class TestExtras:
     @pytest.mark.parametrize("dialect", dsv4.DIALECTS)
     def test_of_the_request_on_no_message(self, dialect: str) -> None:
         pieces = rows(
-            *(user("a"), user("b"), assistant("c")),
+            *(user("a"), user("b"), assistant("c", reasoning="hm")),
             tools=[function("f")],
             response_format={"type": "object"},
             dialect=dialect,
@@ -359,7 +359,7 @@ class TestCopies:
     @pytest.fixture
     def prompt(self) -> Prompt:
         messages = [
-            *(system(), developer(), user(["<think>", image()])),
+            *(system(), reminder(), user([text("<think>"), image()])),
             *(calling(call(id="a"), call(id="b")), result("B", of="b"), result("A", of="a")),
         ]
         return dsv4.encode(messages, tools=[function()], effort=3, dialect="v4.1")
@@ -383,6 +383,9 @@ class TestCopies:
         assert same.special_text == prompt.special_text != []
         assert same.images == prompt.images != []
         assert same.dialect is prompt.dialect
+        assert same == prompt
+        assert hash(same) == hash(prompt)
+        assert (same.dropped, same.ending) == (prompt.dropped, prompt.ending)
 
     def test_a_later_change_of_the_messages_does_not_show(self) -> None:
         messages = [system(tools=[function("f")]), user("before"), calling(call("f", {"a": 1}))]

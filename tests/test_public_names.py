@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import dsv4
 import encoding_dsv4
+from builders import VECTORS
 from dsv4.compat import vllm
 
 REQUIRED = inspect.Parameter.empty
@@ -70,14 +72,18 @@ released_modules = pytest.mark.parametrize("module", [encoding_dsv4, vllm])
 def test_the_package() -> None:
     assert set(dsv4.__all__) == {
         # encoding
-        *("Request", "encode", "Prompt", "Piece", "Special", "Ending"),
+        *("Request", "encode", "Prompt", "Piece", "Origin", "Field", "Special", "Sampled"),
+        *("Ending", "EndingKind", "Omission", "OmissionRule", "set_cache_size"),
         # parsing
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
-        *("ToolCallAborted", "Diagnostic", "End", "Event"),
+        *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
+        *("Finish", "AbortReason", "DiagnosticKind"),
+        # looking and training
+        *("check", "Finding", "dataset", "profiles", "decode", "Decoded", "Note"),
         # both
         *("DIALECTS", "Dialect", "dialect_for", "__version__"),
-        *("Error", "EncodeError", "ParseError", "UnknownModel"),
+        *("Error", "OptionError", "EncodeError", "ParseError", "UnknownModel"),
     }
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)
 
@@ -86,7 +92,7 @@ def test_the_names_of_tokens() -> None:
     from dsv4 import tokens
 
     assert set(tokens.__all__) == {
-        *("Difference", "Example", "Session", "Span", "StreamParser", "Tokenizer"),
+        *("Difference", "Example", "Fitted", "IdParser", "Session", "Span", "Tokenizer"),
         *("VocabularyError", "why_not_prefix"),
     }
 
@@ -97,6 +103,16 @@ def test_the_names_for_transformers() -> None:
     assert callable(chat_template)
     assert callable(hf.apply_chat_template)
     assert callable(hf.install)
+
+
+def test_options_of_parsing_are_given_by_name() -> None:
+    text, *options = inspect.signature(dsv4.parse).parameters.values()
+    assert text.name == "text"
+    parser = inspect.signature(dsv4.StreamParser).parameters
+    assert {o.name: o.default for o in options if o.name != "reason"} == {
+        name: option.default for name, option in parser.items()
+    }
+    assert all(o.kind is o.KEYWORD_ONLY for o in (*options, *parser.values()))
 
 
 def test_options_are_given_by_name() -> None:
@@ -123,6 +139,13 @@ def test_released_functions(module: ModuleType, name: str) -> None:
 @released_modules
 def test_released_constants(module: ModuleType) -> None:
     assert {name: getattr(module, name) for name in RELEASED_CONSTANTS} == RELEASED_CONSTANTS
+
+
+@released_modules
+def test_released_templates(module: ModuleType) -> None:
+    expected = json.loads((VECTORS / "constants-v4.json").read_text("utf-8"))
+    assert {name: getattr(module, name) for name in expected} == expected
+    assert all(name in module.__all__ for name in expected)
 
 
 @released_modules

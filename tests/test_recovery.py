@@ -288,7 +288,8 @@ class TestWrappers:
         not_text=shape(
             f"{BLOCK}{PING_OPEN} pings.{BLOCK_END}ok",
             content="ok",
-            kinds="unexpected_text text_after_block",
+            incomplete=PING,
+            kinds="unexpected_text implied_close dropped_call text_after_block",
         ),
     )
     def test_inside_a_wrapper_also_with(self, case: Shape) -> None:
@@ -330,7 +331,7 @@ class TestImpliedClosers:
         a_wrapper_close=shape(f"{LS_DONE}{BLOCK_END}", *LS, kinds="implied_close"),
         eos=shape(f"{LS_DONE}{EOS}", *LS, kinds="implied_close"),
         eos_behind_a_call=shape(f"{BLOCK}{LS_CALL}{EOS}", *LS, kinds="implied_close"),
-        end_behind_a_call=shape(f"{BLOCK}{LS_CALL}", *LS, kinds="implied_close"),
+        end_behind_a_call=shape(f"{BLOCK}{LS_CALL}", *LS, kinds="cut_short", finish="length"),
     )
     def test_outside_a_value_by(self, case: Shape) -> None:
         check(case)
@@ -341,7 +342,6 @@ class TestImpliedClosers:
             ("bash", {"command": "ls", "timeout": 5}),
             kinds="implied_close",
         ),
-        an_invoke=shape(f"{OPEN}ls\n{PWD_CALL}{BLOCK_END}", *LS_PWD, kinds="implied_close"),
         an_invoke_close_before_an_invoke=shape(
             f"{OPEN}ls{INVOKE_END}\n{PWD_CALL}{BLOCK_END}", *LS_PWD, kinds="implied_close"
         ),
@@ -351,12 +351,8 @@ class TestImpliedClosers:
             kinds="implied_close second_block",
         ),
         an_invoke_close_before_eos=shape(f"{OPEN}ls{INVOKE_END}{EOS}", *LS, kinds="implied_close"),
-        an_invoke_close_at_the_end=shape(f"{OPEN}ls{INVOKE_END}\n", *LS, kinds="implied_close"),
-        a_wrapper_close_on_a_line=shape(
-            f"{OPEN}ls\n{BLOCK_END} Done.",
-            *LS,
-            content=" Done.",
-            kinds="implied_close text_after_block",
+        an_invoke_close_at_the_end=shape(
+            f"{OPEN}ls{INVOKE_END}\n", *LS, kinds="implied_close cut_short", finish="length"
         ),
         a_wrapper_close_at_the_end=shape(f"{OPEN}ls{BLOCK_END}", *LS, kinds="implied_close"),
         a_wrapper_close_before_eos=shape(f"{OPEN}ls{BLOCK_END}{EOS}", *LS, kinds="implied_close"),
@@ -379,6 +375,10 @@ class TestImpliedClosers:
     @shapes(
         a_parameter_in_a_line=shape(
             f"{OPEN}ls {TIMEOUT}5{CLOSED}", ("bash", {"command": f"ls {TIMEOUT}5"})
+        ),
+        a_wrapper_close_on_a_line=shape(
+            f"{OPEN}ls\n{BLOCK_END} Done.{CLOSED}",
+            ("bash", {"command": f"ls\n{BLOCK_END} Done."}),
         ),
         an_invoke_and_no_parameter=shape(
             f"{OPEN}ls\n{BASH} is it{CLOSED}", ("bash", {"command": f"ls\n{BASH} is it"})
@@ -513,12 +513,12 @@ class TestClosers:
         ),
         white_space_around=shape(f"{READ}\n [1,\n 2]\n{CLOSED}", ("read", {"lines": [1, 2]})),
         a_raw_newline_in_a_string=shape(
-            f'{READ}["a\nb"]{CLOSED}', ("read", {"lines": '["a\nb"]'}), kinds="invalid_json"
+            f'{READ}["a\nb"]{CLOSED}', ("read", {"lines": ["a\nb"]}), kinds="repaired_json"
         ),
         a_raw_newline_and_a_closer=shape(
             f'{READ}["a{PARAMETER_END}\nb"]{CLOSED}',
-            ("read", {"lines": f'["a{PARAMETER_END}\nb"]'}),
-            kinds="invalid_json quoted_markup",
+            ("read", {"lines": [f"a{PARAMETER_END}\nb"]}),
+            kinds="repaired_json quoted_markup",
         ),
         a_string_that_never_ends=shape(
             f'{READ}["a]{CLOSED}', ("read", {"lines": '["a]'}), kinds="invalid_json"
@@ -542,7 +542,6 @@ class TestTalkingAboutMarkup:
         token=shape(
             f"The token {DSML}, that is.",
             content=f"The token {DSML}, that is.",
-            kinds="markup_as_text",
         ),
         in_thoughts=shape(
             f"Use {BASH}? No.</think>42",
@@ -563,14 +562,19 @@ class TestTalkingAboutMarkup:
 
     @shapes(
         its_close=shape(
-            f"So:\n{BLOCK} let me see\n\nhm {BLOCK_END}Fine.",
+            f"So:\n{BLOCK} let me see\nhm {BLOCK_END}Fine.",
             content="So:\nFine.",
             kinds="unexpected_text text_after_block",
         ),
         a_blank_line=shape(
             f"{BLOCK} let me see\n\nFine.", content="Fine.", kinds="unexpected_text"
         ),
-        the_end=shape(f"So:\n{BLOCK} let me see", content="So:\n", kinds="unexpected_text"),
+        the_end=shape(
+            f"So:\n{BLOCK} let me see",
+            content="So:\n",
+            kinds="unexpected_text cut_short",
+            finish="length",
+        ),
         a_call=shape(f"{BLOCK}\nlet me see\n{LS_CALL}{BLOCK_END}", *LS, kinds="unexpected_text"),
     )
     def test_a_wrapper_that_opens_a_line_removes_text_up_to(self, case: Shape) -> None:
@@ -942,7 +946,9 @@ class TestLeftovers:
             kinds="orphan_closer",
             thinking=True,
         ),
-        behind_a_block=shape(f"{block(LS_CALL)}\n{BLOCK_END}\n", *LS, kinds="orphan_closer"),
+        behind_a_block=shape(
+            f"{block(LS_CALL)}\n{BLOCK_END}\n", *LS, content="\n", kinds="orphan_closer"
+        ),
         behind_a_block_before_text=shape(
             f"{block(LS_CALL)}{INVOKE_END}{BLOCK_END} Done.",
             *LS,
@@ -1058,3 +1064,126 @@ class TestCutShort:
         message = dsv4.parse(f"a {cut}", thinking=False, tools=TOOLS)
         assert message.content == "a "
         assert [(d.kind, d.raw) for d in message.diagnostics] == [("cut_short", cut)]
+
+
+NAMED_AS_TAGS = declared(
+    parse_file={"parent": "string", "call_id": "string"}, tool_search={"q": "string"}, invite={}
+)
+
+
+PLAIN_CALL = (
+    '<invoke name="bash">\n<parameter name="command" string="true">ls</parameter>\n</invoke>'
+)
+
+
+class TestPlainWrappers:
+    def test_plain_wrapper(self) -> None:
+        check(
+            shape(
+                f"<tool_calls>\n{PLAIN_CALL}\n</tool_calls>",
+                *LS,
+                kinds="plain_markup orphan_closer",
+            )
+        )
+
+    def test_plain_wrapper_2(self) -> None:
+        check(
+            shape(
+                f"<function_calls>{PLAIN_CALL}</function_calls>",
+                *LS,
+                kinds="plain_markup orphan_closer",
+            )
+        )
+
+
+class TestNames:
+    def test_tool_named_par(self) -> None:
+        check(
+            shape(
+                f"{BLOCK}<{DSML}parse_file>{parameter('parent')}x{PARAMETER_END}</{DSML}parse_file>{BLOCK_END}",
+                ("parse_file", {"parent": "x"}),
+                kinds="misspelled_tag",
+                tools=NAMED_AS_TAGS,
+            )
+        )
+
+    def test_tool_named_tool(self) -> None:
+        check(
+            shape(
+                f"{BLOCK}<{DSML}tool_search>{parameter('q')}x{PARAMETER_END}</{DSML}tool_search>{BLOCK_END}",
+                ("tool_search", {"q": "x"}),
+                kinds="misspelled_tag",
+                tools=NAMED_AS_TAGS,
+            )
+        )
+
+    def test_tool_named_inv(self) -> None:
+        check(
+            shape(
+                f"{BLOCK}<{DSML}invite></{DSML}invite>{BLOCK_END}",
+                ("invite", {}),
+                kinds="misspelled_tag",
+                tools=NAMED_AS_TAGS,
+            )
+        )
+
+    def test_parameters_so_named(self) -> None:
+        m = dsv4.parse(
+            f"{BLOCK}{invoke('parse_file')}<{DSML}parent>x</{DSML}parent><{DSML}call_id>7</{DSML}call_id>{INVOKE_END}{BLOCK_END}",
+            thinking=False,
+            tools=NAMED_AS_TAGS,
+        )
+        assert calls_of(m) == [("parse_file", {"parent": "x", "call_id": "7"})]
+
+    def test_plain_invoke_in_a_dsml_wrapper(self) -> None:
+        assert calls_of(
+            dsv4.parse(f"{BLOCK}\n{PLAIN_CALL}\n{BLOCK_END}", thinking=False, tools=TOOLS)
+        ) == list(LS)
+
+    def test_plain_parameter_in_a_dsml_invoke(self) -> None:
+        m = dsv4.parse(
+            f'{BASH}<parameter name="command">ls</parameter></invoke>', thinking=False, tools=TOOLS
+        )
+        assert calls_of(m) == list(LS)
+
+    def test_cut_tag_behind_a_held_plain_invoke(self) -> None:
+        m = dsv4.parse(f'a <invoke name="bash"> b <{DSML}invoke na', thinking=False, tools=TOOLS)
+        assert m.content == 'a <invoke name="bash"> b '
+
+
+class TestQuotedRegions:
+    def test_undeclared_invoke_in_a_line_of_an_unwrapped_calls_value(self) -> None:
+        v = f"a {calling('zsh', q='x')}b"
+        m = dsv4.parse(
+            f"{BASH}{COMMAND}{v}{PARAMETER_END}{INVOKE_END}", thinking=False, tools=TOOLS
+        )
+        assert calls_of(m) == [("bash", {"command": v})]
+
+
+class TestWhatIsReported:
+    def test_brackets_in_json_strings(self) -> None:
+        t = block(calling("bash", timeout=["[" * 300]))
+        m = dsv4.parse(t, thinking=False, tools=TOOLS)
+        assert calls_of(m) == [("bash", {"timeout": ["[" * 300]})]
+        assert not m.diagnostics
+
+    def test_deep_json(self) -> None:
+        v: object = 1
+        for _ in range(201):
+            v = [v]
+        m = dsv4.parse(block(calling("bash", timeout=v)), thinking=False, tools=TOOLS)
+        assert calls_of(m) == [("bash", {"timeout": v})]
+        assert not m.diagnostics
+
+    def test_markup_left_as_text_at_the_end(self) -> None:
+        assert kinds_of(dsv4.parse(f"```\nx <{DSML}inv", thinking=False, tools=TOOLS)) == [
+            "markup_as_text"
+        ]
+
+    def test_one_diagnostic_each_nameless(self) -> None:
+        m = dsv4.parse(
+            f'{BLOCK}{BASH}<{DSML}parameter string="true">x{PARAMETER_END}{INVOKE_END}{BLOCK_END}',
+            thinking=False,
+            tools=TOOLS,
+        )
+        assert kinds_of(m) == ["dropped_call"]

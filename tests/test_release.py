@@ -44,7 +44,7 @@ ASKING = "<｜Assistant｜><think>"
 
 
 def error_of(function: Any, *args: Any, **named: Any) -> str:
-    with pytest.raises(dsv4.EncodeError) as caught:
+    with pytest.raises(dsv4.Error) as caught:
         function(*args, **named)
     return str(caught.value)
 
@@ -55,6 +55,13 @@ def test_the_released_module_is_this_one_under_its_name() -> None:
 
 
 class TestEncodeMessages:
+    def test_a_role_that_stays_and_has_no_way_to_be_written(self) -> None:
+        messages = [{"role": "direct_search_results", "content": "x"}, user()]
+        for mode in ("thinking", "chat"):
+            problem = error_of(encode_messages, messages, mode)
+            assert problem.startswith("messages[0].role: found 'direct_search_results', expected")
+        assert encode_messages([{"role": "wizard"}, user()], "thinking").endswith(f"Hi{ASKING}")
+
     def test_the_quick_start(self) -> None:
         prompt = encode_messages([system(), user()], thinking_mode="thinking")
         assert prompt == f"{BOS}Be brief.<｜User｜>Hi{ASKING}"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar
 
 import pytest
 
 import dsv4
 from builders import BOS, assistant, function, openai_tool, system, text, user
-from dsv4 import EncodeError
+from dsv4 import EncodeError, OptionError, Request
+from dsv4.request import Options
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
@@ -18,8 +20,11 @@ def encode(*messages: Any, **options: Any) -> str:
 
 
 def error_of(*args: Any, **options: Any) -> str:
-    with pytest.raises(EncodeError) as caught:
+    """What is said of a conversation, or of an option that does not fit it."""
+    with pytest.raises((EncodeError, OptionError)) as caught:
         dsv4.encode(*args, **options)
+    is_conversation = caught.value.location[0] in ("messages", "context")
+    assert type(caught.value) is (EncodeError if is_conversation else OptionError)
     return str(caught.value)
 
 
@@ -193,7 +198,7 @@ class TestResponseFormat:
 
     def test_a_schema_that_is_not_json(self) -> None:
         message = error_of([user()], response_format={"type": "object", "x": {1}})
-        assert message.startswith("response_format: {'type': 'object', 'x': {1}} cannot be written")
+        assert message.startswith("response_format.x: {1} cannot be written as JSON")
 
 
 class TestPlaces:
@@ -220,3 +225,185 @@ def test_the_quick_start() -> None:
     assert str(dsv4.encode(messages)) == (
         f"{BOS}You are a helpful assistant.<｜User｜>What is 2+2?<｜Assistant｜><think>"
     )
+
+
+def refused(option: str, *messages: Any, **options: Any) -> str:
+    """What is said of an option, whoever looks at it first."""
+    with pytest.raises(OptionError) as caught:
+        Request(list(messages) or [user()], **options)
+    assert caught.value.location[0] == option
+    with pytest.raises(OptionError) as again:
+        dsv4.encode(list(messages) or [user()], **options)
+    assert str(again.value) == str(caught.value)
+    return str(caught.value)
+
+
+class TestRequest:
+    def test_encodes_as_the_short_way_does(self) -> None:
+        options: dict[str, Any] = {"tools": [function()], "effort": "max", "prefix": "Well,"}
+        request = Request([system(), user()], **options)
+        assert request.encode() == dsv4.encode([system(), user()], **options)
+        assert request.encode() == request.encode()
+
+    def test_is_frozen(self) -> None:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            Request([user()]).thinking = False  # type: ignore[misc]
+
+    def test_copies_nothing(self) -> None:
+        messages, tools, context = [user()], [function()], [system()]
+        request = Request(messages, tools=tools, context=context)
+        assert request.messages is messages
+        assert request.tools is tools
+        assert request.context is context
+
+    def test_what_can_be_read_once_is_read_once(self) -> None:
+        request = Request(iter([user()]), tools=iter([function()]), stop=iter(["a"]))  # type: ignore[arg-type]
+        assert (
+            request.encode() == request.encode() == Request([user()], tools=[function()]).encode()
+        )
+        assert request.stop == ["a"]
+
+    def test_messages_are_looked_at_when_they_are_encoded(self) -> None:
+        request = Request([{"role": "wizard"}])
+        with pytest.raises(EncodeError, match=r"^messages\[0\]\.role"):
+            request.encode()
+        with pytest.raises(EncodeError, match=r"^messages: found none"):
+            Request([]).encode()
+
+    def test_its_options_have_names_for_those_who_pass_them_on(self) -> None:
+        fields = {field.name for field in dataclasses.fields(Request)} - {"messages"}
+        assert set(Options.__annotations__) == fields
+
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [
+            *(("thinking", 1), ("drop_thinking", None), ("bos", "yes"), ("effort", "extreme")),
+            *(("dialect", "v5"), ("tools", "f"), ("tools", {"name": "f"}), ("tools", 3)),
+            *(("response_format", "json"), ("prefix", 3), ("prefix", None)),
+            *(("tool_choice", None), ("tool_choice", ""), ("tool_choice", 3)),
+            *(("tool_choice", {}), ("tool_choice", {"type": "function"})),
+        ],
+    )
+    def test_refuses_wrong_options(self, option: str, value: Any) -> None:
+        assert "found" in refused(option, **{option: value})
+
+    @pytest.mark.parametrize("stop", [3, [""], ["a", 3], None, {"a": 1}])
+    def test_refuses_wrong_stop_strings(self, stop: Any) -> None:
+        with pytest.raises(OptionError, match=r"^stop"):
+            Request([user()], stop=stop)
+
+    @pytest.mark.parametrize("thinking", [True, False])
+    def test_its_parser_fits(self, thinking: bool) -> None:
+        request = Request([user()], thinking=thinking, tools=[function("f")], stop="END")
+        parser = request.parser()
+        events = parser.feed("hm</think>Hello END more" if thinking else "Hello END more")
+        message = dsv4.assemble([*events, *parser.finish()])
+        assert message.content == "Hello "
+        assert message.reasoning == ("hm" if thinking else "")
+
+
+class TestToolChoice:
+    TOOLS = (openai_tool("f"), openai_tool("g"))
+    NAMED: ClassVar[Any] = {"type": "function", "function": {"name": "f"}}
+    BLOCK = "<｜Assistant｜></think>\n\n<｜DSML｜tool_calls>\n"
+
+    def end(self, choice: Any, **options: Any) -> str:
+        options = {"thinking": False, "tools": self.TOOLS, **options}
+        return str(dsv4.encode([user()], tool_choice=choice, **options)).split("Hi")[-1]
+
+    def test_auto_changes_nothing(self) -> None:
+        assert self.end("auto") == "<｜Assistant｜></think>"
+
+    def test_none_shows_no_tools(self) -> None:
+        for messages in ([user()], [system(), user()]):
+            shown = dsv4.encode(messages, tools=self.TOOLS, tool_choice="none")
+            assert shown.text == dsv4.encode(messages).text
+        own = [system(tools=list(self.TOOLS)), user(), assistant(reasoning="old"), user()]
+        hidden = dsv4.encode(own, tool_choice="none")
+        assert hidden.text == dsv4.encode([system(), *own[1:]]).text
+        assert "old" not in hidden.text
+
+    def test_required_opens_the_block(self) -> None:
+        assert self.end("required") == self.BLOCK
+
+    @pytest.mark.parametrize("choice", ["f", NAMED])
+    def test_a_name_opens_the_call(self, choice: Any) -> None:
+        assert self.end(choice) == self.BLOCK + '<｜DSML｜invoke name="f">\n'
+
+    @pytest.mark.parametrize("choice", ["required", "f", NAMED])
+    def test_a_model_that_thinks_first_is_left_alone(self, choice: Any) -> None:
+        assert self.end(choice, thinking=True) == "<｜Assistant｜><think>"
+
+    def test_what_it_opens_is_real_and_the_prompts_own(self) -> None:
+        prompt = dsv4.encode([user()], tools=self.TOOLS, tool_choice="f", thinking=False)
+        opened = [p for p in prompt.pieces if p.field == "tool_calls"]
+        assert [p.text for p in opened if p.special] == ["｜DSML｜"] * 2
+        assert {(p.origin, p.message) for p in opened} == {("template", None)}
+        assert prompt.ending == dsv4.Ending(
+            "continue", '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n'
+        )
+
+    def test_in_the_tags_of_the_dialect(self) -> None:
+        assert self.end("f", dialect="v4.1").endswith(
+            '\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name="f">\n'
+        )
+
+    def test_tools_of_messages_count(self) -> None:
+        messages = [system(tools=[openai_tool("f")]), user()]
+        prompt = dsv4.encode(messages, tool_choice="f", thinking=False)
+        assert prompt.text.endswith('invoke name="f">\n')
+        rest = dsv4.encode(
+            messages[1:], context=messages[:1], tool_choice="required", thinking=False
+        )
+        assert rest.text.endswith(self.BLOCK)
+
+    @pytest.mark.parametrize("thinking", [True, False])
+    @pytest.mark.parametrize("choice", ["h", "required"])
+    def test_a_tool_that_is_not_there(self, choice: str, thinking: bool) -> None:
+        with pytest.raises(OptionError, match=r"^tool_choice: found '.*', expected it with tools"):
+            dsv4.encode([user()], tool_choice=choice, thinking=thinking)
+        if choice == "h":
+            with pytest.raises(OptionError, match="expected one of the tools: f, g"):
+                self.end(choice, thinking=thinking)
+
+    def test_nothing_is_opened_where_nothing_is_asked(self) -> None:
+        for messages in ([user(), assistant()], [user(task="query")], [system()]):
+            options: Any = {"tools": self.TOOLS, "thinking": False}
+            forced = dsv4.encode(messages, tool_choice="f", **options)
+            assert forced.text == dsv4.encode(messages, **options).text
+
+
+class TestPrefix:
+    def test_is_written_after_the_header(self) -> None:
+        assert encode(user(), prefix="Well,") == encode(user()) + "Well,"
+        assert encode(user(), prefix="Well,", thinking=False).endswith("</think>Well,")
+
+    def test_is_the_models(self) -> None:
+        prompt = dsv4.encode([user()], prefix="hm</think>Well,")
+        assert [(p.text, p.special, p.field) for p in prompt.pieces if p.origin == "model"] == [
+            ("hm", False, "reasoning"),
+            ("</think>", True, "reasoning"),
+            ("Well,", False, "content"),
+        ]
+        assert prompt.ending == dsv4.Ending("continue", "hm</think>Well,", thinking=True)
+
+    @pytest.mark.parametrize(
+        "messages",
+        [
+            [user(), assistant("Hel", wo_eos=True)],
+            [user(), assistant("Hel", prefix=True)],
+            [user(), assistant()],
+            [user(task="query")],
+            [system()],
+        ],
+    )
+    def test_only_where_an_answer_is_asked_for(self, messages: Any) -> None:
+        with pytest.raises(OptionError, match=r"^prefix: found 'x', expected it only where"):
+            dsv4.encode(messages, prefix="x")
+
+    def test_not_with_a_call_that_must_be_made(self) -> None:
+        options: Any = {"tools": [function("f")], "tool_choice": "f", "prefix": "x"}
+        assert refused("prefix", thinking=False, **options) == (
+            "prefix: found 'x' and a call that must be made, expected one of them"
+        )
+        assert encode(user(), **options).endswith("<think>x")

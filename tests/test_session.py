@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -19,13 +19,14 @@ from builders import (
     calling,
     developer,
     function,
+    image,
     reminder,
     result,
     system,
+    text,
     user,
 )
-from dsv4.tokens import Session, Tokenizer
-from dsv4.tokens import session as session_module
+from dsv4.tokens import Session, Tokenizer, VocabularyError, prefix
 from dsv4.tokens.prefix import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
 from strategies import dialects, messages, options
 
@@ -46,11 +47,136 @@ def whole_ids(tokenizer: Tokenizer, conversation: list[Any], chosen: Any) -> lis
     return tokenizer.encode(dsv4.encode(conversation, **chosen))
 
 
-def ids_or_problem(encode: Callable[[], list[int]]) -> list[int] | str:
-    try:
-        return encode()
-    except dsv4.EncodeError as error:
-        return str(error)
+class Growing:
+    """A session that is held against the encoder, which gets all messages every time."""
+
+    def __init__(self, tokenizer: Tokenizer, chosen: Any) -> None:
+        self.session = Session(tokenizer, **chosen)
+        self.tokenizer, self.chosen = tokenizer, chosen
+        self.kept: list[Any] = []
+        self.asked: list[Any] = []
+        self.ids: list[int] = []
+
+    def add(self, message: Any) -> None:
+        """What the encoder refuses the session refuses, with the same words, and stays as it is."""
+        try:
+            dsv4.encode([*self.kept, message], **self.chosen)
+        except dsv4.EncodeError as error:
+            with pytest.raises(dsv4.EncodeError, match=f"^{re.escape(str(error))}$"):
+                self.session.append(message)
+            assert self.session.messages == self.kept
+        else:
+            self.session.append(message)
+            self.kept.append(message)
+
+    def ask(self) -> None:
+        if self.kept == self.asked:
+            return
+        now = whole_ids(self.tokenizer, self.kept, self.chosen)
+        assert self.session.prompt_ids() == now
+        self.check_rewritten(now)
+        self.asked, self.ids = list(self.kept), now
+
+    def check_rewritten(self, now: list[int]) -> None:
+        found = self.session.rewritten
+        if now[: len(self.ids)] == self.ids:
+            assert found is None
+            return
+        assert found is not None
+        assert now[: found.token] == self.ids[: found.token]
+        assert now[found.token : found.token + 1] != self.ids[found.token : found.token + 1]
+        case = Case(self.asked, self.kept, self.chosen, found.message)
+        assert TRUTHS[found.cause](case), (found, case)
+
+
+class Case(NamedTuple):
+    """Two conversations of which the second is longer, and the message where their prompts part."""
+
+    before: list[Any]
+    now: list[Any]
+    chosen: Any
+    message: int | None
+
+    @property
+    def dialect(self) -> dsv4.Dialect:
+        return dsv4.DIALECTS[str(self.chosen.get("dialect", "v4"))]
+
+    def tooled(self, conversation: list[Any]) -> bool:
+        """Whether a turn brings tools."""
+        keeping = ("system", "developer", "assistant", "latest_reminder")
+        return bool(self.chosen.get("tools")) or any(
+            message.get("tools") and message["role"] in keeping for message in conversation
+        )
+
+    def drops(self, conversation: list[Any]) -> bool:
+        if self.dialect.layout == "v3.2":  # never shows old reasoning
+            return bool(self.chosen.get("thinking", True))
+        both = all(self.chosen.get(name, True) for name in ("thinking", "drop_thinking"))
+        return both and not self.tooled(conversation)
+
+    @property
+    def asking_roles(self) -> tuple[str, ...]:
+        in_turns = self.dialect.layout == "v4"  # where results are part of user turns
+        return ("user", "tool", "developer") if in_turns else ("user", "developer")
+
+    def asks_after(self, conversation: list[Any]) -> bool:
+        after = len(self.before) - 1 if self.message is None else self.message
+        return any(
+            message["role"] in self.asking_roles
+            or (message["role"] == "system" and self.dialect.systems_ask == "later")
+            for message in conversation[after + 1 :]
+        )
+
+    def role(self) -> Any:
+        assert self.message is not None
+        return self.now[self.message]["role"]
+
+    def text(self, conversation: list[Any]) -> str:
+        return str(dsv4.encode(conversation, **self.chosen))
+
+    def came_instead(self) -> bool:
+        came = [m for m in self.now[len(self.before) :] if m["role"] != "developer"] or [{}]
+        asked = dsv4.encode(self.before, **self.chosen).ending.kind in ("think", "answer", "task")
+        developers = any(m["role"] == "developer" for m in self.now[len(self.before) :])
+        return asked and (developers or came[0].get("role") not in ("assistant", "latest_reminder"))
+
+    def takes_late(self, option: str) -> bool:
+        """Whether a system message comes late, to which an option of the request goes."""
+        systems = [n for n, message in enumerate(self.now) if message["role"] == "system"]
+        return bool(self.chosen.get(option)) and bool(systems) and systems[0] >= len(self.before)
+
+
+# What must be so where a cause is given, found out without any prompt's pieces.
+TRUTHS: dict[str, Callable[[Case], bool]] = {
+    prefix.MERGED: lambda c: c.text(c.now).startswith(c.text(c.before)),
+    prefix.ENDS: lambda c: c.text(c.before).startswith(c.text(c.now)),
+    prefix.DROPPED: lambda c: (
+        (c.message is None or c.role() == "assistant")
+        and c.drops(c.now)
+        and c.asks_after(c.now)
+        and not (c.message is not None and c.asks_after(c.before))
+    ),
+    prefix.KEPT: lambda c: (
+        c.tooled(c.now) and c.drops(c.before) and (c.message is None or c.role() == "assistant")
+    ),
+    prefix.TOOLS: lambda c: c.takes_late("tools"),
+    prefix.FORMAT: lambda c: c.takes_late("response_format"),
+    prefix.INSTEAD: Case.came_instead,
+    prefix.VANISHED: lambda c: (
+        c.drops(c.now)
+        and any(
+            message["role"] == "developer" and Case(*c[:3], n).asks_after(c.now)
+            for n, message in enumerate(c.before)
+            if not Case(*c[:3], n).asks_after(c.before)
+        )
+    ),
+    prefix.RETURNED: lambda c: (
+        c.drops(c.before)
+        and c.tooled(c.now)
+        and any(message["role"] == "developer" for message in c.before)
+    ),
+    prefix.ORDER: lambda c: c.role() == "tool",
+}
 
 
 class TestEquality:
@@ -60,27 +186,12 @@ class TestEquality:
         chosen = data.draw(dialects.flatmap(options))
         if data.draw(st.booleans()):
             chosen["tools"] = [function("f")]
-        conversation = data.draw(st.lists(messages, min_size=1, max_size=12))
-        session, before = Session(tokenizer, **chosen), []
-        for n, message in enumerate(conversation, 1):
-            session.append(message)
-            if n < len(conversation) and data.draw(st.booleans()):
-                continue
-            whole = ids_or_problem(partial(whole_ids, tokenizer, conversation[:n], chosen))
-            assert ids_or_problem(session.prompt_ids) == whole
-            if isinstance(whole, str):
-                return
-            self.check_rewritten(session, before, whole)
-            before = whole
-
-    def check_rewritten(self, session: Session, before: list[int], now: list[int]) -> None:
-        if now[: len(before)] == before:
-            assert session.rewritten is None
-        else:
-            assert session.rewritten is not None
-            token = session.rewritten.token
-            assert now[:token] == before[:token]
-            assert now[token : token + 1] != before[token : token + 1]
+        growing = Growing(tokenizer, chosen)
+        for message in data.draw(st.lists(messages, min_size=1, max_size=12)):
+            growing.add(message)
+            if data.draw(st.booleans()):
+                growing.ask()
+        growing.ask()
 
     @given(conversation=st.lists(messages, min_size=1, max_size=6), chosen=options("v4"))
     def test_with_the_real_vocabulary(
@@ -147,11 +258,13 @@ class TestCost:
         """How many messages were encoded at each turn."""
         counts: list[int] = []
 
-        def counting(messages: list[Any], **chosen: Any) -> dsv4.Prompt:
-            counts.append(len(messages))
-            return dsv4.encode(messages, **chosen)
+        encode = dsv4.Request.encode
 
-        monkeypatch.setattr(session_module, "encode", counting)
+        def counting(request: dsv4.Request) -> dsv4.Prompt:
+            counts.append(len(list(request.messages)))
+            return encode(request)
+
+        monkeypatch.setattr(dsv4.Request, "encode", counting)
         session = Session(tokenizer)
         for message in turns:
             session.append(message)
@@ -177,7 +290,7 @@ class TestCost:
         self, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         session = grown(tokenizer, [user()])
-        monkeypatch.setattr(session_module, "encode", None)
+        monkeypatch.setattr(dsv4.Request, "encode", None)
         session.prompt_ids()
 
 
@@ -342,12 +455,12 @@ class TestSampled:
     ) -> None:
         session = Session(tokenizer, **chosen)
         session.append(user())
-        for message, text in rounds:
+        for message, written in rounds:
             if message["role"] != "assistant":
                 session.append(message)
             asked = session.prompt_ids()
             specials = st.sampled_from([128822, 128825, 1])
-            sampled = [*tokenizer.encode_text(text), *data.draw(st.lists(specials, max_size=2))]
+            sampled = [*tokenizer.encode_text(written), *data.draw(st.lists(specials, max_size=2))]
             session.append_sampled(sampled)
             assert session.prompt_ids() == asked + sampled
             assert session.rewritten is None
@@ -393,7 +506,7 @@ class TestOpenTurns:
         session = grown(tokenizer, [user()])
         session.append_sampled(reference("Hm"))
         before = session.messages, session.prompt_ids()
-        with pytest.raises(dsv4.EncodeError, match="ids: found -4"):
+        with pytest.raises(dsv4.OptionError, match="ids: found -4"):
             session.append_sampled([-4])
         assert (session.messages, session.prompt_ids()) == before
 
@@ -405,16 +518,15 @@ class TestWrongInput:
 
     def test_errors_count_from_the_first_message(self, tokenizer: Tokenizer) -> None:
         session = grown(tokenizer, [user(), assistant(), user(), assistant()])
-        session.append(user({"a": 1}))
         with pytest.raises(dsv4.EncodeError, match=r"^messages\[4\]\.content: found"):
-            session.prompt_ids()
+            session.append(user({"a": 1}))
 
     def test_context(self, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"context: .* expected earlier messages"):
+        with pytest.raises(dsv4.OptionError, match=r"context: .* expected earlier messages"):
             Session(tokenizer, context=[user()])
 
     def test_a_dialect(self, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match="dialect"):
+        with pytest.raises(dsv4.OptionError, match="dialect"):
             Session(tokenizer, dialect="v5")
 
 
@@ -427,3 +539,102 @@ def test_pickling(tokenizer: Tokenizer, reference: Ids) -> None:
     assert other.prompt_ids() == session.prompt_ids()
     assert other.rewritten == session.rewritten
     assert other.messages == session.messages
+
+
+class TestRefusing:
+    """What cannot be encoded is refused, and the session is as it was."""
+
+    @pytest.mark.parametrize(
+        ("message", "problem"),
+        [
+            (user(5), "messages[2].content: found 5"),
+            (assistant("a", tool_calls=[{"function": {}}]), "messages[2].tool_calls[0]"),
+            ({"role": "nobody", "content": ""}, "messages[2].role: found 'nobody'"),
+            ({"content": "a"}, "messages[2].role: found None"),
+            (user(task="nothing"), "messages[2].task: found 'nothing'"),
+            (user("half \ud83d"), "messages[2].content: found 'half"),
+            (developer(""), "messages[2].content: found nothing"),
+            (4, "messages[2]: found 4"),
+        ],
+    )
+    def test_a_message(self, message: Any, problem: str, tokenizer: Tokenizer) -> None:
+        session = grown(tokenizer, [user("a"), assistant("b")])
+        ids = session.prompt_ids()
+        with pytest.raises(dsv4.EncodeError, match=f"^{re.escape(problem)}"):
+            session.append(message)
+        assert session.prompt_ids() == ids
+        assert len(session.messages) == 2
+        session.append(user("c"))
+        whole = tokenizer.encode(dsv4.encode([user("a"), assistant("b"), user("c")]))
+        assert session.prompt_ids() == whole
+
+    def test_tools_that_are_given_twice(self, tokenizer: Tokenizer) -> None:
+        session = Session(tokenizer, tools=[function()])
+        with pytest.raises(
+            dsv4.EncodeError, match=r"messages\[0\]\.tools: found tools here and on"
+        ):
+            session.append(system(tools=[function()]))
+        session.append(system())
+        assert session.prompt_ids() == tokenizer.encode(dsv4.encode([system()], tools=[function()]))
+
+    @pytest.mark.parametrize(
+        ("options", "error", "problem"),
+        [
+            ({"thinkin": True}, TypeError, "thinkin"),
+            ({"thinking": 1}, dsv4.OptionError, "thinking: found 1"),
+            ({"effort": "some"}, dsv4.OptionError, "effort: found 'some'"),
+            ({"tools": 4}, dsv4.OptionError, "tools: found 4"),
+            ({"dialect": "v9"}, dsv4.OptionError, "dialect: found 'v9'"),
+            ({"dialect": "v4.1"}, VocabularyError, "does not fit v4.1"),
+            ({"context": [user()]}, dsv4.OptionError, "context: found it"),
+        ],
+    )
+    def test_options(self, options: Any, error: Any, problem: str, tokenizer: Tokenizer) -> None:
+        with pytest.raises(error, match=re.escape(problem)):
+            Session(tokenizer, **options)
+
+
+class TestRequests:
+    def test_a_request_in_place_of_options(self, tokenizer: Tokenizer) -> None:
+        request = dsv4.Request([system(), user("a")], tools=[function()], thinking=False)
+        session = Session(tokenizer, request)
+        assert session.messages == [system(), user("a")]
+        assert session.prompt_ids() == tokenizer.encode(request.encode())
+
+    def test_the_dialect_is_the_tokenizers(self, v4_1_file: str) -> None:
+        tokenizer = Tokenizer.load(v4_1_file)
+        session = Session(tokenizer)
+        session.append(user("a"))
+        assert session.prompt_ids() == tokenizer.encode(dsv4.encode([user("a")], dialect="v4.1"))
+
+    def test_what_was_sampled_elsewhere(self, tokenizer: Tokenizer) -> None:
+        ids = tokenizer.encode_text("Hel") + tokenizer.encode_text("lo")
+        sampled = dsv4.Sampled(assistant("Hello"), ids=[*ids, 1])
+        session = Session(tokenizer, thinking=False)
+        for message in (user("a"), sampled, user("b")):
+            session.append(message)
+        whole = dsv4.encode([user("a"), sampled, user("b")], thinking=False)
+        assert session.prompt_ids() == tokenizer.encode(whole)
+
+
+class TestImages:
+    @pytest.mark.parametrize("dialect", ["v4-vision", "v4.1"])
+    def test_records_in_the_order_of_the_prompt(self, dialect: str, v4_1_file: str) -> None:
+        tokenizer = Tokenizer.load(v4_1_file)
+        conversation = [
+            user([text("a"), image("1.png")]),
+            calling(call(id="a"), call(id="b")),
+            result([image("3.png")], "b"),
+            result([image("2.png")], "a"),
+            assistant(),
+            user([image("4.png"), image("5.png")]),
+            assistant(),
+            user("b"),
+        ]
+        session = Session(tokenizer, dialect=dialect)
+        for n, message in enumerate(conversation, 1):
+            session.append(message)
+            whole = dsv4.encode(conversation[:n], dialect=dialect)
+            assert session.images == whole.images
+            assert session.prompt_ids() == tokenizer.encode(whole)
+        assert [record["url"] for record in session.images] == [f"{n}.png" for n in range(1, 6)]

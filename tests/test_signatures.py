@@ -56,9 +56,9 @@ def test_an_error_names_the_option_as_the_function_does(module: ModuleType, mode
         (module.encode_messages, [messages, mode]),
         (module.render_message, [0, messages, mode]),
     ):
-        with pytest.raises(dsv4.EncodeError) as caught:
+        with pytest.raises(dsv4.OptionError) as caught:
             function(*given, reasoning_effort="low")
         assert caught.value.path == "reasoning_effort"
-    with pytest.raises(dsv4.EncodeError) as caught:
+    with pytest.raises(dsv4.OptionError) as caught:
         dsv4.encode(messages, thinking=mode == "thinking", effort="low", dialect="v4")
     assert caught.value.path == "effort"

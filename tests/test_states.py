@@ -26,7 +26,14 @@ FRAGMENTS = [
     *(str(TAGS.invoke_close), f'{TAGS.parameter_open}a" string="true">'),
     *(f'{TAGS.parameter_open}a" string="false">', str(TAGS.parameter_close)),
     f'{TAGS.parameter_open}a" string="b"/>',
-    *('<invoke name="f">', "</invoke>", "<tool_calls>"),
+    *('<invoke name="f">', "</invoke>", "<tool_calls>", '<parameter name="a">', "</parameter>"),
+    *(
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁end｜>",
+        str(tokens.USER),
+        str(TAGS.block_open)[2:-1],
+        str(TAGS.parameter_open),
+    ),
 ]
 
 
@@ -52,9 +59,10 @@ def moves(monkeypatch: pytest.MonkeyPatch) -> set[tuple[State, State]]:
 
 
 def texts() -> Iterator[str]:
-    corpus = ROOT / "tests" / "corpus" / "malformed.jsonl"
-    for line in corpus.read_text(encoding="utf-8").splitlines():
-        yield json.loads(line)["text"]
+    for name in ("malformed", "second"):
+        corpus = ROOT / "tests" / "corpus" / f"{name}.jsonl"
+        for line in corpus.read_text(encoding="utf-8").splitlines():
+            yield json.loads(line)["text"]
     choose = random.Random(0)
     for _ in range(3000):
         yield "".join(choose.choices(FRAGMENTS, k=choose.randint(1, 14)))
@@ -70,9 +78,6 @@ def test_the_parser_makes_the_moves_of_the_table_and_no_others(
             parser = dsv4.StreamParser(thinking=choose.random() < 0.5, tools=tools, stop=stop)
             parser.feed(text)
             parser.finish()
-    parser = dsv4.StreamParser(thinking=False, strict=True)
-    parser.feed(f"Hi{tokens.EOS}")
-    parser.finish()
     assert moves == {(state, after) for state in State for after in NEXT[state]}
 
 

@@ -31,7 +31,7 @@ def test_what_comes_behind_it_does_not_count() -> None:
 def test_no_part_of_it_is_shown() -> None:
     parser = dsv4.StreamParser(thinking=False, stop=["STOP"])
     shown = [parser.feed(chunk) for chunk in ("a S", "T", "O", "P", " b")]
-    assert shown == [[dsv4.ContentDelta("a ")], [], [], [], []]
+    assert shown == [[dsv4.ContentDelta("a ")], [], [], [dsv4.StopHit("STOP")], []]
     assert parser.finish() == [dsv4.End("stop")]
 
 
@@ -66,7 +66,10 @@ def test_none(stops: tuple[str, ...]) -> None:
 
 
 def test_in_reasoning() -> None:
-    message = read("Hm. STOP More.</think>Hi.", "STOP", thinking=True)
+    text = "Hm. STOP More.</think>Hi."
+    message = read(text, "STOP", thinking=True)
+    assert (message.reasoning, message.content) == ("Hm. STOP More.", "Hi.")
+    message = read(text, "STOP", thinking=True, stop_in="all")
     assert (message.reasoning, message.content, message.finish) == ("Hm. ", "", "stop")
 
 
@@ -96,3 +99,26 @@ some_stops = st.integers(1, 4).flatmap(
 def test_the_text_before_the_first_of_them(text: str, stops: list[str]) -> None:
     places = [text.find(stop) for stop in stops if stop in text]
     assert read(text, *stops).content == (text[: min(places)] if places else text)
+
+
+def test_not_across_the_end_of_thought() -> None:
+    message = dsv4.parse("ST</think>OP x", stop="STOP", stop_in="all")
+    assert (message.reasoning, message.content) == ("ST", "OP x")
+
+
+def test_the_one_that_is_whole_first_counts() -> None:
+    options: dict[str, Any] = {"thinking": False, "stop": ["a", "baa"]}
+    assert merged(events_of("baa", **options)) == merged(events_of(["baa"], **options))
+
+
+@pytest.mark.parametrize("text", ["One. STOP", "One. STOP Two.", "One. STOP</think>"])
+def test_which_one_came_is_said_at_once(text: str) -> None:
+    parser = dsv4.StreamParser(thinking=False, stop=["END", "STOP"])
+    events = [event for character in text for event in parser.feed(character)]
+    assert events[-1] == dsv4.StopHit("STOP")
+    assert parser.finish() == [dsv4.End("stop")]
+
+
+def test_calls_before_it_are_calls() -> None:
+    message = read(f"a{block(calling('ping'))} b STOP c", "STOP")
+    assert (calls_of(message), message.finish) == ([("ping", {})], "tool_calls")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -69,11 +70,20 @@ class TestProse:
         assert chunk_by_chunk("") == [[], [End("stop")]]
 
     def test_what_may_be_a_marker_waits_for_one_more_character(self) -> None:
-        assert chunk_by_chunk("a <", "b") == [
+        assert chunk_by_chunk("a <", "1") == [
             [ContentDelta("a ")],
-            [ContentDelta("<b")],
+            [ContentDelta("<1")],
             [End("stop")],
         ]
+
+    def test_the_name_of_a_tag_waits_for_its_end(self) -> None:
+        assert chunk_by_chunk("a <di", "v", " class") == [
+            [ContentDelta("a ")],
+            [],
+            [ContentDelta("<div class")],
+            [End("stop")],
+        ]
+        assert chunk_by_chunk("a <di", tools=[])[0] == [ContentDelta("a <di")]
 
     def test_a_blank_line_waits_for_what_follows_it(self) -> None:
         *_, before_block, _, end = chunk_by_chunk(
@@ -118,8 +128,7 @@ class TestCalls:
         text = chunk_by_chunk(f"Try {BASH}", " then")
         assert text[1] == [
             Diagnostic("markup_as_text", 4, 4 + len(BASH), BASH),
-            ContentDelta(BASH),
-            ContentDelta(" then"),
+            ContentDelta(f"{BASH} then"),
         ]
 
     @pytest.mark.parametrize(
@@ -143,13 +152,13 @@ class TestCalls:
         assert ToolCallEnd(0) in events
 
     def test_so_does_a_json_body(self) -> None:
-        first, second, third, _, fifth, _ = chunk_by_chunk(
+        first, second, third, fourth, _, _ = chunk_by_chunk(
             f"{BLOCK}{BASH}", '{"command": ', '"ls"}', INVOKE_END, BLOCK_END
         )
         assert first == []
         assert ToolCallStart(0, "bash") in second
         assert third == []
-        assert fifth == [ArgumentsDelta(0, '{"command": "ls"}'), ToolCallEnd(0)]
+        assert fourth == [ArgumentsDelta(0, '{"command": "ls"}'), ToolCallEnd(0)]
 
     def test_lone_arguments_of_a_tool_that_has_them_stream(self) -> None:
         tools = declared(bash={"arguments": "string"})
@@ -168,8 +177,7 @@ class TestCalls:
         assert chunk_by_chunk(f"{BLOCK}{BASH}{COMMAND}l") == [
             [ToolCallStart(0, "bash"), ArgumentsDelta(0, '{"command": "'), ArgumentsDelta(0, "l")],
             [
-                ArgumentsDelta(0, '"}'),
-                ToolCallAborted(0),
+                ToolCallAborted(0, "cut_short", '"}'),
                 Diagnostic("cut_short", *([len(f"{BLOCK}{BASH}{COMMAND}l")] * 2), ""),
                 End("length"),
             ],
@@ -199,7 +207,8 @@ class TestOrder:
                 arguments += event.text
             elif isinstance(event, (ToolCallEnd, ToolCallAborted)):
                 assert event.index == open_call
-                assert isinstance(json.loads(arguments), dict)
+                closing = getattr(event, "closing", "")
+                assert isinstance(json.loads(arguments + closing), dict)
                 open_call = None
             elif isinstance(event, (ContentDelta, ReasoningDelta)):
                 assert open_call is None
@@ -280,6 +289,17 @@ def test_events_without_an_end_are_cut_short() -> None:
 
 def test_events_are_values() -> None:
     assert ContentDelta("a") == ContentDelta("a") != ReasoningDelta("a")
-    assert len({ContentDelta("a"), ContentDelta("a"), End("stop")}) == 2
+    assert ToolCallStart(0, "f", "call_1") == ToolCallStart(0, "f", "call_2")
+    assert ToolCallStart(0, "f", namespace="a") != ToolCallStart(0, "f")
+    assert pickle.loads(pickle.dumps(ToolCallStart(0, "f", "x"))).id == "x"
     with pytest.raises(AttributeError):
-        ContentDelta("a").text = "b"  # type: ignore[misc]
+        ContentDelta("a").other = "b"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", ["<div class='x'", "<Details open", "</div", "<a href=", "<!-- x"])
+def test_html_in_a_string_is_not_held(text: str) -> None:
+    parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+    parser.feed(f"{BLOCK}{BASH}{COMMAND}")
+    events = [event for character in text for event in parser.feed(character)]
+    assert "".join(event.text for event in events if isinstance(event, ArgumentsDelta)) == text
+    assert parser.held == ""

@@ -135,13 +135,13 @@ class TestWhereItLeavesTheGrammar:
             pytest.param(
                 f"\n\n{BLOCK}\n",
                 f"f{BLOCK_END}",
-                "found 'f</｜DSML｜tool_calls>', expected '<",
+                "found 'f</｜DSML｜tool', expected '<｜DSML｜invoke'",
                 id="no call",
             ),
             pytest.param(
                 f'\n\n{BLOCK}\n<{DSML}invoke name="',
                 f"f>\n{INVOKE_END}\n{BLOCK_END}",
-                "found no '\">\\n' in the line, expected it behind the name",
+                "found no '\">\\n' in the line, expected it after the name",
                 id="name not closed",
             ),
             pytest.param(
@@ -150,7 +150,7 @@ class TestWhereItLeavesTheGrammar:
             pytest.param(
                 f'\n\n{BLOCK}\n{invoke("f")}\n<{DSML}parameter name="',
                 f'a">1{PARAMETER_END}\n{INVOKE_END}\n{BLOCK_END}',
-                'found no string="true" or string="false" behind the name',
+                'found no string="true" or string="false" after the name',
                 id="no type",
             ),
             pytest.param(

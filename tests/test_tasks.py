@@ -48,5 +48,5 @@ def test_texts(task: str) -> None:
 
 
 def test_an_unknown_task_is_an_error() -> None:
-    with pytest.raises(dsv4.ParseError, match="found the task 'weather', expected one of action, "):
+    with pytest.raises(dsv4.OptionError, match="task: found 'weather', expected one of action, "):
         dsv4.parse_task("sunny", "weather")

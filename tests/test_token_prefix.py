@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ FORMAT = {"type": "json_object"}
 ABRUPT = system("a")
 REASONED = assistant(reasoning_content="r")
 TWO_CALLS = calling(call(id="a"), call(id="b"))
+
+MIXED = "the header or separator of the message differs"
 
 Given = tuple[list[Any], dict[str, Any]]
 
@@ -63,6 +67,36 @@ Given = tuple[list[Any], dict[str, Any]]
             prefix.KEPT,
         ),
         (([user()], {}), ([user()], {"thinking": False}), "<think>", None, prefix.THINKING),
+        (
+            ([user(), REASONED, user()], {}),
+            ([user(), REASONED, user()], {"drop_thinking": False}),
+            "</think>",
+            1,
+            prefix.DROPPING,
+        ),
+        (
+            ([user(), REASONED, user()], {"drop_thinking": False}),
+            ([user(), REASONED, user()], {}),
+            "<think>",
+            1,
+            prefix.DROPPING,
+        ),
+        (
+            ([user(), developer(), REASONED, user()], {}),
+            ([user(), developer(), REASONED, user(), developer(tools=[function()])], {}),
+            "<｜Assistant｜>",
+            1,
+            prefix.RETURNED,
+        ),
+        # An empty result is no change of thinking.
+        (
+            ([user(), calling(call(id="a")), result("", "a")], {"tools": [function()]}),
+            ([user(), calling(call(id="a")), result("", "a"), user("")], {"tools": [function()]}),
+            ">",
+            3,
+            prefix.INSTEAD,
+        ),
+        (([user("a"), user("b")], {}), ([user("a"), assistant("b")], {}), "\n\n", 1, MIXED),
         (([user()], {"thinking": False}), ([user()], {}), "</think>", None, prefix.THINKING),
         (([user()], {}), ([user(), user("b")], {}), "<｜Assistant｜>", 1, prefix.INSTEAD),
         (
@@ -123,10 +157,48 @@ def test_causes(
     assert tokenizer.decode(tokenizer.encode(first)[found.token :]).startswith(at)
 
 
+# Each makes the prompt of BASE another one, for one cause that is known.
+BASE = [system("Be brief."), user("a"), REASONED, user("c")]
+EDITS: dict[str, tuple[Callable[[list[Any]], list[Any]], dict[str, Any], str]] = {
+    "bos": (list, {"bos": False}, prefix.BOS),
+    "effort": (list, {"effort": "max"}, prefix.EFFORT),
+    "tools": (list, {"tools": [function()]}, prefix.TOOLS),
+    "format": (list, {"response_format": FORMAT}, prefix.FORMAT),
+    "thinking": (list, {"thinking": False}, prefix.THINKING),
+    "user": (lambda m: [*m, user("d")], {}, prefix.INSTEAD),
+    "answered": (lambda m: [*m, REASONED, user("d")], {}, prefix.DROPPED),
+    "content": (lambda m: [m[0], user("x"), *m[2:]], {}, "the content of the message differs"),
+    "shorter": (lambda m: m[:1], {}, prefix.ENDS),
+}
+
+
+def edited(*names: str) -> dsv4.Prompt:
+    messages, chosen = BASE, {}
+    for name in names:
+        edit, options, _ = EDITS[name]
+        messages, chosen = edit(messages), {**chosen, **options}
+    return dsv4.encode(messages, **chosen)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_one_change(name: str, tokenizer: Tokenizer) -> None:
+    found = why_not_prefix(edited(), edited(name), tokenizer)
+    assert found is not None
+    assert found.cause == EDITS[name][2]
+
+
+@pytest.mark.parametrize("names", list(permutations(list(EDITS)[:-1], 2)), ids=" and ".join)
+def test_two_changes(names: tuple[str, str], tokenizer: Tokenizer) -> None:
+    """The cause is one of the two: that of the change which is seen first."""
+    found = why_not_prefix(edited(), edited(*names), tokenizer)
+    assert found is not None
+    assert found.cause in [EDITS[name][2] for name in names]
+
+
 def test_every_cause_is_tested() -> None:
     (marks,) = [mark for mark in test_causes.pytestmark if mark.name == "parametrize"]
     tested = {row[-1] for row in marks.args[1]}
-    assert {*prefix._CAUSES, prefix.ENDS} <= tested
+    assert {*prefix._CAUSES, prefix.ENDS, prefix.MERGED} <= tested
 
 
 @pytest.mark.parametrize(

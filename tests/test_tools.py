@@ -11,7 +11,6 @@ import pytest
 import dsv4
 from builders import function, openai_tool, system, user
 from dsv4 import EncodeError
-from dsv4.encoding import tools as module
 
 
 def schemas(*tools: Any) -> list[str]:
@@ -61,8 +60,8 @@ class TestErrors:
         assert error_of(openai_tool(), tool) == f"messages[1].tools[1]{place}: {problem}"
 
     def test_a_schema_that_is_not_json(self) -> None:
-        message = error_of(openai_tool("f", parameters={1, 2}))
-        assert message.startswith("messages[1].tools[0]: ")
+        message = error_of(openai_tool("f", parameters={"a": [{1, 2}]}))
+        assert message.startswith("messages[1].tools[0].function.parameters.a[0]: {1, 2} ")
         assert "cannot be written as JSON" in message
 
     def test_a_schema_nested_too_deep(self) -> None:
@@ -117,14 +116,13 @@ class TestRemembering:
         ordered["n"] = 2
         assert schemas(ordered) == ['{"name": "f", "n": 2}']
 
-    def test_no_more_than_so_many_lists_are_kept(self) -> None:
-        for n in range(module.REMEMBERED_LISTS + 10):
-            assert schemas(function(f"f{n}")) == [f'{{"name": "f{n}"}}']
-        assert len(module._remembered) == module.REMEMBERED_LISTS
-        assert schemas(function("f0")) == ['{"name": "f0"}']
-
-    def test_a_list_too_long_is_not_kept(self) -> None:
-        module._remembered.clear()
-        long = function("f", description="x" * module.REMEMBERED_BYTES)
-        assert schemas(long)[0].startswith('{"name": "f", "description": "xxx')
-        assert not module._remembered
+    def test_numbers_of_numpy_are_not_taken_for_each_other(self) -> None:
+        numpy = pytest.importorskip("numpy")
+        for value, json in (
+            *((numpy.int64(0), "0"), (numpy.float64(0.0), "0.0"), (b"\0" * 8, None)),
+            *((numpy.int64(0), "0"), (numpy.bool_(False), "false"), (numpy.uint8(0), "0")),
+        ):
+            if json is None:
+                assert "cannot be written as JSON" in error_of(function("f", n=value))
+            else:
+                assert schemas(function("f", n=value)) == [f'{{"name": "f", "n": {json}}}']

@@ -124,6 +124,16 @@ class TestSorting:
         prompt = encode(calling(call(id="a"), call(id="")), result("-", of=""), result("A", of="a"))
         assert results_in(prompt) == ["-", "A"]
 
+    def test_an_id_may_stand_on_the_function(self) -> None:
+        calls = [
+            {"function": {"name": "f", "id": "a"}},
+            {"id": "", "function": {"name": "f", "id": "b"}},
+        ]
+        prompt = encode(calling(*calls), result("B", of="b"), result("A", of="a"))
+        assert results_in(prompt) == ["A", "B"]
+        prompt = encode(calling(*calls, call(id="c")), result("C", of="c"), result("B", of="b"))
+        assert results_in(prompt) == ["B", "C"]
+
     def test_calls_without_ids_sort_nothing(self) -> None:
         prompt = encode(calling(call(), call()), result("B", of="b"), result("A", of="a"))
         assert results_in(prompt) == ["B", "A"]

@@ -9,7 +9,7 @@ import pytest
 
 import encoding_dsv4
 from builders import assistant, call, calling, system, user, vectors
-from dsv4 import EncodeError
+from dsv4 import EncodeError, Error, OptionError
 from dsv4.compat import vllm
 
 
@@ -35,7 +35,7 @@ def test_arguments_that_are_not_json_are_refused() -> None:
     with pytest.raises(EncodeError) as caught:
         vllm.render_message(0, [calling(call("f", '{"a": 1'))], "chat")
     assert caught.value.path == "messages[0].tool_calls[0].function.arguments"
-    with pytest.raises(EncodeError) as caught:
+    with pytest.raises(OptionError) as caught:
         vllm.encode_arguments_to_dsml({"name": "f", "arguments": '{"a": 1'})
     assert caught.value.path == "arguments"
 
@@ -69,7 +69,7 @@ def all_arguments_are_json(messages: list[dict[str, Any]]) -> bool:
 @pytest.mark.parametrize("case", vectors("encode-v4.jsonl"))
 def test_all_else_is_as_released(case: dict[str, Any]) -> None:
     if "error" in case or not all_arguments_are_json(case["messages"]):
-        with pytest.raises(EncodeError):
+        with pytest.raises(Error):
             vllm.encode_messages(case["messages"], **case["options"])
     else:
         assert vllm.encode_messages(case["messages"], **case["options"]) == case["prompt"]

@@ -11,11 +11,11 @@ import pytest
 
 import dsv4
 from builders import image, small_vocabulary, system, user
-from dsv4.format.tokens import V4_TOKENS
-from dsv4.tokens import StreamParser, Tokenizer, VocabularyError, vocabulary
+from dsv4.format.tokens import V3_2_TOKENS, V4_TOKENS
+from dsv4.tokens import IdParser, Tokenizer, VocabularyError, vocabulary
 from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
 
-INSTALL = r'pip install "dsv4\[tokens\]"'
+INSTALL = r"pip install .*\[tokens\]"
 MINIMAL = small_vocabulary(V4_TOKENS)
 
 
@@ -64,19 +64,27 @@ class TestChecking:
         with pytest.raises(VocabularyError) as caught:
             Tokenizer.load(path)
         problems = "<｜begin▁of▁sentence｜> is 7, expected 0; <｜end▁of▁sentence｜> is missing"
-        assert str(caught.value) == f"{path} does not fit DeepSeek-V4: {problems}"
+        assert str(caught.value) == f"{path} does not fit any dialect: {problems}"
 
     @pytest.mark.parametrize(
         "content",
         ["", "[", "[]", "4", "{}", {**MINIMAL, "model": {"vocab": [1]}}, {"model": {"vocab": {}}}],
     )
     def test_no_vocabulary_at_all(self, content: Any, tmp_path: Path) -> None:
-        with pytest.raises(VocabularyError, match=r"is no tokenizer\.json with a vocabulary"):
+        with pytest.raises(VocabularyError, match=r"is not a tokenizer\.json with a vocabulary"):
             Tokenizer.load(written(tmp_path, content))
+
+    def test_what_is_wrong_is_said_in_short(self, tmp_path: Path) -> None:
+        (tmp_path / "deep.json").write_text("[" * 200_000)
+        (tmp_path / "binary.json").write_bytes(b"\xff" * 1_000_000)
+        for name in ("deep", "binary"):
+            with pytest.raises(VocabularyError) as caught:
+                Tokenizer.load(tmp_path / f"{name}.json")
+            assert len(str(caught.value)) < 300
 
     def test_no_text(self, tmp_path: Path) -> None:
         (tmp_path / "tokenizer.json").write_bytes(b"\xff\xfe")
-        with pytest.raises(VocabularyError, match="is no tokenizer"):
+        with pytest.raises(VocabularyError, match="is not a tokenizer"):
             Tokenizer.load(tmp_path)
 
     def test_the_bundled_one_has_no_tokens_of_v4_1(self, tokenizer: Tokenizer) -> None:
@@ -94,10 +102,25 @@ class TestChecking:
         assert ids.count(200_016) == 1
         assert Tokenizer.load(v4_1_file).decode(ids) == str(prompt)
 
+    def test_v3_2_with_a_vocabulary_of_its_own(self, tmp_path: Path) -> None:
+        other = {"<think>": 128798, "</think>": 128799}
+        content = small_vocabulary(V3_2_TOKENS)
+        for token in content["added_tokens"]:
+            token["id"] = other.get(token["content"], token["id"])
+        tokenizer = Tokenizer.load(written(tmp_path, content))
+        assert tokenizer.encode(dsv4.encode([user()], dialect="v3.2"))[-1] == 128798
+        with pytest.raises(VocabularyError, match=r"does not fit v4: <think> is 128798, expected"):
+            tokenizer.encode(dsv4.encode([user()]))
+
+    def test_a_vocabulary_that_lacks_a_token_of_v3_2(self, tmp_path: Path) -> None:
+        content = small_vocabulary(token for token in V3_2_TOKENS if "DSML" not in token)
+        with pytest.raises(VocabularyError, match="does not fit any dialect: ｜DSML｜ is missing"):
+            Tokenizer.load(written(tmp_path, content))
+
     def test_a_stream_needs_the_tokens_too(self) -> None:
         bare = Tokenizer(Vocabulary(json.dumps({**MINIMAL, "added_tokens": []}), "mine"))
         with pytest.raises(VocabularyError, match="mine has no special token <｜begin"):
-            StreamParser(bare)
+            IdParser(bare)
 
     def test_a_model_that_no_engine_can_read(self) -> None:
         strange = {**MINIMAL, "model": {"type": "Strange", "vocab": {}}}
@@ -121,6 +144,7 @@ class TestReading:
         known = tokenizer.vocabulary
         ids = {*known.content["model"]["vocab"].values(), *known.added.values()}
         assert known.length_of.keys() == known.bytes_of.keys() == ids
+        assert known.length_of == {id: len(text) for id, text in known.bytes_of.items()}
 
     def test_pickles_as_text_alone(self) -> None:
         known = Vocabulary(json.dumps(MINIMAL), "mine")

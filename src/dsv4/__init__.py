@@ -1,17 +1,33 @@
 """The toolkit for the prompt format of DeepSeek-V4 models."""
 
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.errors import EncodeError, Error, ParseError, UnknownModel
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from dsv4 import dataset
+from dsv4.checking import Finding, check
+from dsv4.decoding import Decoded, Note, decode
+from dsv4.encoding.memory import set_cache_size
+from dsv4.encoding.omissions import Omission, OmissionRule
+from dsv4.encoding.pieces import Field, Origin, Piece
+from dsv4.encoding.placing import encode
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.sampled import Sampled
+from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
-from dsv4.format.endings import Ending
+from dsv4.format.endings import Ending, EndingKind
 from dsv4.format.tokens import Special
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import (
+    AbortReason,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
     End,
     Event,
+    Finish,
     ReasoningDelta,
+    StopHit,
     ToolCallAborted,
     ToolCallEnd,
     ToolCallStart,
@@ -20,28 +36,44 @@ from dsv4.parsing.message import Message, ToolCall, assemble
 from dsv4.parsing.parser import StreamParser
 from dsv4.parsing.tasks import parse_task
 from dsv4.parsing.whole import parse
-from dsv4.request import Request, encode
+from dsv4.request import Request
+from dsv4.version import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from dsv4 import profiles
 
 __all__ = [
     "DIALECTS",
+    "AbortReason",
     "ArgumentsDelta",
     "ContentDelta",
+    "Decoded",
     "Diagnostic",
+    "DiagnosticKind",
     "Dialect",
     "EncodeError",
     "End",
     "Ending",
+    "EndingKind",
     "Error",
     "Event",
+    "Field",
+    "Finding",
+    "Finish",
     "Message",
+    "Note",
+    "Omission",
+    "OmissionRule",
+    "OptionError",
+    "Origin",
     "ParseError",
     "Piece",
     "Prompt",
     "ReasoningDelta",
     "Request",
+    "Sampled",
     "Special",
+    "StopHit",
     "StreamParser",
     "ToolCall",
     "ToolCallAborted",
@@ -50,8 +82,20 @@ __all__ = [
     "UnknownModel",
     "__version__",
     "assemble",
+    "check",
+    "dataset",
+    "decode",
     "dialect_for",
     "encode",
     "parse",
     "parse_task",
+    "profiles",
+    "set_cache_size",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Rooms that most programs never ask for are imported when they are."""
+    if name == "profiles":
+        return import_module("dsv4.profiles")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

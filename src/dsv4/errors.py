@@ -1,37 +1,72 @@
-"""Everything dsv4 raises on purpose.
+"""Everything dsv4 raises on purpose, by whose fault it is.
 
     ValueError
     └── Error
-        ├── EncodeError     the caller's conversation or options cannot be encoded
-        ├── ParseError      the model's text departs from the strict grammar
-        ├── UnknownModel    no dialect is known for a model name
-        └── VocabularyError a vocabulary that is missing, or not the dialect's (dsv4.tokens)
+        ├── OptionError         an option or an argument that is not what it should be
+        │   └── UnknownModel    a model's name that tells nothing about its dialect
+        ├── EncodeError         a conversation that has no place in the format
+        ├── ParseError          the model's text departs from the strict grammar
+        └── VocabularyError     a vocabulary that is missing, or not the dialect's (dsv4.tokens)
 
-Encoding and parsing errors say where: ``EncodeError.path`` is the place in the caller's own
-data (``messages[3].content``), ``ParseError.position`` the offset in the model's text.
+`error.location` is the place in the caller's own data, as a tuple: `("messages", 3, "content")`.
+`error.path` spells it, `messages[3].content`, and `error.problem` says what was found there and
+what would be right. A `ParseError` has a `position` in the model's text instead.
 """
 
 from __future__ import annotations
+
+from typing import TypeAlias
+
+# The way to a value in the caller's data: names of options and fields, indices of lists.
+Location: TypeAlias = tuple[str | int, ...]
+
+
+def path_of(location: Location) -> str:
+    """A location as people write it: `messages[3].content`."""
+    spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return spelled.removeprefix(".")
 
 
 class Error(ValueError):
     """The root of every exception that dsv4 raises on purpose."""
 
 
-class EncodeError(Error):
-    """A conversation, or an option, that has no place in the format."""
+class _Located(Error):
+    """An error with a place in the caller's data."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(path, problem)
-        self.path = path
+    def __init__(self, location: Location | str, problem: str) -> None:
+        super().__init__(location, problem)
+        self.location: Location = (location,) if isinstance(location, str) else location
         self.problem = problem
+
+    @property
+    def path(self) -> str:
+        return path_of(self.location)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
 
 
+class OptionError(_Located):
+    """An option or an argument that is not what it should be.
+
+    `location` begins with its name.
+    """
+
+
+class EncodeError(_Located):
+    """A conversation that has no place in the format.
+
+    `location` begins with the caller's list, "messages" or "context", and goes on with the index of
+    the message.
+    """
+
+
 class ParseError(Error):
-    """Model text that the strict grammar does not allow."""
+    """Model text that the strict grammar does not allow.
+
+    `position` is the offset in the text, `problem` what was found there and what would be right.
+    """
 
     def __init__(self, position: int, problem: str) -> None:
         super().__init__(position, problem)
@@ -42,8 +77,14 @@ class ParseError(Error):
         return f"at character {self.position}: {self.problem}"
 
 
-class UnknownModel(Error):
+class UnknownModel(OptionError):
     """A model name that tells nothing about its prompt format."""
+
+
+def refusal(location: Location, problem: str) -> OptionError | EncodeError:
+    """The error for something in a request, by where it stands: in a conversation or an option."""
+    kind = EncodeError if location[:1] in (("messages",), ("context",)) else OptionError
+    return kind(location, problem)
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
-from dsv4.encoding.placing import encode as _encode
+from dsv4.encoding.placing import check_options
+from dsv4.encoding.placing import encode as encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
+from dsv4.format.endings import Ending
+from dsv4.parsing.ids import random_id
+from dsv4.parsing.options import Calls
 from dsv4.parsing.parser import StreamParser
 
 
 @dataclass(frozen=True)
 class Request:
-    """A conversation and every option of it."""
+    """A conversation and every option of it.
+
+    Options are checked when a request is made, messages when they are encoded. Nothing is copied,
+    but what can be read only once: do not change what you gave.
+
+    - `messages`: OpenAI-style dicts; objects that can turn themselves into one, as what parsing
+      gave, messages of the `openai` package and other pydantic models; or `Sampled` turns.
+    - `tools`: OpenAI tools or bare function objects, for the first system message.
+    - `tool_choice`: "auto"; "none", which shows no tools; "required" or the name of a tool, as text
+      or as OpenAI's object, which open the call in the prompt when `thinking` is off.
+    - `response_format`: a JSON schema, or OpenAI's object around one.
+    - `thinking`: whether the model thinks before it answers.
+    - `effort`: how hard it thinks, by the names or numbers of the dialect.
+    - `drop_thinking`: whether reasoning before the last user turn is left out.
+    - `bos`: whether the prompt begins with BOS.
+    - `context`: messages that are in the prompt already; only what follows them is written.
+    - `dialect`: the release of the format, by name or as a `Dialect`.
+    - `stop`: texts at which the model's answer ends, for the parser.
+    - `prefix`: the start of the answer, written after the header as the model's own text.
+
+    Raises an `OptionError` for an option that is not what it should be.
+    """
 
     messages: Iterable[Any]
     _: KW_ONLY
     tools: Iterable[Any] | None = None
-    tool_choice: Any = "auto"
-    response_format: dict[str, Any] | None = None
+    tool_choice: str | Mapping[str, Any] = "auto"
+    response_format: Mapping[str, Any] | None = None
     thinking: bool = True
     effort: str | int | None = None
     drop_thinking: bool = True
@@ -30,11 +55,34 @@ class Request:
     stop: Sequence[str] | str = ()
     prefix: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("messages", "tools", "context", "stop"):
+            given = getattr(self, name)
+            if hasattr(given, "__next__"):
+                object.__setattr__(self, name, list(given))
+        check_options(
+            self.tools,
+            self.tool_choice,
+            self.response_format,
+            self.thinking,
+            self.effort,
+            self.drop_thinking,
+            self.bos,
+            self.dialect,
+            self.stop,
+            self.prefix,
+        )
+
     def encode(self) -> Prompt:
-        """The exact prompt."""
-        return _encode(
+        """The exact prompt.
+
+        Raises an `EncodeError` for a message that has no place in the format, and an `OptionError`
+        for an option that does not fit the messages.
+        """
+        return encode(
             self.messages,
-            tools=None if self.tool_choice == "none" else self.tools,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
             response_format=self.response_format,
             thinking=self.thinking,
             effort=self.effort,
@@ -42,42 +90,49 @@ class Request:
             bos=self.bos,
             context=self.context,
             dialect=self.dialect,
+            prefix=self.prefix,
         )
 
-    def parser(self, *, strict: bool = False) -> StreamParser:
-        """A parser for what the model writes after the prompt."""
+    def parser(
+        self,
+        *,
+        ending: Ending | None = None,
+        strict: bool = False,
+        calls: Calls = "streamed",
+        new_id: Callable[[], str] = random_id,
+    ) -> StreamParser:
+        """A parser for what the model writes after the prompt.
+
+        `ending` is the prompt's, where you have encoded it: it is not encoded again then. With
+        `strict` it accepts well-formed completions alone; with `calls="whole"` nothing of a
+        call is seen before it is complete; `new_id` makes the ids of calls. Returns a
+        `StreamParser` that fits the prompt that `encode` gives: it begins in the reasoning or the
+        answer, as the prompt leaves the model, or inside the block that a forced `tool_choice`
+        opens. Raises what `encode` raises.
+        """
         return StreamParser(
-            thinking=self.thinking,
+            ending=self.encode().ending if ending is None else ending,
             tools=() if self.tools is None else self.tools,
             tool_choice=self.tool_choice,
             dialect=self.dialect,
             strict=strict,
             stop=self.stop,
-            prefix=self.prefix,
+            calls=calls,
+            new_id=new_id,
         )
 
 
-def encode(
-    messages: Iterable[Any],
-    *,
-    tools: Iterable[Any] | None = None,
-    response_format: dict[str, Any] | None = None,
-    thinking: bool = True,
-    effort: str | int | None = None,
-    drop_thinking: bool = True,
-    bos: bool = True,
-    context: Iterable[Any] = (),
-    dialect: str | Dialect = "v4",
-) -> Prompt:
-    """The exact prompt of a conversation."""
-    return _encode(
-        messages,
-        tools=tools,
-        response_format=response_format,
-        thinking=thinking,
-        effort=effort,
-        drop_thinking=drop_thinking,
-        bos=bos,
-        context=context,
-        dialect=dialect,
-    )
+class Options(TypedDict, total=False):
+    """The options of a `Request`, for functions that pass them on to one."""
+
+    tools: Iterable[Any] | None
+    tool_choice: str | Mapping[str, Any]
+    response_format: Mapping[str, Any] | None
+    thinking: bool
+    effort: str | int | None
+    drop_thinking: bool
+    bos: bool
+    context: Iterable[Any]
+    dialect: str | Dialect
+    stop: Sequence[str] | str
+    prefix: str

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ ROOT = Path(__file__).parent.parent.parent
 CONVERSATION = ROOT / "examples" / "conversation.json"
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")},
-    "PYTHONPATH": str(ROOT / "src"),
+    # Where these tests import it from, which may be an installed wheel.
+    "PYTHONPATH": str(Path(find_spec("dsv4").origin).parent.parent),
 }
 
 
@@ -28,6 +31,12 @@ def dsv4(
     data = stdin.encode() if isinstance(stdin, str) else stdin
     options = {"capture_output": True, "env": ENVIRONMENT, "cwd": ROOT, "check": False, **options}
     return subprocess.run(command(*arguments, bare=bare), input=data, **options)
+
+
+def interruptible() -> None:
+    """For a process that is to be stopped with Ctrl-C, where the tests run with it switched off:
+    after `nohup`, in cron and on some servers."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def printed(*arguments: object, **options: Any) -> str:

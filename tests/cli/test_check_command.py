@@ -1,161 +1,176 @@
-"""dsv4 check"""
+"""dsv4 check: what it reads, what it prints, and what it fixes. The rules have a test of theirs."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from running import CONVERSATION, as_json, dsv4, printed, refused
 
 from builders import assistant, system, user
-from dsv4.cli.endings import FINISHED
-from dsv4.cli.findings import KINDS
+
+DROPPED = [user(), assistant(reasoning="Hm."), user("Bye")]
 
 
-def found(*messages: Any, options: tuple[str, ...] = (), **request: Any) -> list[tuple[str, str]]:
-    """The places and kinds of findings."""
-    done = dsv4("check", "--json", *options, stdin=as_json(*messages, **request))
-    findings = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == bool(findings), done.stderr
-    assert all(finding["kind"] in KINDS for finding in findings)
-    return [(finding["place"], finding["kind"]) for finding in findings]
+def findings(*arguments: object, **options: Any) -> list[dict[str, Any]]:
+    done = dsv4("check", "--json", *arguments, **options)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def call(name: str = "f", id: str | None = None, arguments: Any = "{}") -> dict[str, Any]:
-    return {"id": id, "function": {"name": name, "arguments": arguments}}
+def kinds(*arguments: object, **options: Any) -> list[str]:
+    return [finding["kind"] for finding in findings(*arguments, **options)]
 
 
-def calls(*listed: dict[str, Any]) -> dict[str, Any]:
-    return assistant("", tool_calls=list(listed))
+class TestWhatIsPrinted:
+    def test_nothing(self) -> None:
+        assert printed("check", CONVERSATION) == "nothing found\n"
+        assert printed("check", "--json", CONVERSATION) == ""
+
+    def test_for_people(self) -> None:
+        stdin = as_json(user(None), system(5), user("\x1b<think>"), assistant())
+        done = dsv4("check", stdin=stdin)
+        assert done.returncode == 1
+        spelled = "the text spells the special token <think>"
+        finished = "nothing to generate: the last turn is finished"
+        text = "text, null or a list of text blocks"
+        assert done.stdout.decode().splitlines() == [
+            "stdin: messages[0]: warning: the user message is empty [empty_message]",
+            f"stdin: messages[1].content: error: found 5, expected {text} [not_encodable]",
+            f"stdin: messages[2].content: warning: {spelled} [special_token_in_text]",
+            f"stdin: messages[3]: note: {finished} [nothing_to_generate]",
+            "1 error, 2 warnings, 1 note",
+        ]
+
+    def test_for_programs(self) -> None:
+        assert findings(stdin=as_json(user("\x9b<think>"))) == [
+            {
+                "file": "stdin",
+                "level": "warning",
+                "kind": "special_token_in_text",
+                "path": "messages[0].content",
+                "location": ["messages", 0, "content"],
+                "message": "the text spells the special token <think>",
+            }
+        ]
+
+    def test_notes_alone_are_no_failure(self) -> None:
+        done = dsv4("check", stdin=as_json(*DROPPED))
+        assert done.returncode == 0
+        assert done.stdout.decode().endswith("[dropped_reasoning]\n1 note\n")
+
+    def test_what_is_found_again_is_said_once(self) -> None:
+        lines = f"{as_json(*DROPPED)}\n" * 50 + f"{as_json(user(5))}\n"
+        done = dsv4("check", stdin=lines)
+        first, second, summary = done.stdout.decode().splitlines()
+        assert first.startswith("stdin:1: messages[1].reasoning: note: ")
+        assert first.endswith("[dropped_reasoning] (50 times)")
+        assert second.startswith("stdin:51: messages[0].content: error: ")
+        assert summary == "1 error, 50 notes in 51 conversations"
+
+    def test_many_of_a_kind_are_counted(self) -> None:
+        lines = "".join(f"{as_json({'role': f'r{n}'})}\n" for n in range(100))
+        said = dsv4("check", stdin=lines).stdout.decode().splitlines()
+        assert len(said) == 22
+        assert said[20].endswith("error: 80 more of this kind [not_encodable]")
+
+    def test_values_are_quoted_as_json(self) -> None:
+        done = dsv4("check", stdin=as_json({"role": None}, {"role": "It's"}))
+        assert b"found null, expected" in done.stdout
+        assert b'found "It\'s", expected' in done.stdout
 
 
-def result(id: str | None = None) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": "42"}
+class TestWhatIsRead:
+    def test_several_files(self, tmp_path: Path) -> None:
+        for name in ("a.json", "b.json"):
+            (tmp_path / name).write_text(as_json(user(5)))
+        found = findings("a.json", "b.json", cwd=tmp_path)
+        assert [finding["file"] for finding in found] == ["a.json", "b.json"]
+
+    def test_a_bad_line_is_a_finding(self) -> None:
+        found = findings(stdin=f"{as_json(user())}\n[1\n\n{as_json(user(5))}\n")
+        assert [(finding["file"], finding["kind"]) for finding in found] == [
+            ("stdin:2", "not_json"),
+            ("stdin:4", "not_encodable"),
+        ]
+        assert found[0]["message"] == 'column 3: not JSON: expecting "," delimiter'
+
+    def test_so_is_a_bad_file(self, tmp_path: Path) -> None:
+        (tmp_path / "bad.json").write_bytes(b"\xff")
+        assert kinds("bad.json", cwd=tmp_path) == ["not_json"]
+        assert kinds(stdin="") == ["not_json"]
+
+    def test_a_name_in_jsonl_means_lines(self, tmp_path: Path) -> None:
+        (tmp_path / "one.jsonl").write_text(as_json(user(5)))
+        assert findings("one.jsonl", cwd=tmp_path)[0]["file"] == "one.jsonl:1"
+
+    def test_tools_from_a_file(self, tmp_path: Path) -> None:
+        tools = tmp_path / "tools.json"
+        tools.write_text(json.dumps([{"name": "f"}, {"name": "f"}]))
+        assert kinds("--tools", tools, stdin=as_json(user())) == ["duplicate_tool"]
 
 
-def test_nothing_to_say() -> None:
-    assert printed("check", CONVERSATION) == ""
-    assert found(user(), calls(call(), call()), result(), result()) == []
+class TestOptions:
+    @pytest.mark.parametrize(
+        "ignore", [["dropped_reasoning"], ["empty_message, dropped_reasoning"]]
+    )
+    def test_ignored_kinds(self, ignore: list[str]) -> None:
+        assert kinds("--ignore", *ignore, stdin=as_json(*DROPPED)) == []
+
+    def test_a_kind_that_does_not_exist(self) -> None:
+        assert '--ignore: found "x", expected' in refused("check", "--ignore", "x", stdin="[]")
+
+    def test_the_purpose(self) -> None:
+        finished = as_json(user(), assistant(reasoning="Hm."))
+        assert dsv4("check", "--for", "inference", stdin=finished).returncode == 1
+        assert printed("check", "--for", "training", stdin=finished) == "nothing found\n"
+
+    def test_an_option_that_is_wrong_is_misuse(self) -> None:
+        assert dsv4("encode", "--effort", "x", stdin=as_json(user())).returncode == 2
 
 
-def test_every_error_is_found() -> None:
-    messages = (user(5), calls(call(id="a", arguments="[1]")), result("a"), {"role": "x"}, user())
-    assert found(*messages, reasoning_effort="low", tools=[{}]) == [
-        ("tools[0].function", "not_encodable"),
-        ("effort", "not_encodable"),
-        ("messages[0].content", "not_encodable"),
-        ("messages[1].tool_calls[0].function.arguments", "not_encodable"),
-        ("messages[3].role", "not_encodable"),
-    ]
+class TestFix:
+    def test_what_is_fixed(self) -> None:
+        call = {"name": "f", "arguments": "{}"}
+        body = {
+            "messages": [
+                system("A"),
+                system("B"),
+                {"role": "user", "contents": "Hi"},
+                {"role": "assistant", "content": None, "function_call": call},
+                {"role": "function", "name": "f", "content": "42"},
+                assistant("Well", prefix=True),
+                user(),
+            ],
+            "functions": [{"name": "f"}],
+            "enable_thinking": False,
+        }
+        done = dsv4("check", "--fix", stdin=json.dumps(body))
+        assert done.returncode == 0
+        calls = [{"id": "call_3", "type": "function", "function": call}]
+        assert json.loads(done.stdout) == {
+            "messages": [
+                system("A\n\nB"),
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": None, "tool_calls": calls},
+                {"role": "tool", "tool_call_id": "call_3", "content": "42"},
+                assistant("Well"),
+                user(),
+            ],
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+            "thinking": {"type": "disabled"},
+        }
+        assert len(done.stderr.splitlines()) == 6
+        assert printed("check", stdin=done.stdout) == "nothing found\n"
 
+    def test_what_is_right_stays_as_it_is(self) -> None:
+        done = dsv4("check", "--fix", CONVERSATION)
+        assert json.loads(done.stdout) == json.loads(CONVERSATION.read_text("utf-8"))
+        assert done.stderr == b"dsv4: nothing to fix\n"
 
-@pytest.mark.parametrize("messages", [[], "text", None])
-def test_messages_that_are_none(messages: object) -> None:
-    done = dsv4("check", stdin=json.dumps({"messages": messages}))
-    assert done.returncode == 1
-    assert done.stdout.startswith(b"stdin: messages: error: ")
-
-
-def test_results_without_a_call() -> None:
-    kind = "result_without_call"
-    assert found(user(), result("a")) == [("messages[1]", kind)]
-    assert found(user(), calls(call(id="a")), result("a"), result("a")) == [("messages[3]", kind)]
-    assert found(user(), calls(call(id="a")), result("a"), result("b")) == [("messages[3]", kind)]
-
-
-def test_results_that_do_not_say_what_they_answer() -> None:
-    assert found(user(), calls(call(id="a")), result()) == [("messages[2]", "result_without_call")]
-
-
-def test_calls_without_a_result() -> None:
-    listed = calls(call(id="a"), call(id="b"))
-    place = "messages[1].tool_calls[0]"
-    assert found(user(), listed, result("b")) == [(place, "call_without_result")]
-
-
-def test_calls_at_the_end_may_have_none() -> None:
-    assert found(user(), calls(call())) == [("messages[1]", "nothing_to_generate")]
-
-
-def test_tools_that_nobody_declared() -> None:
-    place = "messages[1].tool_calls[0].function.name"
-    messages = (user(), calls(call("g")), result())
-    assert found(*messages, tools=[{"name": "f"}]) == [(place, "undeclared_tool")]
-
-
-def test_arguments_that_are_not_json() -> None:
-    place = "messages[1].tool_calls[0].function.arguments"
-    assert found(user(), calls(call(arguments="{a")), result()) == [(place, "arguments_not_json")]
-
-
-def test_tools_of_one_name() -> None:
-    doubled = [{"name": "f"}, {"function": {"name": "f"}}]
-    assert found(user(), tools=doubled) == [("tools[1]", "duplicate_tool")]
-
-
-THOUGHT = (user(), assistant(reasoning="Hm."), user("Bye"))
-
-
-def test_reasoning_that_is_dropped() -> None:
-    dropped = [("messages[1].reasoning", "dropped_reasoning")]
-    assert found(*THOUGHT) == dropped
-    assert found(*THOUGHT, options=("--mode", "chat")) == dropped
-    assert found(*THOUGHT, options=("--keep-thinking",)) == []
-
-
-def test_tools_that_keep_it() -> None:
-    assert found(*THOUGHT, tools=[{"name": "f"}]) == [("tools", "tools_keep_reasoning")]
-
-
-def test_tasks_that_are_lost() -> None:
-    assert found(user(), user(task="query")) == [("messages[1].task", "lost_task")]
-    assert found(user(task="query"), system(), user()) == [("messages[0].task", "lost_task")]
-    assert found(user(task="query")) == []
-
-
-def test_other_fields_that_are_lost() -> None:
-    lost = user(tools=[{"name": "f"}], response_format={"type": "object"})
-    assert found(lost) == [
-        ("messages[0].tools", "lost_tools"),
-        ("messages[0].response_format", "lost_response_format"),
-    ]
-
-
-def test_messages_that_vanish() -> None:
-    developer = {"role": "developer", "content": "Be kind."}
-    assert found(developer, user()) == [("messages[0]", "dropped_message")]
-
-
-def test_special_tokens_in_text() -> None:
-    assert found(user("Say <think>.")) == [("messages[0].content", "special_token_in_text")]
-
-
-def test_nothing_to_generate() -> None:
-    assert found(user(), assistant()) == [("messages[1]", "nothing_to_generate")]
-    assert found(user(), assistant(prefix=True)) == []
-
-
-TEXT = "text, null or a list of text blocks"
-
-
-def test_for_people() -> None:
-    done = dsv4("check", stdin=as_json(user(5), user("\x1b<think>"), assistant()))
-    assert done.returncode == 1
-    spelled = "the text spells the special token <think>"
-    assert done.stdout.decode().splitlines() == [
-        f"stdin: messages[0].content: error: found 5, expected {TEXT} [not_encodable]",
-        f"stdin: messages[1].content: warning: {spelled} [special_token_in_text]",
-        f"stdin: messages[2]: warning: {FINISHED.words} [nothing_to_generate]",
-        "1 error, 2 warnings",
-    ]
-
-
-def test_lines() -> None:
-    done = dsv4("check", stdin=f"{as_json(user())}\n{as_json(user(5))}\n")
-    assert done.stdout.startswith(b"stdin:2: messages[0].content: error: ")
-
-
-def test_kinds_can_be_ignored() -> None:
-    assert found(*THOUGHT, options=("--ignore", "dropped_reasoning")) == []
-    assert "--ignore: found 'x', expected one of" in refused("check", "--ignore", "x", stdin="[]")
+    def test_never_in_place(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.json"
+        file.write_text(as_json(user()))
+        assert "is both input and output" in refused("check", "--fix", "-o", file, file)
+        assert "only --fix writes" in refused("check", "-o", file, stdin="[]")

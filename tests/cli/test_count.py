@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_vocabulary import write_small_vocabulary
 
 import dsv4
+from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
 from dsv4.tokens import Tokenizer
@@ -75,10 +75,10 @@ def test_a_line_of_json_for_each_conversation(tmp_path: Path) -> None:
     ("arguments", "given", "status", "problem"),
     [
         (["missing.json"], "", 2, "missing.json: no such file or directory"),
-        ([], "[1", 2, "stdin:1:3: not JSON: expecting ',' delimiter"),
-        ([], '[{"role": "nobody"}]', 1, "stdin: messages[0].role: found 'nobody'"),
+        ([], "[1", 2, 'stdin:1:3: not JSON: expecting "," delimiter'),
+        ([], '[{"role": "nobody"}]', 1, 'stdin: messages[0].role: found "nobody"'),
         ([], '[{"role": "user", "content": "\\ud800"}]', 1, "half a surrogate pair stands alone"),
-        (["--window", "none"], "", 2, "expected a number of tokens"),
+        (["--window", "none"], "", 2, "expected a whole number from 1 on"),
         (["--dialect", "v4.1"], json.dumps(MESSAGES), 2, "does not fit v4.1"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -16,13 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_vocabulary import write_small_vocabulary
+from running import interruptible
 
 import dsv4
+from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
 from dsv4.tokens import Tokenizer
 
+CLOSING = re.compile(
+    r"dsv4: [\d,]+ conversations?, [\d,]+ examples?, [\d,]+ tokens?, [\d,]+ learned, [\d,.]+ s$"
+)
 SRC = str(Path(dsv4.__file__).parent.parent)
 
 
@@ -39,6 +44,7 @@ def dataset(tmp_path: Path, vocabulary: str) -> Callable[..., subprocess.Popen[s
         path = os.pathsep.join([str(tmp_path / "path"), SRC])
         command = [sys.executable, "-m", "dsv4", "dataset", "--tokenizer", vocabulary, *arguments]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+        options.setdefault("preexec_fn", interruptible)
         environment = {**os.environ, "PYTHONPATH": path}
         return subprocess.Popen(
             command, cwd=tmp_path, env=environment, start_new_session=True, **options
@@ -49,12 +55,13 @@ def dataset(tmp_path: Path, vocabulary: str) -> Callable[..., subprocess.Popen[s
 
 @pytest.fixture
 def run(dataset: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[int, list[str]]]:
-    """Runs the command. Returns its status, and what it said on stderr."""
+    """Runs the command. Returns its status, and what it said on stderr but for the counts at the
+    end."""
 
     def run(*arguments: str, **options: Any) -> tuple[int, list[str]]:
         process = dataset(*arguments, **options)
-        said = process.communicate()[1]
-        return process.returncode, said.splitlines()
+        said = process.communicate()[1].splitlines()
+        return process.returncode, [line for line in said if not CLOSING.match(line)]
 
     return run
 
@@ -153,17 +160,21 @@ def test_options_reach_the_encoder(tmp_path: Path, run: Any, vocabulary: str) ->
     assert rows(tmp_path / "out.jsonl") == [expected(v, vocabulary, **told) for v in values]
     assert run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", "--expand") == (0, [])
     assert len(rows(tmp_path / "out.jsonl")) == 6
-    assert run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", "--policy", "calls") == (0, [])
+    status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", "--policy", "calls")
+    assert (status, len(said)) == (0, 2)
+    assert said[0] == "dsv4: 3 examples with nothing to learn (see --drop-unlearnable)"
+    assert said[1].startswith("dsv4: the reasoning of 3 earlier turns is not in the examples")
+    assert said[1].endswith("(--expand keeps it)")
     assert not any(any(row["loss_mask"]) for row in rows(tmp_path / "out.jsonl"))
 
 
 BAD = {
-    2: (b'[{"role": "user" "content": 1}]', "in.jsonl:2:18: not JSON: expecting ',' delimiter"),
-    3: (b"[1", "in.jsonl:3:3: not JSON: expecting ',' delimiter"),
+    2: (b'[{"role": "user" "content": 1}]', 'in.jsonl:2:18: not JSON: expecting "," delimiter'),
+    3: (b"[1", 'in.jsonl:3:3: not JSON: expecting "," delimiter'),
     4: (b'{"role": "user"}', 'in.jsonl:4: found an object without "messages": put the messages in'),
     5: (b'[{"role": "u\xff"}]', "in.jsonl:5:13: not UTF-8: invalid start byte"),
-    6: (b'[{"role": "nobody"}]', "in.jsonl:6: messages[0].role: found 'nobody'"),
-    8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: text: found "),
+    6: (b'[{"role": "nobody"}]', 'in.jsonl:6: messages[0].role: found "nobody"'),
+    8: (b'[{"role": "user", "content": "\\ud800"}]', "in.jsonl:8: messages[0].content: found "),
 }
 
 
@@ -179,7 +190,7 @@ def test_bad_lines_are_skipped_and_told(tmp_path: Path, run: Any) -> None:
     assert status == 0
     for line, (_, problem) in zip(said, BAD.values(), strict=False):
         assert line.startswith(f"dsv4: {problem}")
-    assert said[-1] == f"dsv4: bad lines left out: {len(BAD)}"
+    assert said[-1] == f"dsv4: {len(BAD)} bad lines left out"
     assert len(said) == len(BAD) + 1
     assert len(rows(tmp_path / "out.jsonl")) == 2
 
@@ -196,19 +207,19 @@ def test_a_bad_line_ends_the_run(tmp_path: Path, run: Any) -> None:
 MISUSE: list[tuple[list[str], str]] = [
     (["missing.jsonl", "-o", "out.jsonl"], "missing.jsonl: no such file or directory"),
     ([".", "-o", "out.jsonl"], ".: is a directory"),
-    (["in.jsonl", "-o", "out.txt"], "-o: found out.txt, expected a name that ends in one of"),
+    (["in.jsonl", "-o", "out.txt"], "output: found out.txt, expected a name that ends in one of"),
     (["in.jsonl", "-o", "no/out.jsonl"], "cannot write no/out.jsonl: no such file or directory"),
     (["in.jsonl", "-o", "in.jsonl"], "in.jsonl is input and output"),
-    (["in.jsonl", "-o", "out.jsonl", "--effort", "much"], "--effort: found 'much'"),
+    (["in.jsonl", "-o", "out.jsonl", "--effort", "much"], 'effort: found "much"'),
     (["in.jsonl", "-o", "out.jsonl", "--dialect", "v4.1"], "tokenizer.json does not fit v4.1"),
-    (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "--expand has a mask"),
-    (["in.jsonl", "-o", "-", "--resume"], "--resume needs files"),
+    (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "expand has a mask"),
+    (["in.jsonl", "-o", "-", "--resume"], "resume: needs files"),
     (["-", "-o", "out.jsonl", "--resume"], "stdin can be the only input alone"),
     (["in.jsonl", "-o", "out.jsonl", "--tokenizer", "odd.json"], "odd.json does not fit"),
     (["bad.jsonl.gz", "-o", "out.jsonl", "--jobs", "1"], "bad.jsonl.gz: not a gzipped file"),
     (["in.jsonl", "-o", "/dev/full", "--jobs", "1"], "cannot write /dev/full: no space left on"),
-    (["in.jsonl", "-o", "out.jsonl.zst"], 'zstd needs the package zstandard: pip install "dsv4['),
-    (["in.jsonl", "-o", "out.parquet"], 'Parquet needs the package pyarrow: pip install "dsv4['),
+    (["in.jsonl", "-o", "out.jsonl.zst"], 'zstd needs the package zstandard: pip install -e "'),
+    (["in.jsonl", "-o", "out.parquet"], 'Parquet needs the package pyarrow: pip install -e "'),
     (["in.jsonl", "-o", "out.jsonl", "--engine", "ray"], "the engine ray needs the package ray"),
 ]
 
@@ -231,7 +242,8 @@ def test_misuse_is_told_in_one_line(tmp_path: Path, run: Any) -> None:
 def test_stdin_to_stdout(tmp_path: Path, dataset: Any, vocabulary: str) -> None:
     process = dataset("-", "-o", "-", "--jobs", "1", stdin=subprocess.PIPE)
     written, said = process.communicate(f"{json.dumps(conversation(0))}\n\n")
-    assert (process.returncode, said) == (0, "")
+    assert process.returncode == 0
+    assert CLOSING.match(said.rstrip("\n"))
     assert json.loads(written) == expected(conversation(0), vocabulary)
 
 
@@ -302,7 +314,7 @@ def test_killed_and_resumed(tmp_path: Path, long_input: Path, dataset: Any, run:
         file.write(b"what was written after the journal")
     status, said = run(*arguments, "--policy", "calls")
     assert status == 2
-    assert said[0].startswith("dsv4: cannot resume: policy was 'assistant' and is 'calls' (")
+    assert said[0].startswith('dsv4: cannot resume: policy was "assistant" and is "calls" (')
     assert run(*arguments) == (0, [])
     resumed = (tmp_path / "out.jsonl.gz").read_bytes()
     assert left_in(tmp_path) == {"in.jsonl", "out.jsonl.gz"}

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_vocabulary import write_small_vocabulary
 
 import dsv4
+from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
 
 SRC = str(Path(dsv4.__file__).parent.parent)
+DROPPED = "reasoning is dropped once another user turn follows"
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Oslo?"}]
 ANSWERED = [*ASKED, {"role": "assistant", "reasoning_content": "Hm.", "content": "Rain."}]
 ASKED_AGAIN = [*ANSWERED, {"role": "user", "content": "Rome?"}]
@@ -54,8 +55,13 @@ def test_going_on(tmp_path: Path) -> None:
             ANSWERED,
             ASKED_AGAIN,
             [],
-            {"tokens": 8, "message": 1, "field": "header"}
-            | {"cause": "reasoning is dropped once another user turn follows"},
+            {"tokens": 8, "message": 1, "field": "header"} | {"cause": DROPPED},
+        ),
+        (
+            ASKED_AGAIN,
+            ANSWERED,
+            [],
+            {"cause": f"{DROPPED}: A is the later conversation"},
         ),
         (ANSWERED, ASKED_AGAIN, ["--keep-thinking"], {"prefix": True, "tokens": 19}),
         (ANSWERED, ASKED, [], {"prefix": False, "cause": "the second prompt ends here"}),

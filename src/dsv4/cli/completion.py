@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dsv4.cli.failure import DONE
 from dsv4.cli.writing import write_text
 
-HELP = "a script that lets a shell complete commands and options"
+HELP = "print a shell script that completes commands and options"
 EXAMPLE = """
 source <(dsv4 completion bash)
 dsv4 completion zsh > ~/.zfunc/_dsv4

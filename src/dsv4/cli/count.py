@@ -7,32 +7,33 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import Failure
+from dsv4.cli.failure import DONE, FINDINGS
 from dsv4.cli.requests import (
-    Request,
-    add_file_argument,
+    Placed,
+    add_file_arguments,
     add_prompt_arguments,
+    add_prompt_file_argument,
     add_tokenizer_argument,
+    positive,
     requests,
-    role_of,
 )
-from dsv4.cli.terminal import Paint, add_color_argument, harmless, width_of
-from dsv4.cli.tokenizing import load_tokenizer, vocabulary_must_fit
-from dsv4.cli.writing import output
+from dsv4.cli.terminal import Paint, add_color_argument
+from dsv4.cli.tokenizing import load_tokenizer, tokenizing
+from dsv4.cli.writing import json_text, output
+from dsv4.view.characters import harmless, width_of
 
 if TYPE_CHECKING:
     import dsv4
     from dsv4.tokens import Tokenizer
 
-HELP = "tokens of a conversation: in all, by message and by tool"
+HELP = "count the tokens of conversations, by message and by tool"
 EXAMPLE = """
 dsv4 count conversation.json
-dsv4 count --window 65536 request.json
+dsv4 count --window 65536 --must-fit requests.jsonl
 dsv4 count --json requests.jsonl
 """
 WINDOW = 131_072
@@ -41,35 +42,58 @@ PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file_argument(parser)
+    add_file_arguments(parser)
+    add_prompt_file_argument(parser)
     parser.add_argument(
         "--window",
-        type=_window,
+        type=positive,
         default=WINDOW,
         metavar="TOKENS",
-        help=f"the context window that the prompt is to fit in ({WINDOW} if not given)",
+        help=f"the size of the context window (default: {WINDOW})",
     )
-    parser.add_argument("--json", action="store_true", help="print a line of JSON")
+    parser.add_argument(
+        "--must-fit",
+        action="store_true",
+        help="exit with status 1 if a conversation is larger than the window",
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each")
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
     add_color_argument(parser)
 
 
-def _window(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text}, expected a number of tokens")
-    return int(text)
-
-
 def run(args: argparse.Namespace) -> int:
-    tokenizer = load_tokenizer(args.tokenizer)
-    paint = Paint(args.color)
+    tokenizer = load_tokenizer(args.tokenizer, args.files)
+    paint, totals = Paint(args.color), Totals()
     with output() as file:
         for request in requests(args):
             count = counted(request, tokenizer, args.window)
+            totals.add(count)
             text = _json(count) if args.json else "\n".join(_drawn(count, paint))
-            file.write(f"{text}\n")
-    return 0
+            file.write(f"{text}\n" if args.json else f"{text}\n\n")
+        if totals.conversations > 1 and not args.json:
+            file.write(f"{totals.words(args.window)}\n")
+    return FINDINGS if args.must_fit and totals.too_large else DONE
+
+
+class Totals:
+    """The tokens of all conversations."""
+
+    def __init__(self) -> None:
+        self.conversations = self.tokens = self.most = self.too_large = 0
+
+    def add(self, count: Count) -> None:
+        self.conversations += 1
+        self.tokens += count.tokens
+        self.most = max(self.most, count.tokens)
+        self.too_large += count.tokens > count.window
+
+    def words(self, window: int) -> str:
+        mean = self.tokens / self.conversations
+        total = f"{self.conversations:,} conversations, {self.tokens:,} tokens"
+        sizes = f"{mean:,.0f} on average, {self.most:,} at most"
+        over = f"{self.too_large:,} over {window:,}" if self.too_large else f"all fit {window:,}"
+        return f"{total}: {sizes}, {over}"
 
 
 @dataclass(frozen=True)
@@ -102,38 +126,28 @@ class Count:
     tools: list[ToolCount]
 
 
-def counted(request: Request, tokenizer: Tokenizer, window: int = WINDOW) -> Count:
+def counted(request: Placed, tokenizer: Tokenizer, window: int = WINDOW) -> Count:
     prompt = request.encode()
     with tokenizing(request.place):
-        messages = _by_message(tokenizer.prompt_cost(prompt), request.messages)
+        messages = _by_message(tokenizer.prompt_cost(prompt), request.roles)
         tools = list(_by_tool(prompt, tokenizer))
     return Count(request.place, sum(m.tokens for m in messages), window, messages, tools)
 
 
-@contextmanager
-def tokenizing(place: str) -> Iterator[None]:
-    """What has no ids is told with its place."""
-    try:
-        with vocabulary_must_fit():
-            yield
-    except Failure as failure:
-        raise Failure(f"{place}: {failure}", failure.status) from None
-
-
 def _by_message(
-    cost: dict[tuple[int | None, str], int], messages: Sequence[object]
+    cost: dict[tuple[int | None, str], int], roles: Sequence[str]
 ) -> list[MessageCount]:
     fields: dict[int | None, Counter[str]] = {}
     for (message, field), tokens in cost.items():
         fields.setdefault(message, Counter())[field] += tokens
     return [
-        MessageCount(n, _role(messages, n), sum(fields[n].values()), dict(fields[n]))
+        MessageCount(n, _role(roles, n), sum(fields[n].values()), dict(fields[n]))
         for n in sorted(fields, key=lambda n: (n is None, n))
     ]
 
 
-def _role(messages: Sequence[object], index: int | None) -> str | None:
-    return None if index is None else str(role_of(messages[index]))
+def _role(roles: Sequence[str], index: int | None) -> str | None:
+    return None if index is None else str(roles[index])
 
 
 def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
@@ -156,12 +170,12 @@ def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
 
 def _json(count: Count) -> str:
     share = round(count.tokens / count.window, 6)
-    return json.dumps({**asdict(count), "share": share}, ensure_ascii=False)
+    return json_text({**asdict(count), "share": share})
 
 
 def _drawn(count: Count, paint: Paint) -> Iterator[str]:
     share = count.tokens / count.window
-    yield paint(count.place, "dim")
+    yield paint(harmless(count.place), "dim")
     yield f"{paint(f'{count.tokens:,} tokens', 'bold')}, {share:.1%} of {count.window:,}"
     style = "red" if share > 1 else "green"
     yield f"[{paint(_bar(min(share, 1), CELLS).ljust(CELLS), style)}]"

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from dsv4.cli.count import tokenizing
+from dsv4.cli import diff_profiles
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import (
-    Request,
+    Placed,
     add_prompt_arguments,
     add_tokenizer_argument,
     only_request,
 )
-from dsv4.cli.terminal import Paint, add_color_argument, harmless
-from dsv4.cli.tokenizing import load_tokenizer
-from dsv4.cli.writing import output
+from dsv4.cli.terminal import Paint, add_color_argument
+from dsv4.cli.tokenizing import load_tokenizer, tokenizing
+from dsv4.cli.writing import json_text, output
+from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
-    from dsv4.tokens import Tokenizer
+    from dsv4.tokens import Difference, Tokenizer
 
-HELP = "where two prompts part, and why: what a prefix cache can not use"
+HELP = "find where two prompts differ, and why: what a prefix cache cannot reuse"
 EXAMPLE = """
 dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json
+dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
 """
 # So many tokens are shown around the place where prompts part.
 CONTEXT = 10
@@ -37,9 +38,15 @@ SPELLED = "one has a special token where the other has text that spells it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    for name, help in (("a", "a conversation"), ("b", "one that is to go on where A ends")):
-        parser.add_argument(name, metavar=name.upper(), help=help)
-    parser.add_argument("--json", action="store_true", help="print a line of JSON")
+    parser.add_argument("a", metavar="A", help="a conversation")
+    parser.add_argument("b", metavar="B", nargs="?", help="one that is to go on where A ends")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        action="append",
+        help="given twice, with A alone: what two servers make of one request, and why they differ",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
     add_color_argument(parser)
@@ -47,9 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Status 0 if B starts with all of A."""
+    if args.profile:
+        return diff_profiles.run(args)
+    if args.b is None:
+        raise Failure("found one conversation, expected two")
     if args.a == args.b == "-":
         raise Failure("found stdin twice, expected two conversations")
-    tokenizer = load_tokenizer(args.tokenizer)
+    tokenizer = load_tokenizer(args.tokenizer, (args.a, args.b))
     parting = parting_of(_request(args, args.a), _request(args, args.b), tokenizer)
     text = _json(parting) if args.json else "\n".join(_shown(parting, Paint(args.color)))
     with output() as file:
@@ -57,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
     return DONE if parting.is_prefix else FINDINGS
 
 
-def _request(args: argparse.Namespace, path: str) -> Request:
-    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
+def _request(args: argparse.Namespace, path: str) -> Placed:
+    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False, line=None))
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class Parting:
         return self.cause is None
 
 
-def parting_of(a: Request, b: Request, tokenizer: Tokenizer) -> Parting:
+def parting_of(a: Placed, b: Placed, tokenizer: Tokenizer) -> Parting:
     from dsv4.tokens import why_not_prefix
 
     first, second = a.encode(), b.encode()
@@ -110,12 +121,21 @@ def parting_of(a: Request, b: Request, tokenizer: Tokenizer) -> Parting:
     )
     if difference is None:
         return parting
-    cause = difference.cause
+    cause = _true_cause(difference.cause, why_not_prefix(second, first, tokenizer))
     if characters == len(first):
         added = tokenizer.vocabulary.added.values()
         spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
         cause = SPELLED if spelled else REACHES_OVER
     return replace(parting, message=difference.message, field=difference.field, cause=cause)
+
+
+def _true_cause(cause: str, reverse: Difference | None) -> str:
+    """The cause, where A may be the later one of the two: what B leaves, A has rewritten."""
+    from dsv4.tokens.prefix import DROPPED, VANISHED
+
+    if reverse is not None and reverse.cause in (DROPPED, VANISHED) and cause != reverse.cause:
+        return f"{reverse.cause}: A is the later conversation"
+    return cause
 
 
 def _excerpt(tokenizer: Tokenizer, ids: list[int], start: int) -> str:
@@ -131,7 +151,7 @@ def _same_start(a: str, b: str) -> int:
 
 
 def _json(parting: Parting) -> str:
-    return json.dumps({"prefix": parting.is_prefix, **asdict(parting)}, ensure_ascii=False)
+    return json_text({"prefix": parting.is_prefix, **asdict(parting)})
 
 
 def _tokens(count: int) -> str:
@@ -141,7 +161,7 @@ def _tokens(count: int) -> str:
 def _shown(parting: Parting, paint: Paint) -> Iterator[str]:
     for name, side in (("A", parting.a), ("B", parting.b)):
         size = f"{_tokens(side.tokens)}, {side.characters:,} characters"
-        yield f"{paint(name, 'bold')}  {side.place}: {size}"
+        yield f"{paint(name, 'bold')}  {harmless(side.place)}: {size}"
     yield ""
     if parting.is_prefix:
         yield paint(_going_on(parting), "green")

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from dsv4.cli.failure import DONE
-from dsv4.cli.reading import name_of
 from dsv4.cli.requests import (
-    Request,
-    add_file_argument,
+    Placed,
+    add_file_arguments,
     add_prompt_arguments,
     add_tokenizer_argument,
     requests,
 )
-from dsv4.cli.tokenizing import load_tokenizer, vocabulary_must_fit
-from dsv4.cli.writing import output
+from dsv4.cli.tokenizing import load_tokenizer, tokenizing
+from dsv4.cli.writing import json_text, output
+from dsv4.reading.files import name_of
+from dsv4.view.characters import harmless_lines
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
-HELP = "the exact prompt of a conversation"
+HELP = "print the exact prompt of a conversation"
 EXAMPLE = """
 dsv4 encode conversation.json
 dsv4 encode --mode chat --ids conversation.json
@@ -30,39 +31,48 @@ dsv4 encode --json requests.jsonl > prompts.jsonl
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_file_argument(parser)
+    add_file_arguments(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--ids", action="store_true", help="print token ids, a JSON list")
+    form.add_argument("--ids", action="store_true", help="print the token ids as a JSON list")
     form.add_argument(
         "--json",
         action="store_true",
-        help="print prompt, ids, and spans: which ids came from which message and field",
+        help="print the prompt, its ids, and the message and field that each id came from",
     )
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
-    parser.add_argument("--output", metavar="OUT", help="write there in place of stdout")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="write to this file (default: stdout)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    tokenizer = load_tokenizer(args.tokenizer) if args.ids or args.json else None
-    with output(args.output) as file:
+    tokenizer = load_tokenizer(args.tokenizer, args.files) if args.ids or args.json else None
+    only_one = len(args.files) < 2 and not args.jsonl
+    with output(args.output, args.files) as file:
         for request in requests(args):
             written = _written(request, args, tokenizer)
-            if isinstance(written, str) and request.place == name_of(args.file):
-                file.write(written)
+            whole = only_one and request.place == name_of(next(iter(args.files), None))
+            if isinstance(written, str) and whole:
+                file.write(harmless_lines(written) if _is_watched(args.output) else written)
             else:
-                file.write(json.dumps(written, ensure_ascii=False) + "\n")
+                file.write(json_text(written) + "\n")
     return DONE
 
 
-def _written(request: Request, args: argparse.Namespace, tokenizer: Tokenizer | None) -> Any:
+def _is_watched(path: str | None) -> bool:
+    """Whether a terminal shows the output, and would act on what is in it."""
+    return path in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
+
+
+def _written(request: Placed, args: argparse.Namespace, tokenizer: Tokenizer | None) -> Any:
     """The prompt itself; as a value, where it is one line of many or ids are asked for."""
     prompt = request.encode()
     if tokenizer is None:
         return str(prompt)
-    with vocabulary_must_fit():
+    with tokenizing(request.place):
         ids = tokenizer.encode(prompt)
-    if args.ids:
-        return ids
-    spans = [span._asdict() for span in tokenizer.spans(prompt)]
+        if args.ids:
+            return ids
+        spans = [span._asdict() for span in tokenizer.spans(prompt)]
     return {"prompt": str(prompt), "ids": ids, "spans": spans}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import dsv4
-from dsv4.cli.repairs import SENTENCES
-from dsv4.cli.terminal import Paint, harmless
+from dsv4.cli.terminal import Paint
+from dsv4.view.characters import harmless
 
 LONGEST_QUOTE = 60
 
@@ -44,8 +44,7 @@ def _explanation(number: int, repair: dsv4.Diagnostic, text: str, paint: Paint) 
     column = repair.start - (text.rfind("\n", 0, repair.start) + 1) + 1
     head = f"⟦{number}⟧ {repair.kind}"
     quote = f" {_quoted(repair.raw)}" if repair.raw else ""
-    sentence = SENTENCES.get(repair.kind, "")
-    return f"{paint(head, 'bold', 'red')} {line}:{column}{quote}\n    {sentence}\n"
+    return f"{paint(head, 'bold', 'red')} {line}:{column}{quote}\n    {repair.sentence}\n"
 
 
 def _quoted(raw: str) -> str:

@@ -18,11 +18,6 @@ class Failure(Exception):
         self.status = status
 
 
-def reason(error: OSError) -> str:
-    """The system's words for what went wrong, without number and path."""
-    return (error.strerror or str(error) or type(error).__name__).lower()
-
-
 def half_character(error: UnicodeEncodeError) -> str:
     """What JSON can say and UTF-8 cannot."""
     found = f"U+{ord(error.object[error.start]):04X}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 
 import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
-from dsv4.cli.requests import Request, add_file_argument, add_prompt_arguments, only_request
+from dsv4.cli.requests import add_file_argument, add_prompt_arguments, only_request
 from dsv4.cli.writing import write_text
 
 HELP = "print the grammar of what a model may answer, for constrained decoding"
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     given = only_request(args)
     try:
         grammar = for_request(
-            _request(given, args),
+            _request(given.request, args),
             args.form or ("gbnf" if args.fields == "llamacpp" else "xgrammar"),
             reasoning=args.reasoning,
             preamble=not args.no_preamble,
@@ -88,6 +89,5 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _request(given: Request, args: argparse.Namespace) -> dsv4.Request:
-    choice = "auto" if args.tool_choice is None else args.tool_choice
-    return dsv4.Request(given.messages, tool_choice=choice, **given.encode_options())
+def _request(given: dsv4.Request, args: argparse.Namespace) -> dsv4.Request:
+    return given if args.tool_choice is None else replace(given, tool_choice=args.tool_choice)

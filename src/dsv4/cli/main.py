@@ -10,7 +10,9 @@ from importlib import import_module
 from typing import NoReturn, Protocol, TextIO, cast
 
 import dsv4
-from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, reason
+from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
+from dsv4.cli.words import in_json
+from dsv4.reading.failures import InputError, reason
 
 # Only the module of the command that was asked for is loaded. What it needs of the toolkit it
 # imports when it runs, so that help costs little.
@@ -18,6 +20,7 @@ COMMANDS = {
     "encode": "dsv4.cli.encode",
     "show": "dsv4.cli.show",
     "parse": "dsv4.cli.parse",
+    "decode": "dsv4.cli.decode",
     "check": "dsv4.cli.check",
     "count": "dsv4.cli.count",
     "diff": "dsv4.cli.diff",
@@ -26,13 +29,16 @@ COMMANDS = {
     "template": "dsv4.cli.template",
     "special": "dsv4.cli.special",
     "version": "dsv4.cli.version",
+    "serve": "dsv4.cli.serve",
+    "heal": "dsv4.cli.heal",
+    "replay": "dsv4.cli.replay",
     "completion": "dsv4.cli.completion",
 }
 ABOUT = "The toolkit for the prompt format of DeepSeek-V4 models."
 STATUSES = """\
 exit status:
-  0    done
-  1    done, with findings; or what was read cannot be encoded or parsed
+  0    success
+  1    something was found, or the input cannot be encoded or parsed
   2    wrong options, files that cannot be read or written, parts that are not installed
   130  interrupted
 """
@@ -91,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failure as failure:
         return _complain(str(failure), failure.status)
     except dsv4.Error as error:
-        return _complain(str(error), FINDINGS)
+        return _complain(str(error), MISUSE if isinstance(error, InputError) else FINDINGS)
     except KeyboardInterrupt:
         _forget_output()
         return _complain("interrupted", INTERRUPTED)
@@ -134,8 +140,9 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
         description=ABOUT,
         epilog=STATUSES,
         formatter_class=StableFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="the same as the command version")
+    parser.add_argument("--version", action="store_true", help="same as the command version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     commands.required = True
     for name in names:
@@ -147,9 +154,11 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
             description=_sentence(module.HELP),
             epilog="example:\n" + _indented(module.EXAMPLE),
             formatter_class=StableFormatter,
+            allow_abbrev=False,
         )
         module.add_arguments(command)
         command.usage = _usage(command)
+        command._positionals.title = "arguments"
     return parser
 
 
@@ -184,10 +193,10 @@ def _use_utf8(stream: TextIO | None) -> None:
 
 
 def _complain(problem: str, status: int) -> int:
-    from dsv4.cli.terminal import harmless
+    from dsv4.view.characters import harmless
 
     if sys.stderr is not None:
-        line = harmless(" ".join(problem.splitlines()))
+        line = harmless(in_json(" ".join(problem.splitlines())))
         print(f"dsv4: {line}", file=sys.stderr)
     return status
 

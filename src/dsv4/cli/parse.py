@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import count
 from typing import Any, BinaryIO, TextIO
 
 import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
-from dsv4.cli.reading import decoded, name_of, open_input, read_json, read_text
-from dsv4.cli.requests import add_dialect_arguments, dialect_of
+from dsv4.cli.reading import read_text
+from dsv4.cli.requests import add_dialect_arguments, add_mode_argument, dialect_of, tools_in
 from dsv4.cli.terminal import Paint, add_color_argument
-from dsv4.cli.writing import output
+from dsv4.cli.writing import json_text, output
+from dsv4.format.tokens import EOS
+from dsv4.reading.files import name_of, open_input
+from dsv4.reading.text import decoded
 
-HELP = "what a completion says: an assistant's message"
+HELP = "read a completion: from what the model wrote to a message"
 EXAMPLE = """
 dsv4 parse completion.txt
 dsv4 parse --explain --tools tools.json completion.txt
@@ -32,39 +35,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help="what the model wrote, and nothing else; stdin where there is none or it is -",
+        help="what the model wrote, without the prompt; stdin (-) by default",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
-        "--stream", action="store_true", help="print events, a line of JSON each, as they come"
+        "--stream", action="store_true", help="print events as they come, one line of JSON each"
     )
     form.add_argument(
         "--full",
         action="store_true",
-        help="print finish reason, incomplete calls and repairs beside the message",
+        help="also print the finish reason, incomplete calls and repairs",
     )
     form.add_argument(
-        "--explain", action="store_true", help="print the text with each repair marked, and why"
+        "--explain", action="store_true", help="mark every repair in the text, and say why"
+    )
+    add_mode_argument(parser)
+    parser.add_argument(
+        "--strict", action="store_true", help="repair nothing: whatever is malformed is an error"
     )
     parser.add_argument(
-        "--chat", action="store_true", help="the prompt did not ask for reasoning (chat mode)"
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="repair nothing: what leaves the grammar is an error"
-    )
-    parser.add_argument(
-        "--tools", metavar="FILE", help="the tools that were declared: a JSON list, or a request"
+        "--tools", metavar="FILE", help="the declared tools: a JSON list, or a request with tools"
     )
     add_dialect_arguments(parser)
     add_color_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    ids = (f"call_{number}" for number in count())  # the same for the same text
     parser = dsv4.StreamParser(
-        thinking=not args.chat,
-        tools=None if args.tools is None else _tools(args.tools),
+        thinking=args.mode != "chat",
+        tools=None if args.tools is None else tools_in(args.tools),
         dialect=dialect_of(args),
         strict=args.strict,
+        new_id=ids.__next__,
     )
     try:
         if args.stream:
@@ -76,19 +79,11 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _tools(path: str) -> list[Any]:
-    value = read_json(path)
-    tools = value.get("tools") if isinstance(value, dict) else value
-    if not isinstance(tools, list):
-        raise Failure(f"{path}: expected a list of tools, or a request that has one")
-    return tools
-
-
 # The whole message.
 
 
 def _print(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
-    text = read_text(args.file)
+    text = "".join(_without_last_newline([read_text(args.file)]))
     message = dsv4.assemble([*parser.feed(text), *parser.finish()])
     with output() as file:
         if args.explain:
@@ -96,19 +91,12 @@ def _print(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
 
             file.writelines(explained(text, message, Paint(args.color, sys.stdout)))
             return
-        value = message.to_dict(ids=_same_for(text))
+        value = message.to_dict()
         if args.full:
             value = _full(message, value)
-        file.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        file.write(json_text(value, indent=2) + "\n")
     if not args.full:
         _mention(message)
-
-
-def _same_for(text: str) -> str:
-    """A name for calls: the same text gives the same ids."""
-    from hashlib import sha256
-
-    return sha256(text.encode()).hexdigest()[:16]
 
 
 def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +123,7 @@ def _mention(message: dsv4.Message) -> None:
 
 def _stream(path: str | None, parser: dsv4.StreamParser) -> None:
     with open_input(path) as source, output() as file:
-        for text in _chunks(source, name_of(path)):
+        for text in _without_last_newline(_chunks(source, name_of(path))):
             _write_events(parser.feed(text), file)
         _write_events(parser.finish(), file)
 
@@ -153,10 +141,24 @@ def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
     decoded(decoder.getstate()[0], name)
 
 
+def _without_last_newline(chunks: Iterable[str]) -> Iterator[str]:
+    """The same text, but for a newline after EOS: an editor's, and no part of the answer."""
+    held, before = "", ""
+    for chunk in chunks:
+        text = held + chunk
+        kept = text.rstrip("\r\n")
+        held = text[len(kept) :]
+        before = (before + kept)[-len(EOS) :]
+        if kept:
+            yield kept
+    if held and before != EOS:
+        yield held
+
+
 def _write_events(events: Iterable[dsv4.Event], file: TextIO) -> None:
     for event in events:
         line = {"event": _snake(type(event).__name__), **asdict(event)}
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        file.write(json_text(line) + "\n")
         file.flush()
 
 

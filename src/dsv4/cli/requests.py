@@ -1,109 +1,147 @@
 """Conversations as files give them, and the options that all commands on prompts have.
 
-A file holds a list of messages, or a request in OpenAI's form; or lines of these.
+A file holds a list of messages or a Chat request, or one of these on each line.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import dsv4
-from dsv4.cli.failure import FINDINGS, Failure
-from dsv4.cli.reading import Document, read_documents
-from dsv4.errors import shown
+from dsv4.cli.failure import FINDINGS, MISUSE, Failure
+from dsv4.cli.reading import Document, read_documents, read_json, read_text
+from dsv4.format.tokens import TASK_TOKENS
+from dsv4.reading.bodies import Overrides, request_of, role_of
+from dsv4.reading.failures import InputError, location_of
+from dsv4.reading.files import name_of
 
-TASKS = ("action", "query", "authority", "domain", "title", "read_url")
-_TASKED_ROLES = ("user", "developer", "assistant")
+CONVERSATION = "a JSON list of messages or a Chat request"
 
 
 @dataclass(frozen=True)
-class Request:
-    """A conversation with its options, and where it stands."""
+class Placed:
+    """A request, and where it stands. `overrides` were applied to it."""
 
     place: str
-    messages: Any
-    tools: Any = None
-    response_format: Any = None
-    thinking: bool = True
-    effort: Any = None
-    drop_thinking: bool = True
-    bos: bool = True
-    dialect: str = "v4"
+    request: dsv4.Request
+    overrides: Overrides
+
+    @property
+    def messages(self) -> Sequence[Any]:
+        return list(self.request.messages)
+
+    @property
+    def roles(self) -> list[str]:
+        return list(map(role_of, self.messages))
 
     def encode(self) -> dsv4.Prompt:
         """The prompt. An error says in which file, or line, the place is."""
         try:
-            return self.encode_as_is()
-        except dsv4.EncodeError as error:
-            raise Failure(f"{self.place}: {error}", FINDINGS) from None
+            return self.request.encode()
+        except dsv4.Error as error:
+            raise refusal(error, self.place, self.overrides) from None
 
-    def encode_as_is(self) -> dsv4.Prompt:
-        return dsv4.encode(self.messages, **self.encode_options())
 
-    def encode_options(self) -> dict[str, Any]:
-        return {
-            "tools": self.tools,
-            "response_format": self.response_format,
-            "thinking": self.thinking,
-            "effort": self.effort,
-            "drop_thinking": self.drop_thinking,
-            "bos": self.bos,
-            "dialect": self.dialect,
-        }
+def refusal(error: dsv4.Error, place: str, overrides: Overrides) -> Failure:
+    """An error with its place. It is misuse if an option is wrong, and not the conversation."""
+    option = next(iter(location_of(error)), None)
+    is_option = getattr(overrides, str(option), None) is not None
+    return Failure(f"{place}: {error}", MISUSE if is_option else FINDINGS)
 
 
 # The options.
 
 
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    """One file or several."""
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        help=f"{CONVERSATION}, or JSON lines of either; stdin (-) by default",
+    )
+    _add_jsonl_argument(parser)
+
+
 def add_file_argument(parser: argparse.ArgumentParser) -> None:
+    """One conversation."""
     parser.add_argument(
         "file",
         metavar="FILE",
         nargs="?",
-        help="a JSON list of messages, a request in OpenAI's form, or lines of either; "
-        "stdin where there is none or it is -",
+        help=f"{CONVERSATION}, or JSON lines of either; stdin (-) by default",
     )
+    _add_jsonl_argument(parser)
+    parser.add_argument(
+        "--line", metavar="N", type=positive, help="the line to read in a file of JSON lines"
+    )
+
+
+def _add_jsonl_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jsonl",
         action="store_true",
-        help="the file has one conversation a line (found out where it is not said)",
+        help="read one conversation per line (default: detected automatically; always for .jsonl)",
     )
+
+
+def add_prompt_file_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompt", action="store_true", help="the file holds a prompt, as text")
+
+
+def positive(text: str) -> int:
+    """The type of an option that takes a whole number from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number from 1 on")
+    return int(text)
 
 
 def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
-    """How a conversation is encoded. What is given here goes before what the request says."""
-    parser.add_argument(
-        "--mode", choices=("thinking", "chat"), help="with reasoning (the default) or without"
-    )
-    parser.add_argument(
-        "--effort", metavar="EFFORT", help="reasoning effort: high, max, … as the dialect has them"
-    )
+    """How a conversation is encoded. An option overrides what the request says."""
+    add_mode_argument(parser)
+    parser.add_argument("--effort", metavar="EFFORT", help="reasoning effort, such as high or max")
     add_dialect_arguments(parser)
+    parser.add_argument(
+        "--tools",
+        metavar="FILE",
+        help="take the tools from this file: a JSON list of tools, or a request with tools",
+    )
     parser.add_argument(
         "--keep-thinking",
         action="store_true",
-        help="keep the reasoning of earlier turns, which is dropped otherwise",
+        help="keep the reasoning of earlier turns (default: dropped, as the format has it)",
     )
-    parser.add_argument("--task", choices=TASKS, help="a task for the last message")
+    parser.add_argument("--task", choices=tuple(TASK_TOKENS), help="add a task to the last message")
     parser.add_argument("--no-bos", action="store_true", help="leave out the BOS token")
+
+
+def add_mode_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mode",
+        choices=("thinking", "chat"),
+        help="with reasoning (thinking, the default) or without (chat)",
+    )
 
 
 def add_dialect_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--dialect", choices=("v4", "v4-0731", "v4.1"), help="the release of the format"
+        "--dialect",
+        choices=tuple(dsv4.DIALECTS),
+        help="the release of the format (default: from the request's model, else v4)",
     )
-    group.add_argument("--model", metavar="NAME", help="take the dialect of the model of this name")
+    group.add_argument("--model", metavar="NAME", help="choose the dialect by the name of a model")
 
 
 def add_tokenizer_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokenizer",
         metavar="PATH",
-        help="a tokenizer.json, or the folder of a checkpoint, in place of the bundled vocabulary",
+        help="a tokenizer.json or a checkpoint folder (default: the bundled V4 vocabulary)",
     )
 
 
@@ -114,100 +152,101 @@ def dialect_of(args: argparse.Namespace) -> str | None:
     try:
         return str(dsv4.dialect_for(args.model))
     except dsv4.UnknownModel as error:
-        raise Failure(f"--model: {error}") from None
+        raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
+
+
+def overrides_of(args: argparse.Namespace) -> Overrides:
+    """What the options say of every conversation."""
+    effort = args.effort
+    return Overrides(
+        thinking=None if args.mode is None else args.mode == "thinking",
+        effort=int(effort) if effort is not None and effort.isdecimal() else effort,
+        dialect=dialect_of(args),
+        tools=None if args.tools is None else tools_in(args.tools),
+        drop_thinking=False if args.keep_thinking else None,
+        bos=False if args.no_bos else None,
+        task=args.task,
+    )
+
+
+def tools_in(path: str) -> list[Any]:
+    """The tools of a file: a list of them, or a request that has one."""
+    value = read_json(path)
+    tools = value.get("tools") if isinstance(value, dict) else value
+    if not isinstance(tools, list):
+        raise Failure(f"{path}: expected a list of tools, or a request that has one")
+    return tools
 
 
 # Reading.
 
 
-def requests(args: argparse.Namespace) -> Iterator[Request]:
-    """The conversations of the file, with the options applied."""
-    for document in read_documents(args.file, args.jsonl):
-        yield with_options(request_in(document), args)
+def documents(args: argparse.Namespace) -> Iterator[Document]:
+    """The JSON values of all files."""
+    if args.files.count("-") > 1:
+        raise Failure("found stdin (-) twice, expected it once at most")
+    for path in args.files or ["-"]:
+        yield from read_documents(path, args.jsonl)
 
 
-def only_request(args: argparse.Namespace) -> Request:
-    """The one conversation of the file."""
-    found = requests(args)
-    first = next(found, None)
-    if first is None:
-        raise Failure("found no conversation, expected one")
-    if next(found, None) is not None:
-        raise Failure(f"{first.place}: found several conversations, expected one")
-    return first
+def requests(args: argparse.Namespace) -> Iterator[Placed]:
+    """The conversations of all files, with the options applied."""
+    if getattr(args, "prompt", False):
+        yield from (decoded_prompt(args, path) for path in args.files or ["-"])
+        return
+    overrides = overrides_of(args)
+    for document in documents(args):
+        yield placed(document, overrides)
 
 
-def request_in(document: Document) -> Request:
-    """What a JSON value asks for."""
-    place, value = document
-    if isinstance(value, list):
-        return Request(place, value)
-    if not isinstance(value, dict):
-        found = f"found {shown(value)}, expected a list of messages or a request"
-        raise Failure(f"{place}: {found}")
-    if "messages" not in value:
-        hint = ": put the messages in a list" if "role" in value else ""
-        raise Failure(f'{place}: found an object without "messages"{hint}')
-    return Request(
-        place,
-        value["messages"],
-        tools=value.get("tools"),
-        response_format=value.get("response_format"),
-        thinking=_thinking(value.get("thinking"), place),
-        effort=value.get("reasoning_effort"),
-        dialect=_dialect_of_model(value.get("model")),
-    )
+def decoded_prompt(args: argparse.Namespace, path: str | None) -> Placed:
+    """The request that writes the prompt in a file. Options that change it have no place."""
+    for option in ("mode", "effort", "keep_thinking", "task", "no_bos"):
+        if getattr(args, option):
+            name = option.replace("_", "-")
+            raise Failure(f"--{name}: found it with --prompt, which says it all itself")
+    name, text = name_of(path), read_text(path)
+    decoded = dsv4.decode(text, dialect=dialect_of(args))
+    if not decoded.exact:
+        print(f"dsv4: {name}: {decoded.notes[-1].text}", file=sys.stderr)
+    return Placed(name, decoded.request, overrides_of(args))
 
 
-def _thinking(value: Any, place: str) -> bool:
-    """OpenAI-like servers take a flag, or `{"type": "enabled"}`."""
-    kind = value.get("type") if isinstance(value, dict) else value
-    known = {"enabled": True, "disabled": False}
-    if kind is None or isinstance(kind, bool):
-        return kind is not False
-    if isinstance(kind, str) and kind in known:
-        return known[kind]
-    expected = 'true, false or {"type": "enabled" | "disabled"}'
-    raise Failure(f"{place}: thinking: found {shown(value)}, expected {expected}")
-
-
-def _dialect_of_model(model: Any) -> str:
-    """Requests name a model. Most names that servers give it tell nothing, and are no error."""
+def placed(document: Document, overrides: Overrides) -> Placed:
+    """What a JSON value asks for, with the options applied."""
+    if document.problem is not None:
+        raise document.problem
     try:
-        return str(dsv4.dialect_for(model))
-    except dsv4.UnknownModel:
-        return "v4"
+        request = overrides.on(request_of(document.value))
+    except InputError as error:
+        raise InputError(f"{document.place}: {error}") from None
+    except dsv4.Error as error:
+        raise refusal(error, document.place, overrides) from None
+    return Placed(document.place, request, overrides)
 
 
-def with_options(request: Request, args: argparse.Namespace) -> Request:
-    """The request as the options want it."""
-    changes: dict[str, Any] = {}
-    if args.mode is not None:
-        changes["thinking"] = args.mode == "thinking"
-    if args.effort is not None:
-        changes["effort"] = int(args.effort) if args.effort.isdecimal() else args.effort
-    if (dialect := dialect_of(args)) is not None:
-        changes["dialect"] = dialect
-    if args.task is not None:
-        changes["messages"] = _with_task(request, args.task)
-    changes["drop_thinking"] = not args.keep_thinking
-    changes["bos"] = not args.no_bos
-    return replace(request, **changes)
+def only_request(args: argparse.Namespace) -> Placed:
+    """The one conversation of a file, or that of the line which was asked for."""
+    if getattr(args, "prompt", False):
+        return decoded_prompt(args, args.file)
+    lines = args.jsonl or args.line is not None
+    found = list(_few(read_documents(args.file, lines), args.line))
+    if not found and args.line is not None:
+        raise Failure(f"--line: the file has no conversation in line {args.line}")
+    if not found:
+        raise Failure("found no conversation, expected one")
+    if len(found) > 1:
+        hint = "choose one with --line N"
+        raise Failure(f"{found[0].place}: found several conversations, expected one: {hint}")
+    return placed(found[0], overrides_of(args))
 
 
-def _with_task(request: Request, task: str) -> Sequence[Any]:
-    """The messages with a task on the last, which must be one that can carry it."""
-    messages = request.messages
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    role = role_of(last)
-    if last is None or role not in _TASKED_ROLES:
-        expected = f"a last message of {' or '.join(_TASKED_ROLES)}"
-        raise Failure(f"{request.place}: --task: found {shown(role)}, expected {expected}")
-    if role == "user" and len(messages) > 1 and role_of(messages[-2]) in ("user", "tool"):
-        problem = "the last message joins the turn before it, where its task would be lost"
-        raise Failure(f"{request.place}: --task: {problem}")
-    return [*messages[:-1], {**last, "task": task}]
-
-
-def role_of(message: Any) -> Any:
-    return message.get("role") if isinstance(message, dict) else None
+def _few(read: Iterator[Document], line: int | None) -> Iterator[Document]:
+    """The document of a line; without one, the first two, which is enough to know."""
+    if line is not None:
+        yield from (document for document in read if document.place.endswith(f":{line}"))
+        return
+    for _ in range(2):
+        document = next(read, None)
+        if document is not None:
+            yield document

@@ -9,17 +9,21 @@ from dsv4.cli.failure import DONE, Failure
 from dsv4.cli.requests import (
     add_file_argument,
     add_prompt_arguments,
+    add_prompt_file_argument,
     add_tokenizer_argument,
     only_request,
+    positive,
 )
-from dsv4.cli.terminal import Paint, add_color_argument, terminal_width
+from dsv4.cli.terminal import add_color_argument, terminal_width, uses_color
 from dsv4.cli.tokenizing import maybe_tokenizer
 from dsv4.cli.writing import output, write_text
+from dsv4.view.characters import harmless
 
-HELP = "the prompt in colours: what each part of it is, and how many tokens it takes"
+HELP = "show the prompt in colour: what each part of it is, and how many tokens it takes"
 EXAMPLE = """
 dsv4 show conversation.json
-dsv4 show --tools --color always conversation.json | less -R
+dsv4 show --line 17 --mask conversations.jsonl
+dsv4 show --full --color always conversation.json | less -R
 dsv4 show --html prompt.html conversation.json
 """
 PICTURE_WIDTH = 118
@@ -27,37 +31,63 @@ PICTURE_WIDTH = 118
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_argument(parser)
-    parser.add_argument("--tools", action="store_true", help="show tool schemas in full")
-    parser.add_argument("--html", metavar="OUT", help="write a page, which needs no other file")
-    parser.add_argument("--svg", metavar="OUT", help="write a picture")
-    parser.add_argument("--width", metavar="N", type=int, help="columns (those of the terminal)")
+    add_prompt_file_argument(parser)
+    parser.add_argument(
+        "--full", action="store_true", help="show tool schemas and long texts in full"
+    )
+    parser.add_argument(
+        "--mask",
+        metavar="POLICY",
+        nargs="?",
+        const="assistant",
+        help="mark what a model would learn from in training: assistant (the default), last_turn, "
+        "answers or calls",
+    )
+    parser.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
+    parser.add_argument("--svg", metavar="OUT", help="write an SVG picture")
+    parser.add_argument(
+        "--width", metavar="N", type=positive, help="columns (default: those of the terminal)"
+    )
     add_color_argument(parser)
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.cli.view import view_of
-    from dsv4.cli.view_text import lines_of, painted
+    from dsv4.view.rows import view_of
+    from dsv4.view.text import lines_of, painted
 
-    if args.width is not None and args.width < 1:
-        raise Failure(f"--width: found {args.width}, expected at least 1")
+    _check_policy(args.mask)
     request = only_request(args)
     prompt = request.encode()
-    view = view_of(request, prompt, maybe_tokenizer(args.tokenizer, prompt))
+    tokenizer = maybe_tokenizer(args.tokenizer, prompt)
+    view = view_of(prompt, request.messages, tokenizer, args.mask)
+    title = harmless(request.place)
     if args.html is not None:
-        from dsv4.cli.view_html import page
+        from dsv4.view.html import page
 
-        write_text(args.html, page(view, request.place, args.tools))
+        write_text(args.html, page(view, title, args.full), [args.file])
     if args.svg is not None:
-        from dsv4.cli.view_svg import picture
+        from dsv4.view.svg import picture
 
         width = args.width or PICTURE_WIDTH
-        lines = lines_of(view, width, args.tools, signs=False)
-        write_text(args.svg, picture(lines, width, f"dsv4 show {request.place}"))
+        lines = lines_of(view, width, args.full, signs=False)
+        write_text(args.svg, picture(lines, width, f"dsv4 show {title}"), [args.file])
     if args.html is None and args.svg is None:
-        paint = Paint(args.color, sys.stdout)
+        color = uses_color(args.color, sys.stdout)
         width = args.width or terminal_width()
         with output() as file:
-            file.writelines(painted(lines_of(view, width, args.tools, not paint.on), paint))
+            file.writelines(painted(lines_of(view, width, args.full, not color), color))
     return DONE
+
+
+def _check_policy(policy: str | None) -> None:
+    if policy is None:
+        return
+    import dsv4
+    from dsv4.tokens.masks import weigher
+
+    try:
+        weigher(policy, ())
+    except dsv4.Error as error:
+        raise Failure(f"--mask: {getattr(error, 'problem', error)}") from None

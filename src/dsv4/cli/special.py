@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 import dsv4
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import add_dialect_arguments, dialect_of
-from dsv4.cli.terminal import width_of
-from dsv4.cli.writing import output
+from dsv4.cli.writing import json_text, output
+from dsv4.view.characters import width_of
 
-HELP = "the special tokens: name, spelling and id"
+HELP = "list the special tokens: name, spelling and id"
 EXAMPLE = """
 dsv4 special
 dsv4 special --dialect v4.1 --json
@@ -20,7 +19,7 @@ dsv4 special --dialect v4.1 --json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dialect_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON list")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     with output() as file:
         if args.json:
             listed = [dict(zip(("name", "spelling", "id"), row, strict=True)) for row in rows]
-            file.write(json.dumps(listed, ensure_ascii=False, indent=2) + "\n")
+            file.write(json_text(listed, indent=2) + "\n")
             return DONE
         widest = max(width_of(spelling) for _, spelling, _ in rows)
         for name, spelling, id in rows:

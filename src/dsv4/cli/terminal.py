@@ -6,7 +6,8 @@ import argparse
 import os
 import shutil
 import sys
-import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 _STYLES = {
@@ -22,21 +23,43 @@ _STYLES = {
 PIPED_WIDTH = 100
 
 
+@contextmanager
+def own_stderr() -> Iterator[None]:
+    """Keeps stderr to ourselves: what libraries in C++ and the processes they start write there is
+    thrown away. Ray writes pages."""
+    if sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    before, kept = sys.stderr, os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = open(kept, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        sys.stderr.close()
+        sys.stderr = before
+
+
 def add_color_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colours: on a terminal (auto, unless NO_COLOR is set), always or never",
+        help="when to use colour: auto (the default) means on terminals, unless NO_COLOR is set",
     )
 
 
-def uses_color(choice: str, stream: TextIO) -> bool:
+def uses_color(choice: str, stream: TextIO | None) -> bool:
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return stream.isatty()
+    return stream is not None and stream.isatty()
 
 
 class Paint:
@@ -56,29 +79,3 @@ class Paint:
 def terminal_width() -> int:
     """How many columns there are; `COLUMNS` has the last word."""
     return shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
-
-
-def width_of(text: str) -> int:
-    """How many columns a text takes."""
-    return len(text) if text.isascii() else sum(map(_char_width, text))
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def harmless(text: str) -> str:
-    """Text from outside on one line, with nothing in it that a terminal would act on."""
-    return text if text.isprintable() else "".join(map(visible, text))
-
-
-def visible(char: str) -> str:
-    """A character as a terminal can show it: what has no form of its own gets one."""
-    code = ord(char)
-    if char.isprintable():
-        return char
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return {0x7F: "\u2421", 0xA0: "\u237d"}.get(code, f"[U+{code:04X}]")

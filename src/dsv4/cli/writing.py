@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from dsv4.cli.failure import FINDINGS, Failure, half_character, reason
+from dsv4.cli.failure import FINDINGS, Failure, half_character
+from dsv4.reading.failures import reason
 
 
 @contextmanager
-def output(path: str | None = None) -> Iterator[TextIO]:
-    """A file for text: UTF-8, line ends as written. An error inside leaves an old file alone."""
+def output(path: str | None = None, inputs: Iterable[str | None] = ()) -> Iterator[TextIO]:
+    """A file for text: UTF-8, line ends as written. An error inside leaves an old file alone.
+
+    None of the inputs may be the same file.
+    """
+    refuse_own_input(path, inputs)
     with _telling(path):
         if _is_stdout(path):
             yield _open_stdout()
@@ -39,9 +46,29 @@ def binary_output(path: str | None = None) -> Iterator[BinaryIO]:
                 yield file
 
 
-def write_text(path: str | None, text: str) -> None:
-    with output(path) as file:
+def write_text(path: str | None, text: str, inputs: Iterable[str | None] = ()) -> None:
+    with output(path, inputs) as file:
         file.write(text)
+
+
+def refuse_own_input(path: str | None, inputs: Iterable[str | None]) -> None:
+    """Raises where an output would replace one of its own inputs."""
+    if path is None or path == "-" or not os.path.isfile(path):
+        return
+    there = [name for name in inputs if name is not None and name != "-" and os.path.exists(name)]
+    if any(os.path.samefile(name, path) for name in there):
+        raise Failure(f"{path} is both input and output: choose another output")
+
+
+# What a terminal acts on, or a reader cannot see: C0 and C1 controls, marks that turn the direction
+# of text, line separators, and halves of surrogate pairs.
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, which any terminal can show and UTF-8 can write."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _is_stdout(path: str | None) -> bool:

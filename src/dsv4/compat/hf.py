@@ -1,4 +1,4 @@
-"""`transformers`' `apply_chat_template`, written by the encoder and not by a template.
+"""`transformers`' `apply_chat_template` and `parse_response`, by the encoder and the parser.
 
 Text from outside never becomes a special token here, arguments may be JSON strings, and all
 dialects are there. Options that `transformers` has too mean what they mean there.
@@ -6,22 +6,37 @@ dialects are there. Options that `transformers` has too mean what they mean ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from dsv4.compat import chat_template
+from dsv4.compat.hf_objects import (
+    INSTALLED,
+    as_schema,
+    dialect_of,
+    name_of,
+    tokenizer_over,
+)
+from dsv4.compat.responses import parse_response, response_template
+from dsv4.compat.templates import TEMPLATED, chat_template
+from dsv4.encoding.conventions import NATIVE
+from dsv4.encoding.door import as_message
 from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
 from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.turns import as_dict
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect
-from dsv4.request import encode
+from dsv4.request import Request
+from dsv4.version import how_to_install
 
-INSTALL = 'pip install "dsv4[hf]"'
+__all__ = ["apply_chat_template", "dialect_of", "install", "parse_response", "response_template"]
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_log = logging.getLogger("dsv4")
+
+
+_REASONING_FIELDS = NATIVE.reasoning_fields
 
 
 def apply_chat_template(
@@ -41,60 +56,113 @@ def apply_chat_template(
     thinking: bool | None = None,
     enable_thinking: bool | None = None,
     reasoning_effort: str | int | None = None,
-    drop_thinking: bool = True,
-    response_format: dict[str, Any] | None = None,
-    dialect: str | Dialect = "v4",
+    drop_thinking: bool = Request.drop_thinking,
+    response_format: Mapping[str, Any] | None = Request.response_format,
+    tokenizer_kwargs: dict[str, Any] | None = None,
+    dialect: str | Dialect | None = None,
     **chat_template_kwargs: Any,
 ) -> Any:
     """The prompt of a conversation, or of each in a list of them, as ids or as text.
 
-    `tokenizer` is a fast tokenizer of `transformers`; for text alone it may be None.
+    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text alone
+    it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
+    options of `transformers` mean what they mean there; `docs/template.md` lists them all. Returns
+    what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
+    with the name of the option, and `TypeError` for options that are not known.
     """
+    processor, tokenizer = tokenizer, getattr(tokenizer, "tokenizer", tokenizer)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
-    options = {
-        "tools": None if tools is None else [_as_schema(tool) for tool in tools],
-        "response_format": response_format,
-        "thinking": _thinks(thinking, enable_thinking),
-        "effort": reasoning_effort,
-        "drop_thinking": drop_thinking,
-        "dialect": dialect,
-        **_more_options(chat_template_kwargs),
-    }
+    more = _padding_options(tokenizer_kwargs)
+    with _their_words():
+        request = Request(
+            (),
+            tools=[as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
+            response_format=response_format,
+            thinking=_thinks(thinking, enable_thinking),
+            effort=reasoning_effort,
+            drop_thinking=drop_thinking,
+            bos=_bos(chat_template_kwargs),
+            dialect=dialect_of(tokenizer, dialect),
+        )
     conversations, batched = _conversations(messages)
     prompts = [
-        _prompt(conversation, add_generation_prompt, continue_final_message, options)
-        for conversation in conversations
+        _prompt(
+            chat, add_generation_prompt, continue_final_message, request, n if batched else None
+        )
+        for n, chat in enumerate(conversations)
     ]
     if not tokenize:
         texts = [str(prompt) for prompt in prompts]
         return texts if batched else texts[0]
     cut = _truncation(tokenizer, max_length) if truncation else None
+    if processor is not tokenizer and any(prompt.images for prompt in prompts):
+        _check_for_processor(prompts, return_assistant_tokens_mask, cut)
+        return _processed(processor, prompts, padding, max_length, return_tensors, return_dict)
     ids, masks = _ids_and_masks(tokenizer, prompts, return_assistant_tokens_mask, cut)
     alone = not batched and not return_tensors
     if not (return_dict or padding or return_tensors):
         return ids[0] if alone else ids
-    padded = _padded(tokenizer, ids[0] if alone else ids, padding, max_length)
+    padded = _padded(tokenizer, ids[0] if alone else ids, padding, max_length, more)
     if return_assistant_tokens_mask:
-        padded["assistant_masks"] = _aligned(masks, padded, tokenizer.padding_side, alone)
+        side = more.get("padding_side") or tokenizer.padding_side
+        padded["assistant_masks"] = _aligned(masks, padded, side, alone)
     if return_tensors:
         padded.convert_to_tensors(return_tensors)
     return padded if return_dict else padded["input_ids"]
 
 
-def install(tokenizer: Any) -> Any:
-    """Makes `tokenizer.apply_chat_template` ours, and returns the tokenizer.
+def install(tokenizer: Any, dialect: str | Dialect | None = None, **defaults: Any) -> Any:
+    """Makes `apply_chat_template` and `parse_response` of a tokenizer ours, and returns it.
 
-    Its `chat_template` becomes our Jinja template, for programs that look there.
+    `tokenizer` may be a processor too. `dialect` is recognised by the vocabulary and by the name
+    of the checkpoint, unless you give one; `dialect_of` says which it is, and so does the log.
+    `defaults` are options of `apply_chat_template` for whoever calls it without them: training
+    needs `drop_thinking=False`, so that a turn stays what it was when more turns follow. Its
+    `chat_template` and `response_template` become ours, for programs that look there. Raises
+    `OptionError` for what is no tokenizer, `TypeError` for a default that is no option, and
+    `VocabularyError` where the vocabulary does not fit the dialect.
     """
+    unknown = [name for name in defaults if name not in _DEFAULTS]
+    if unknown:
+        raise TypeError(f"install() found {unknown[0]}, expected {', '.join(_DEFAULTS)}")
     if not hasattr(tokenizer, "apply_chat_template"):
-        raise EncodeError(
+        raise OptionError(
             "tokenizer", f"found {shown(tokenizer)}, expected a tokenizer of transformers"
         )
-    tokenizer.chat_template = chat_template()
-    # A partial of a function, because a tokenizer may be pickled or copied, and this with it.
-    tokenizer.apply_chat_template = partial(_apply_installed, tokenizer)
+    found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
+    _log.info("%s gets prompts of the dialect %s", name_of(tokenizer), found)
+    for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
+        if one is not None:
+            _install_on(one, found, defaults)
     return tokenizer
+
+
+_DEFAULTS = ("thinking", "enable_thinking", "reasoning_effort", "drop_thinking", "response_format")
+
+
+def _install_on(tokenizer: Any, dialect: Dialect, defaults: dict[str, Any]) -> None:
+    if dialect.name in TEMPLATED:
+        tokenizer.chat_template = chat_template(dialect)
+    # Partials of functions, because a tokenizer may be pickled or copied, and these with it.
+    apply = _apply_processor if hasattr(tokenizer, "tokenizer") else _apply_installed
+    setattr(tokenizer, INSTALLED, partial(apply, tokenizer, dialect=dialect.name, **defaults))
+    tokenizer.response_template = response_template(dialect)
+    tokenizer.parse_response = partial(_parse_installed, tokenizer, dialect.name)
+
+
+def _parse_installed(
+    tokenizer: Any,
+    dialect: str,
+    response: Any,
+    schema: Any = None,
+    *,
+    prefix: Any = None,
+    tools: Any = None,
+) -> Any:
+    """With the parameters of the method that it replaces; `schema` has no use here."""
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    return parse_response(inner, response, prefix=prefix, tools=tools, dialect=dialect)
 
 
 def _apply_installed(
@@ -104,66 +172,86 @@ def _apply_installed(
     return apply_chat_template(tokenizer, conversation, tools, **options)
 
 
+def _apply_processor(
+    processor: Any,
+    conversation: Any,
+    chat_template: str | None = None,
+    tools: Iterable[Any] | None = None,
+    **options: Any,
+) -> Any:
+    """The same for a processor, whose method gives text unless it is asked for ids."""
+    options = {"tokenize": False, "return_dict": False, **options}
+    given = options.pop("processor_kwargs", None)
+    if given:
+        options["tokenizer_kwargs"] = {**given, **(options.get("tokenizer_kwargs") or {})}
+    if chat_template is not None:
+        options["chat_template"] = chat_template
+    return apply_chat_template(processor, conversation, tools, **options)
+
+
 # Options.
 
 
 def _check_outputs(tokenize: bool, return_dict: bool, masked: bool) -> None:
     if masked and not (tokenize and return_dict):
         problem = "found True, expected it with tokenize=True and return_dict=True"
-        raise EncodeError("return_assistant_tokens_mask", problem)
+        raise OptionError("return_assistant_tokens_mask", problem)
 
 
 def _check_ends(add_generation_prompt: bool, continued: bool | str, masked: bool) -> None:
     if continued and add_generation_prompt:
         problem = "found it with add_generation_prompt, expected one of them"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     if continued and masked:
         problem = "found it with return_assistant_tokens_mask, expected one of them"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     if continued not in (True, False, None, "content", *_REASONING_FIELDS):
         problem = f'found {shown(continued)}, expected True, "content" or "reasoning_content"'
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
 
 
 def _thinks(thinking: bool | None, enable_thinking: bool | None) -> bool:
     if thinking is None:
-        return True if enable_thinking is None else enable_thinking
+        return Request.thinking if enable_thinking is None else enable_thinking
     if enable_thinking is not None and enable_thinking != thinking:
         problem = f"found {shown(thinking)} and enable_thinking={enable_thinking!r}"
-        raise EncodeError("thinking", f"{problem}, expected one of them")
+        raise OptionError("thinking", f"{problem}, expected one of them")
     return thinking
 
 
-# Variables of the template that are options of the encoder under another name.
-_RENAMED = {"add_default_bos_token": "bos"}
+# The template's variable for whether there is a BOS.
+_BOS = "add_default_bos_token"
 # What asks for nothing that is not done: text never becomes a control token here.
 _ALWAYS_SO = ("sanitize_control_tokens",)
 # Parameters of the method in `transformers` that may stand there with nothing in them.
-_EMPTY_ONLY = ("documents", "chat_template", "tokenizer_kwargs")
+_EMPTY_ONLY = ("documents", "chat_template")
+# What may be said to the tokenizer: how to pad, and what is so anyway.
+_PADDING = ("pad_to_multiple_of", "padding_side", "return_attention_mask", "verbose")
+_SO_ANYWAY = {"add_special_tokens": False}
 
 
-def _more_options(given: dict[str, Any]) -> dict[str, Any]:
+def _bos(given: dict[str, Any]) -> bool:
+    """The one option among further keywords, all of which must be known."""
     for name, value in given.items():
         if name in _EMPTY_ONLY and value:
             raise TypeError(f"apply_chat_template() found {name}, which dsv4 has no use for")
-        if name not in (*_RENAMED, *_ALWAYS_SO, *_EMPTY_ONLY):
+        if name not in (_BOS, *_ALWAYS_SO, *_EMPTY_ONLY):
             expected = "thinking, reasoning_effort, drop_thinking, response_format, dialect"
             raise TypeError(
                 f"apply_chat_template() found the unknown keyword {name!r}, expected options of "
-                f"transformers, or {expected}, {', '.join(_RENAMED)}"
+                f"transformers, or {expected}, {_BOS}"
             )
-    return {_RENAMED[name]: value for name, value in given.items() if name in _RENAMED}
+    return given.get(_BOS, Request.bos)  # type: ignore[no-any-return]
 
 
-def _as_schema(tool: Any) -> Any:
-    """Tools may be functions, which `transformers` can describe."""
-    if not callable(tool):
-        return tool
-    try:
-        from transformers.utils import get_json_schema
-    except ImportError as error:
-        raise ImportError(f"a function as a tool needs transformers: {INSTALL}") from error
-    return get_json_schema(tool)
+def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    given = dict(tokenizer_kwargs or {})
+    for name, value in given.items():
+        if name not in _PADDING and (name not in _SO_ANYWAY or value != _SO_ANYWAY[name]):
+            expected = ", ".join(_PADDING)
+            problem = f"found {name}={shown(value)}, expected {expected}"
+            raise TypeError(f"apply_chat_template() tokenizer_kwargs: {problem}")
+    return {name: value for name, value in given.items() if name in _PADDING}
 
 
 # Conversations -> prompts.
@@ -175,70 +263,83 @@ def _conversations(messages: Any) -> tuple[list[Any], bool]:
         return [messages.messages], False
     if not isinstance(messages, (list, tuple)) or not messages:
         found = shown(messages)
-        raise EncodeError("messages", f"found {found}, expected a conversation or a list of them")
+        raise EncodeError(
+            ("messages",), f"found {found}, expected a conversation or a list of them"
+        )
     if isinstance(messages[0], (list, tuple)) or hasattr(messages[0], "messages"):
         return [getattr(chat, "messages", chat) for chat in messages], True
     return [messages], False
 
 
 def _prompt(
-    messages: Sequence[Any], asks: bool, continued: bool | str, options: dict[str, Any]
+    messages: Sequence[Any],
+    asks: bool,
+    continued: bool | str,
+    request: Request,
+    index: int | None,
 ) -> Prompt:
+    """The prompt of one conversation, which is the one of this `index` where there are many."""
+    with _their_words(index):
+        return _ended(messages, asks, continued, request)
+
+
+# Options of the encoder -> what `transformers` calls them.
+_THEIR_WORDS = {"effort": "reasoning_effort", "bos": "add_default_bos_token"}
+
+
+@contextmanager
+def _their_words(index: int | None = None) -> Iterator[None]:
+    """Errors that name what the caller gave, in a list of conversations by their `index`."""
+    try:
+        yield
+    except (EncodeError, OptionError) as error:
+        first, *rest = error.location
+        if first == "messages" and index is not None:
+            rest = [index, *rest]
+        location = (_THEIR_WORDS.get(str(first), first), *rest)
+        raise type(error)(location, error.problem) from None
+
+
+def _ended(messages: Sequence[Any], asks: bool, continued: bool | str, request: Request) -> Prompt:
     if not continued:
-        prompt = encode(messages, **options)
+        prompt = replace(request, messages=messages).encode()
         return prompt if asks else without_final_header(prompt)
     inside_reasoning = continued in _REASONING_FIELDS
-    prompt = encode(_with_open_end(messages, inside_reasoning), **options)
+    opened_end = _with_open_end(messages, inside_reasoning)
+    prompt = replace(request, messages=opened_end).encode()
     if not inside_reasoning:
         return prompt
     opened = maybe_open_reasoning(prompt)
     if opened is None:
         problem = f"found {shown(continued)}, but the last message shows no reasoning"
-        raise EncodeError("continue_final_message", problem)
+        raise OptionError("continue_final_message", problem)
     return opened
 
 
 def _with_open_end(messages: Sequence[Any], inside_reasoning: bool) -> list[Any]:
     """The messages, the last one without its end. What would come after its text is refused."""
     index = len(messages) - 1
-    path = f"messages[{index}]"
+    place = ("messages", index)
     if index < 0:
-        raise EncodeError("messages", "found none, expected a message to continue")
-    last = as_dict(messages[-1], path)
+        raise EncodeError(("messages",), "found none, expected a message to continue")
+    last = as_message(messages[-1], place)
     if last.get("role") != "assistant":
         found = shown(last.get("role"))
-        raise EncodeError(f"{path}.role", f'found {found}, expected "assistant" to continue')
+        raise EncodeError((*place, "role"), f'found {found}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
             problem = f"found {shown(last[field])}, expected nothing after the text to continue"
-            raise EncodeError(f"{path}.{field}", problem)
+            raise EncodeError((*place, field), problem)
     return [*messages[:-1], {**last, "wo_eos": True}]
 
 
 # Prompts -> ids.
 
-# To read a vocabulary takes long, so each tokenizer's is read once.
-_known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-
-def _tokenizer_over(tokenizer: Any) -> Any:
-    from dsv4.tokens import Tokenizer
-
-    if isinstance(tokenizer, Tokenizer):
-        return tokenizer
-    try:
-        known = _known.get(tokenizer)
-    except TypeError:  # no weak reference to it can be made
-        return Tokenizer.wrap(tokenizer)
-    if known is None:
-        known = _known[tokenizer] = Tokenizer.wrap(tokenizer)
-    return known
-
 
 def _ids_and_masks(
     tokenizer: Any, prompts: list[Prompt], masked: bool, cut: slice | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    ours = _tokenizer_over(tokenizer)
+    ours = tokenizer_over(tokenizer)
     kept = cut or slice(None)
     if not masked:
         return [ours.encode(prompt)[kept] for prompt in prompts], []
@@ -252,13 +353,58 @@ def _truncation(tokenizer: Any, max_length: int | None) -> slice:
     return slice(length) if tokenizer.truncation_side == "right" else slice(-length, None)
 
 
-def _padded(tokenizer: Any, ids: list[Any], padding: bool | str, max_length: int | None) -> Any:
+def _padded(
+    tokenizer: Any,
+    ids: list[Any],
+    padding: bool | str,
+    max_length: int | None,
+    more: dict[str, Any],
+) -> Any:
     pad: Callable[..., Any] | None = getattr(tokenizer, "pad", None)
     if pad is None:
         found = shown(tokenizer)
-        problem = f"found {found}, expected a tokenizer of transformers ({INSTALL})"
-        raise EncodeError("tokenizer", f"{problem}, or return_dict=False")
-    return pad({"input_ids": ids}, padding=padding, max_length=max_length)
+        problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
+        raise OptionError("tokenizer", f"{problem}, or return_dict=False")
+    return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)
+
+
+def _check_for_processor(prompts: list[Prompt], masked: bool, cut: slice | None) -> None:
+    """A processor makes ids of the text itself: so not all that we do can be done with images."""
+    for prompt in prompts:
+        if prompt.special_text:
+            start, end = prompt.special_text[0]
+            problem = f"found {str(prompt)[start:end]} in a text beside images"
+            raise EncodeError(("messages",), f"{problem}, which a processor takes for the token")
+    if masked or cut is not None:
+        name = "return_assistant_tokens_mask" if masked else "truncation"
+        raise OptionError(name, "found it with images, expected a conversation without")
+
+
+def _processed(
+    processor: Any,
+    prompts: list[Prompt],
+    padding: bool | str,
+    max_length: int | None,
+    return_tensors: str | None,
+    return_dict: bool,
+) -> Any:
+    """What a processor makes of prompts with images: it looks at them, and makes room for them."""
+    encoded = processor(
+        text=[str(prompt) for prompt in prompts],
+        images=[[_source(record) for record in prompt.images] for prompt in prompts],
+        padding=padding,
+        max_length=max_length,
+        add_special_tokens=False,
+        return_tensors=return_tensors,
+    )
+    return encoded if return_dict else encoded["input_ids"]
+
+
+def _source(record: Any) -> Any:
+    """Where an image is, or what it is."""
+    if not isinstance(record, dict):
+        return record
+    return next(record[name] for name in ("url", "data", "source") if record.get(name))
 
 
 def _aligned(masks: list[list[int]], padded: Any, side: str, alone: bool) -> Any:

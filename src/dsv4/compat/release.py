@@ -3,12 +3,13 @@
 Functions whose names end in `_by` take whose rules they follow first: others follow them too.
 
 The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
-on purpose, SPEC.md section 10 says how and docs/encoding.md says why.
+on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,20 +18,16 @@ from dsv4.encoding import json_text
 from dsv4.encoding.calls import parameters_writer
 from dsv4.encoding.content import text_of
 from dsv4.encoding.conventions import RELEASED, Conventions
-from dsv4.encoding.conversation import effort_prefix, render_conversation
+from dsv4.encoding.conversation import effort_text, render_conversation
+from dsv4.encoding.door import as_message, as_messages, check_roles, maybe_list
 from dsv4.encoding.render import NOWHERE, Renderer
 from dsv4.encoding.tools import function_of, schemas_text
-from dsv4.encoding.turns import (
-    as_dict,
-    as_dicts,
-    call_order,
-    in_call_order,
-    lasts,
-)
-from dsv4.errors import EncodeError, ParseError, shown
+from dsv4.encoding.turns import call_places, lasts, place_of, sort_results
+from dsv4.errors import EncodeError, OptionError, ParseError, shown
 from dsv4.format import tokens
-from dsv4.format.dialects import V4
-from dsv4.parsing.strict import arguments_text, read_calls, read_strictly
+from dsv4.format.dialects import RESPONSE_FORMAT, V4
+from dsv4.parsing.json_values import object_text
+from dsv4.parsing.strict import read_calls, read_strictly
 
 bos_token = str(tokens.BOS)
 eos_token = str(tokens.EOS)
@@ -43,6 +40,24 @@ LATEST_REMINDER_SP_TOKEN = str(tokens.LATEST_REMINDER)
 DS_TASK_SP_TOKENS = {task: str(token) for task, token in tokens.TASK_TOKENS.items()}
 VALID_TASKS = set(DS_TASK_SP_TOKENS)
 _MODES = ("thinking", "chat")
+
+# The released module's templates, which people import. Nothing here is written with them.
+system_msg_template = user_msg_template = latest_reminder_msg_template = "{content}"
+thinking_template = "{reasoning_content}"
+assistant_msg_wo_eos_template = "{reasoning}{content}{tool_calls}"
+assistant_msg_template = assistant_msg_wo_eos_template + eos_token
+tool_calls_block_name = V4.tags.calls
+tool_call_template = '<{dsml_token}invoke name="{name}">\n{arguments}\n</{dsml_token}invoke>'
+tool_calls_template = "<{dsml_token}{tc_block_name}>\n{tool_calls}\n</{dsml_token}{tc_block_name}>"
+tool_output_template = f"{tokens.RESULT_START}{{content}}{tokens.RESULT_END}"
+response_format_template = RESPONSE_FORMAT + "{schema}"
+REASONING_EFFORT_MAX = V4.efforts["max"]
+TOOLS_TEMPLATE = (
+    V4.tools_section.replace("{schemas}", "{tool_schemas}")
+    .replace(dsml_token, "{dsml_token}")
+    .replace(thinking_start_token, "{thinking_start_token}")
+    .replace(thinking_end_token, "{thinking_end_token}")
+)
 
 
 def encode_messages(
@@ -76,25 +91,26 @@ def _encode_by(
 ) -> str:
     if messages.__class__ is not list:
         messages = _listed(messages, "messages")
-    if context:
+    if context is not None:
         _listed(context, "context")
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     thinking = thinking_mode == "thinking"
+    effort = effort_text(effort, V4, rules)
     renderer = render_conversation(
         messages, context or (), V4, rules, thinking, drop_thinking, bos, effort
     )
     return "".join(renderer.flat)
 
 
-def _unknown_mode(thinking_mode: Any) -> EncodeError:
+def _unknown_mode(thinking_mode: Any) -> OptionError:
     found = shown(thinking_mode)
-    return EncodeError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
+    return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
 
 
 def _listed(messages: Any, name: str) -> Any:
     if not isinstance(messages, (list, tuple)):
-        raise EncodeError(name, f"found {shown(messages)}, expected a list of messages")
+        raise EncodeError((name,), f"found {shown(messages)}, expected a list of messages")
     return messages
 
 
@@ -119,31 +135,29 @@ def _render_by(
 ) -> str:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
-    thinking, prefix = thinking_mode == "thinking", effort_prefix(effort, V4, rules)
-    merged = as_dicts(_listed(messages, "messages"), "messages")
+    thinking, effort = thinking_mode == "thinking", effort_text(effort, V4, rules)
+    merged = as_messages(_listed(messages, "messages"), "messages")
+    check_roles(merged, "messages", rules.known_roles_only)
     if not 0 <= index < len(merged):
-        raise EncodeError("index", f"found {index}, expected one of {len(merged)} messages")
+        raise OptionError("index", f"found {index}, expected one of {len(merged)} messages")
     message = merged[index]
-    if message.get("role") == "tool":
+    if message["role"] == "tool":
         problem = "found a tool message, expected it merged into a user message"
-        raise EncodeError(f"messages[{index}].role", problem)
-    if message.get("role") == "user" and message.get("content_blocks"):
-        message = {**message, "content": message["content_blocks"]}
-    # The message by itself, with what it must know of the others.
-    renderer = Renderer()
-    renderer.dialect, renderer.rules = _MERGED, rules
-    renderer.messages, renderer.flat, renderer.images = [message], [], []
-    renderer.first_index = index
-    renderer.first = 0 if index == 0 else None
-    if not thinking:
-        renderer.shown_from = NOWHERE
-    elif drop_thinking:
-        renderer.shown_from = find_last_user_index(messages)
-    renderer.task_before = merged[index - 1].get("task") if index else None
-    follower = merged[index + 1].get("role") if index + 1 < len(merged) else None
+        raise EncodeError(("messages", index, "role"), problem)
+    last = find_last_user_index(list(merged)) if drop_thinking else -1
+    # Up to this message, and no further: the one after it may join it no more.
+    renderer = Renderer(
+        merged[: index + 1],
+        _MERGED if message["role"] == "user" and message.get("content_blocks") else V4,
+        rules,
+        shown_from=last if thinking else NOWHERE,
+        first=0 if index == 0 else None,
+        task_before=merged[index - 1].get("task") if index else None,
+    )
+    follower = merged[index + 1]["role"] if index + 1 < len(merged) else None
     if index == 0:
-        renderer.start(prefix if thinking else "")
-    renderer.render(ends_asking=follower in (None, "assistant", "latest_reminder"))
+        renderer.start(bos=False, effort=effort if thinking else "")
+    renderer.render(index, ends_asking=follower in (None, "assistant", "latest_reminder"))
     return "".join(renderer.flat)
 
 
@@ -154,60 +168,71 @@ _MERGED = replace(V4, lists_are_blocks=True)
 def render_tools(tools: list[dict[str, Any]]) -> str:
     """The tools section, from function objects."""
     bare = [{"function": tool} for tool in tools]
-    return V4.tools_open + schemas_text(bare, RELEASED.named_tools, "tools") + V4.tools_close
+    schemas = schemas_text(bare, RELEASED.named_tools, V4.namespaces, ("tools",))
+    return V4.tools_open + schemas + V4.tools_close
 
 
 def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """User and tool messages as user turns with `content_blocks`; the others as they are."""
     merged: list[dict[str, Any]] = []
+    turn: dict[str, Any] | None = None  # the user turn that is open
     for index, given in enumerate(_listed(messages, "messages")):
-        message = copy.deepcopy(as_dict(given, f"messages[{index}]"))
-        before = merged[-1] if merged and merged[-1].get("role") == "user" else None
-        if message.get("role") == "tool":
+        message = _copied(as_message(given, ("messages", index)), index)
+        role = message.get("role") if isinstance(message.get("role"), str) else None
+        if role == "tool":
             block = {
                 "type": "tool_result",
                 "tool_use_id": message.get("tool_call_id", ""),
                 "content": message.get("content", ""),
             }
-            if before is None:
-                before = {"role": "user", "content_blocks": []}
-                merged.append(before)
-            before["content_blocks"].append(block)
-        elif message.get("role") == "user":
-            text = text_of(message.get("content"), f"messages[{index}].content")
-            if before is None or before.get("task") is not None:
-                before = {"role": "user", "content": text, "content_blocks": []}
-                before |= {f: message[f] for f in ("task", "wo_eos", "mask") if f in message}
-                merged.append(before)
-            before["content_blocks"].append({"type": "text", "text": text})
+            if turn is None:
+                turn = {"role": "user", "content_blocks": []}
+                merged.append(turn)
+            turn["content_blocks"].append(block)
+        elif role == "user":
+            text = text_of(message.get("content"), ("messages", index, "content"))
+            if turn is None or turn.get("task") is not None:
+                turn = {"role": "user", "content": text, "content_blocks": []}
+                turn |= {f: message[f] for f in ("task", "wo_eos", "mask") if f in message}
+                merged.append(turn)
+            turn["content_blocks"].append({"type": "text", "text": text})
         else:
+            turn = None
             merged.append(message)
     return merged
 
 
+def _copied(message: dict[str, Any], index: int) -> dict[str, Any]:
+    try:
+        return copy.deepcopy(message)
+    except Exception as error:  # an object's own fault
+        problem = f"found {shown(message)}, expected what can be copied: {error}"
+        raise EncodeError(("messages", index), problem) from None
+
+
 def sort_tool_results_by_call_order(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merged messages with the results of each user turn in the order of their calls."""
-    order: dict[Any, int] = {}
+    places: dict[Any, int] = {}
     ordered = []
     for message in messages:
         blocks = message.get("content_blocks")
         if message.get("role") == "assistant" and message.get("tool_calls"):
-            order = call_order(message["tool_calls"])
-        elif message.get("role") == "user" and blocks and order:
-            message = {
-                **message,
-                "content_blocks": in_call_order(blocks, order, _is_result, _result_id),
-            }
+            places = call_places(maybe_list(message["tool_calls"]) or ())
+        elif message.get("role") == "user" and blocks and places:
+            message = {**message, "content_blocks": _in_call_order(blocks, places)}
         ordered.append(message)
     return ordered
 
 
-def _is_result(block: dict[str, Any]) -> bool:
-    return block.get("type") == "tool_result"
+def _in_call_order(blocks: list[dict[str, Any]], places: dict[Any, int]) -> list[dict[str, Any]]:
+    def place(block: dict[str, Any]) -> int | None:
+        if block.get("type") != "tool_result":
+            return None
+        return place_of(block.get("tool_use_id"), places)
 
-
-def _result_id(block: dict[str, Any]) -> Any:
-    return block.get("tool_use_id")
+    placed = [(place(block), block) for block in blocks]
+    sort_results(placed)
+    return [block for _, block in placed]
 
 
 def find_last_user_index(messages: list[dict[str, Any]]) -> int:
@@ -237,9 +262,10 @@ def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
 
 def _parameters_by(rules: Conventions, tool_call: dict[str, Any]) -> str:
     try:
-        return str(parameters_writer(V4.tags, rules.raw_arguments)(tool_call.get("arguments")))
-    except EncodeError as error:
-        raise EncodeError(f"arguments{error.path}", error.problem) from None
+        writer = parameters_writer(V4.tags, rules.arguments or V4.arguments)
+        return str(writer.write(tool_call.get("arguments")))
+    except (EncodeError, OptionError) as error:
+        raise OptionError(("arguments", *error.location), error.problem) from None
 
 
 def to_json(value: Any) -> str:
@@ -249,7 +275,9 @@ def to_json(value: Any) -> str:
 
 def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The function objects of OpenAI tools."""
-    return [function_of(t, RELEASED.named_tools, f"tools[{n}]") for n, t in enumerate(tools)]
+    return [
+        function_of(tool, RELEASED.named_tools, ("tools", n))[1] for n, tool in enumerate(tools)
+    ]
 
 
 def tool_calls_from_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -287,7 +315,7 @@ def _parse_by(rules: Conventions, text: str, thinking_mode: str) -> dict[str, An
 
 
 def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
-    """The calls of a block, from behind the name in its opening tag on.
+    """The calls of a block, from after the name in its opening tag on.
 
     Returns where the block ends, the tag that ended it, and the calls.
     """
@@ -307,7 +335,31 @@ def decode_dsml_to_arguments(
         key: to_json(value) if string == "true" else value
         for key, (value, string) in tool_args.items()
     }
-    return {"name": tool_name, "arguments": arguments_text(members)}
+    return {"name": tool_name, "arguments": object_text(members)}
+
+
+_TAGGED = re.compile("<image>(.*?)</image>", re.DOTALL)
+
+
+def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
+    """A text in which `<image>PATH</image>` stands for images, as blocks of content.
+
+    Without such a tag it is the text itself. From the vision preview's module.
+    """
+    texts, paths = _TAGGED.split(text)[::2], _TAGGED.findall(text)
+    rest = "".join(texts)
+    if not all(paths) or "<image>" in rest or "</image>" in rest:
+        problem = f"found {shown(text)}, expected every <image> with a path and an </image>"
+        raise OptionError("text", problem)
+    if not paths:
+        return text
+    blocks: list[dict[str, Any]] = []
+    for words, path in zip(texts, [*paths, None], strict=True):
+        if words:
+            blocks.append({"type": "text", "text": words})
+        if path is not None:
+            blocks.append({"type": "image_url", "image_url": {"url": path}})
+    return blocks
 
 
 def _read_until_stop(index: int, text: str, stop: Sequence[str]) -> tuple[int, str, str | None]:
@@ -323,10 +375,14 @@ __all__ = [
     "ASSISTANT_SP_TOKEN",
     "DS_TASK_SP_TOKENS",
     "LATEST_REMINDER_SP_TOKEN",
+    "REASONING_EFFORT_MAX",
+    "TOOLS_TEMPLATE",
     "USER_SP_TOKEN",
     "VALID_TASKS",
     "_drop_thinking_messages",
     "_read_until_stop",
+    "assistant_msg_template",
+    "assistant_msg_wo_eos_template",
     "bos_token",
     "decode_dsml_to_arguments",
     "dsml_token",
@@ -334,16 +390,26 @@ __all__ = [
     "encode_messages",
     "eos_token",
     "find_last_user_index",
+    "latest_reminder_msg_template",
     "merge_tool_messages",
     "parse_message_from_completion_text",
+    "parse_tagged_text",
     "parse_tool_calls",
     "render_message",
     "render_tools",
+    "response_format_template",
     "sort_tool_results_by_call_order",
+    "system_msg_template",
     "thinking_end_token",
     "thinking_start_token",
+    "thinking_template",
     "to_json",
+    "tool_call_template",
+    "tool_calls_block_name",
     "tool_calls_from_openai_format",
+    "tool_calls_template",
     "tool_calls_to_openai_format",
+    "tool_output_template",
     "tools_from_openai_format",
+    "user_msg_template",
 ]

@@ -1,4 +1,4 @@
-"""Tool calls as markup: `function.arguments` -> parameters -> text (SPEC.md section 4)."""
+"""Tool calls as markup: `function.arguments` -> parameters -> text (docs/format.md, section 4)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,16 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from dsv4.encoding.door import maybe_dict
 from dsv4.encoding.fragments import CALLS
 from dsv4.encoding.json_text import FAILURES, QUICKER, not_json, to_json
-from dsv4.encoding.prompt import Fragment
+from dsv4.encoding.memory import MEMORY, Shelf
+from dsv4.encoding.pieces import GOES_ON, Fragment
 from dsv4.errors import EncodeError, shown
-from dsv4.format.dialects import STRING_FALSE, STRING_TRUE, Tags
-from dsv4.format.tokens import Markup
+from dsv4.format.dialects import STRING_FALSE, STRING_TRUE, Arguments, Tags
+from dsv4.format.endings import NOTHING
 
-# Agents send the same calls again with every request. What their arguments came to is remembered
-# for at most this many strings, of at most this many characters each, unless it is a text of more
-# than so many: a small parameter is mostly markup, and strings of nothing else would come to ten
-# times their length.
-#
-# A text has two bytes a character, or four if it holds one beyond U+FFFF. So what is held for one
-# spelling of the tags is at most 4096 * (4096 + 2 * 8192) bytes for strings in Latin script, which
-# is 80 MiB; for any strings, 192 MiB; for calls of 500 characters, 8 MiB.
-REMEMBERED_ARGUMENTS = 4096
-REMEMBERED_LENGTH = 4096
-REMEMBERED_TEXT = 8192
-
-# The one parameter of arguments that are not JSON.
+# The one parameter of arguments that are not a JSON object.
 RAW_PARAMETER = "arguments"
 
 _decoder = json.JSONDecoder()
@@ -42,7 +32,9 @@ class Parameters(Fragment):
 
     __slots__ = ("_lengths", "_tags")
     label = announces = CALLS
-    opens = asks = False
+    message = GOES_ON
+    begins = None
+    ending = NOTHING
     _lengths: tuple[int, ...]
     _tags: Tags
 
@@ -53,9 +45,6 @@ class Parameters(Fragment):
         self._lengths = tuple(map(len, parameters))
         self._tags = tags
         return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Fragment, (Markup(self.parts), self.label)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -70,15 +59,57 @@ class Parameters(Fragment):
         return tuple(parts[:-1])
 
 
-@lru_cache
-def parameters_writer(tags: Tags, raw_arguments: bool) -> Callable[[Any], str]:
-    """A function that turns the arguments of one call into its parameters, joined with newlines.
+class ParametersWriter:
+    """Turns the arguments of one call into its parameters, joined with newlines.
 
-    It raises an `EncodeError` whose path starts at the arguments.
+    What a text of arguments came to is remembered: agents send the same calls again with every
+    request. `shelf.young` may be asked directly, by the text.
     """
-    opening, closing = str(tags.parameter_open), str(tags.parameter_close)
 
-    def written(arguments: Iterable[tuple[str, Any]]) -> Parameters:
+    def __init__(self, tags: Tags, rule: Arguments) -> None:
+        self._tags = tags
+        self._rule = rule
+        self._opening, self._closing = str(tags.parameter_open), str(tags.parameter_close)
+        self.shelf: Shelf[Parameters] = MEMORY.shelf()
+
+    def write(self, arguments: Any) -> str:
+        """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
+        if arguments.__class__ is str:
+            known = self.shelf.recall(arguments)
+            if known is None:
+                known = self._from_text(arguments)
+                self.shelf.keep(arguments, known)
+            return known
+        if isinstance(arguments, str):
+            return self._from_text(str.__str__(arguments))
+        given = maybe_dict(arguments)
+        if given is not None:
+            return self._joined(_exact_texts(given))
+        if self._rule == "anything":
+            return self._joined([(RAW_PARAMETER, arguments)])
+        if arguments is None:
+            return ""
+        problem = f"found {shown(arguments)}, expected a JSON object, as text or as it is"
+        raise EncodeError((), problem)
+
+    def _from_text(self, arguments: str) -> Parameters:
+        try:
+            value = _read_json(arguments)
+            if self._rule == "anything" and isinstance(value, str):
+                value = _read_json(value)  # encoded twice
+        except (ValueError, RecursionError) as error:
+            if self._rule == "object":
+                problem = f"found {shown(arguments)}, which is not valid JSON: {error}"
+                raise EncodeError((), problem) from None
+            value = {RAW_PARAMETER: arguments}
+        if not isinstance(value, dict):
+            if self._rule != "anything":
+                raise EncodeError((), f"found {shown(arguments)}, expected a JSON object")
+            value = {RAW_PARAMETER: arguments}
+        return self._joined(value.items())
+
+    def _joined(self, arguments: Iterable[tuple[str, Any]]) -> Parameters:
+        opening, closing = self._opening, self._closing
         parameters = []
         try:
             for key, value in arguments:
@@ -88,40 +119,11 @@ def parameters_writer(tags: Tags, raw_arguments: bool) -> Callable[[Any], str]:
                     text = QUICKER.get(value.__class__, to_json)(value)
                     parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
         except FAILURES as error:
-            raise not_json(value, f".{key}", error) from None
-        return Parameters.joined(parameters, tags)
+            raise not_json(value, (key,), error) from None
+        return Parameters.joined(parameters, self._tags)
 
-    def from_string(arguments: str) -> Parameters:
-        try:
-            value = _read_json(arguments)
-        except (ValueError, RecursionError) as error:
-            if not raw_arguments:
-                problem = f"found {shown(arguments)}, which is not valid JSON: {error}"
-                raise EncodeError("", problem) from None
-            value = {RAW_PARAMETER: arguments}
-        if not isinstance(value, dict):
-            raise EncodeError("", f"found {shown(arguments)}, expected a JSON object")
-        return written(value.items())
 
-    @lru_cache(REMEMBERED_ARGUMENTS)
-    def remembered(arguments: str) -> Parameters | None:
-        made = from_string(arguments)
-        return made if len(made) <= REMEMBERED_TEXT else None
-
-    def write(arguments: Any) -> str:
-        if arguments.__class__ is str:
-            known = remembered(arguments) if len(arguments) <= REMEMBERED_LENGTH else None
-            return from_string(arguments) if known is None else known
-        if arguments is None:
-            return ""
-        if isinstance(arguments, dict):
-            return written(_exact_texts(arguments))
-        if isinstance(arguments, str):
-            return from_string(str.__str__(arguments))
-        problem = f"found {shown(arguments)}, expected a JSON object, as text or as it is"
-        raise EncodeError("", problem)
-
-    return write
+parameters_writer = lru_cache(ParametersWriter)
 
 
 def _read_json(text: str) -> Any:
@@ -148,5 +150,5 @@ def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
 
 def _exact_key(key: Any) -> str:
     if not isinstance(key, str):
-        raise EncodeError("", f"found the key {shown(key)}, expected text")
+        raise EncodeError((), f"found the key {shown(key)}, expected text")
     return str.__str__(key)

@@ -1,12 +1,14 @@
 """Whose rules a conversation is read by.
 
-The released module, vLLM's copy of it and the native API agree on the bytes. They part on a few
-field names and on what they refuse: each difference is a field here.
+The released modules, vLLM's copy and the native API agree on the bytes. They part on a few field
+names and on what they refuse: each difference is a field here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from dsv4.format.dialects import Arguments
 
 
 @dataclass(frozen=True)
@@ -19,17 +21,20 @@ class Conventions:
     url_field: str | None = "extracted_url"
     # What the caller knows the option for the effort as.
     effort_option: str = "effort"
-    # Arguments that are a string, but not JSON, become one parameter. Else they are an error.
-    raw_arguments: bool = True
-    # Roles outside the format are an error even where dropping would remove them.
+    # What arguments may be, where that is not for the dialect to say.
+    arguments: Arguments | None = None
+    # Roles that no release has are an error even where dropping would remove them.
     known_roles_only: bool = True
     # Every tool must have a name.
     named_tools: bool = True
-    # SPEC.md section 3, last paragraph: the context is dropped once more, by itself.
+    # Tools are shown. Where they are not, they do not keep reasoning from being dropped either.
+    shows_tools: bool = True
+    # docs/format.md, section 3, last paragraph: the context is dropped once more, by itself.
     context_dropped_alone: bool = False
 
 
 NATIVE = Conventions()
+NATIVE_WITHOUT_TOOLS = replace(NATIVE, shows_tools=False)
 RELEASED = Conventions(
     open_turn_fields=("wo_eos",),
     url_field=None,
@@ -38,13 +43,4 @@ RELEASED = Conventions(
     named_tools=False,
     context_dropped_alone=True,
 )
-VLLM = Conventions(
-    reasoning_fields=("reasoning", "reasoning_content"),
-    open_turn_fields=("wo_eos",),
-    url_field=None,
-    effort_option="reasoning_effort",
-    raw_arguments=False,
-    known_roles_only=False,
-    named_tools=False,
-    context_dropped_alone=True,
-)
+VLLM = replace(RELEASED, reasoning_fields=("reasoning", "reasoning_content"), arguments="object")

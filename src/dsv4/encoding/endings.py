@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dsv4.encoding.fragments import REASONING_END
-from dsv4.encoding.prompt import Fragment, Prompt
+from dsv4.encoding.pieces import GOES_ON, Fragment
+from dsv4.encoding.prompt import Prompt
+from dsv4.format.tokens import THINK_END
 
 
 def without_final_header(prompt: Prompt) -> Prompt:
@@ -11,20 +12,17 @@ def without_final_header(prompt: Prompt) -> Prompt:
 
     A task's token, which asks too, stays: the caller gave it.
     """
-    end = prompt._flat[-1]
-    return _cut(prompt, -1) if isinstance(end, Fragment) and end.asks else prompt
+    return prompt._cut(-1) if prompt.ending.kind in ("think", "answer") else prompt
 
 
 def maybe_open_reasoning(prompt: Prompt) -> Prompt | None:
     """The prompt up to the end of the last turn's reasoning, which stays open. None without any."""
-    for at in range(len(prompt._flat) - 1, -1, -1):
-        entry = prompt._flat[at]
-        if entry is REASONING_END:
-            return _cut(prompt, at)
-        if isinstance(entry, Fragment) and entry.opens:
-            return None
+    entries = prompt._flat
+    for at in range(len(entries) - 1, -1, -1):
+        entry = entries[at]
+        if isinstance(entry, Fragment):
+            if entry.label[1] == "reasoning" and str(entry) == str(THINK_END):
+                return prompt._cut(at)
+            if entry.message != GOES_ON:
+                return None
     return None
-
-
-def _cut(prompt: Prompt, at: int) -> Prompt:
-    return Prompt(prompt._flat[:at], prompt._first_index, prompt.images, prompt.dialect)

@@ -1,17 +1,35 @@
-"""JSON as the format writes it (SPEC.md section 2)."""
+"""JSON as the format writes it (docs/format.md, section 2)."""
 
 from __future__ import annotations
 
 import json
 import json.encoder
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any
 
-from dsv4.errors import EncodeError, shown
+from dsv4.encoding.door import maybe_dict, maybe_list
+from dsv4.errors import EncodeError, Location, OptionError, refusal, shown
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value of another type: objects, arrays, and single numbers of numpy."""
+    for made in (maybe_dict(value), maybe_list(value), _maybe_scalar(value)):
+        if made is not None:
+            return made
+    raise TypeError(f"a value of type {type(value).__name__} has no place in JSON")
+
+
+def _maybe_scalar(value: Any) -> int | float | str | None:
+    try:
+        made = value.item() if hasattr(value, "dtype") else None
+    except Exception:  # the object's own fault
+        return None
+    return made if isinstance(made, (int, float, str)) else None
+
 
 # One encoder for all: `json.dumps` with options makes a new one at each call.
-_encoder = json.JSONEncoder(ensure_ascii=False)
+_encoder = json.JSONEncoder(ensure_ascii=False, default=_plain)
 
 
 def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
@@ -55,13 +73,43 @@ QUICKER: dict[type, Callable[[Any], str]] = {
 FAILURES = (TypeError, ValueError, RecursionError)
 
 
-def json_at(value: Any, path: str) -> str:
+def json_at(value: Any, location: Location) -> str:
     """A caller's value as JSON, or an error that says where it stands."""
     try:
         return to_json(value)
     except FAILURES as error:
-        raise not_json(value, path, error) from None
+        raise not_json(value, location, error) from None
 
 
-def not_json(value: Any, path: str, error: Exception) -> EncodeError:
-    return EncodeError(path, f"{shown(value)} cannot be written as JSON: {error}")
+def not_json(value: Any, location: Location, error: Exception) -> OptionError | EncodeError:
+    """The error for a value that is not JSON, with the place in it that is to blame."""
+    for step, part, its_error in _culprits(value):
+        location, value, error = (*location, step), part, its_error
+    return refusal(location, f"{shown(value)} cannot be written as JSON: {error}")
+
+
+# Where values are nested deeper than this, the place is not looked for any further.
+_DEPTH = 64
+
+
+def _culprits(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
+    """The way down to what cannot be written: step, value and its error."""
+    for _ in range(_DEPTH):
+        found = next(_failing(value), None)
+        if found is None:
+            return
+        yield found
+        value = found[1]
+
+
+def _failing(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
+    if isinstance(value, dict):
+        parts: Any = value.items()
+    else:
+        parts = enumerate(maybe_list(value) or ())
+    for step, part in parts:
+        try:
+            to_json(part)
+        except FAILURES as error:
+            if isinstance(step, (str, int)):
+                yield step, part, error

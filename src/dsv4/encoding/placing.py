@@ -1,82 +1,175 @@
-"""The native API's front door: a request's own options, put where the format wants them."""
+"""A request's own options, checked and put where the format wants them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.conversation import render_conversation
+from dsv4.encoding.conventions import NATIVE, NATIVE_WITHOUT_TOOLS
+from dsv4.encoding.conversation import effort_text, render_conversation
+from dsv4.encoding.door import (
+    Message,
+    any_list,
+    as_message,
+    maybe_dict,
+    maybe_list,
+    type_of,
+)
+from dsv4.encoding.fragments import ANSWER, forced_call
 from dsv4.encoding.json_text import json_at
+from dsv4.encoding.namespaces import qualified_function
+from dsv4.encoding.pieces import ending_of
 from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.tools import schemas_text
-from dsv4.encoding.turns import as_dict
-from dsv4.errors import EncodeError, shown
+from dsv4.encoding.raw_turns import prefix_entries
+from dsv4.encoding.tools import Written, function_of, schemas_text
+from dsv4.encoding.turns import holds
+from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
+
+CHOICES = ("auto", "none", "required")
+# Those with which the prompt opens no call.
+_UNFORCED = ("auto", "none")
 
 
 def encode(
     messages: Iterable[Any],
+    *,
     tools: Iterable[Any] | None = None,
-    response_format: dict[str, Any] | None = None,
+    tool_choice: str | Mapping[str, Any] = "auto",
+    response_format: Mapping[str, Any] | None = None,
     thinking: bool = True,
     effort: str | int | None = None,
     drop_thinking: bool = True,
     bos: bool = True,
     context: Iterable[Any] = (),
     dialect: str | Dialect = "v4",
+    prefix: str = "",
 ) -> Prompt:
-    """The exact prompt of a conversation.
+    """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
 
-    `messages` are OpenAI-style dicts, or objects with a `to_dict()` that gives one. `context` is
-    what the prompt already holds: only what follows it is written. `tools` and `response_format`
-    go on the first system message.
+    - `messages`: OpenAI-style dicts, objects that can turn themselves into one, or `Sampled` turns.
+    - `tools`: OpenAI tools or bare function objects, for the first system message.
+    - `tool_choice`: "auto", "none", "required", or a tool by name or as OpenAI's object.
+    - `response_format`: a JSON schema, or OpenAI's object around one.
+    - `thinking`: whether the model thinks before it answers.
+    - `effort`: how hard it thinks, by the names or numbers of the dialect.
+    - `drop_thinking`: whether reasoning before the last user turn is left out.
+    - `bos`: whether the prompt begins with BOS.
+    - `context`: messages that are in the prompt already; only what follows them is written.
+    - `dialect`: the release of the format, by name or as a `Dialect`.
+    - `prefix`: the start of the answer, written after the header as the model's own text.
+
+    Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be, and an
+    `EncodeError` for a message that has no place in the format.
     """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
-    new, before = _listed(messages, "messages"), _listed(context, "context")
+    release = dialect_named(dialect)
+    effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
+    new, before = messages, context
+    if new.__class__ is not list:
+        new = any_list(messages, ("messages",), "a list of messages")
+    if before.__class__ is not tuple:
+        before = any_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
-        raise EncodeError("messages", "found none, expected at least one message")
-    dialect = dialect_named(dialect)
-    first_index = 0
+        raise EncodeError(("messages",), "found none, expected at least one message")
+    is_auto = tool_choice.__class__ is str and tool_choice == "auto"
+    choice = "auto" if is_auto else read_choice(tool_choice)
+    rules = NATIVE_WITHOUT_TOOLS if choice == "none" else NATIVE
+    preamble = None
     if tools is not None or response_format is not None:
-        extras = _extras(tools, response_format)
+        tools = any_list(() if tools is None else tools, ("tools",), "a list of tools")
+        extras = _extras(() if choice == "none" else tools, response_format, release)
         if extras:
-            new, before, first_index = _with_extras(new, before, extras)
+            new, before, preamble = _placed(extras, new, before)
+    if choice not in _UNFORCED:
+        choice = _declared(choice, () if tools is None else tools, [*before, *new], release)
     done = render_conversation(
-        new, before, dialect, NATIVE, thinking, drop_thinking, bos, effort, first_index
+        new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
-    return Prompt(done.flat, done.first_index, done.images, dialect)
+    if prefix.__class__ is not str or prefix or choice != "auto":
+        _open_answer(done.flat, prefix, choice, release)
+    return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
 
 
-def _no_flag(**flags: Any) -> EncodeError:
+# Options.
+
+
+def check_options(
+    tools: Any,
+    tool_choice: Any,
+    response_format: Any,
+    thinking: Any,
+    effort: Any,
+    drop_thinking: Any,
+    bos: Any,
+    dialect: Any,
+    stop: Any,
+    prefix: Any,
+) -> None:
+    """Raises an `OptionError` for an option that is wrong whatever the messages are."""
+    if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
+        raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
+    effort_text(effort, dialect_named(dialect), NATIVE)
+    if tools is not None:
+        any_list(tools, ("tools",), "a list of tools")
+    _schema(response_format)
+    forced = read_choice(tool_choice) not in _UNFORCED
+    _check_stop(stop)
+    _check_prefix(prefix, forced and not thinking)
+
+
+def _no_flag(**flags: Any) -> OptionError:
     name, found = next((n, shown(f)) for n, f in flags.items() if f.__class__ is not bool)
-    return EncodeError(name, f"found {found}, expected True or False")
+    return OptionError(name, f"found {found}, expected True or False")
 
 
-def _listed(messages: Any, name: str) -> Sequence[Any]:
-    if messages.__class__ is list or messages.__class__ is tuple:
-        return messages
-    if messages is None and name == "context":
-        return []
-    if isinstance(messages, (str, bytes, dict)) or not isinstance(messages, Iterable):
-        raise EncodeError(name, f"found {shown(messages)}, expected a list of messages")
-    return list(messages)
+def _check_stop(stop: Any) -> None:
+    if isinstance(stop, str):
+        return
+    for n, text in enumerate(any_list(stop, ("stop",), "a text or a list of texts")):
+        if not isinstance(text, str) or not text:
+            raise OptionError(("stop", n), f"found {shown(text)}, expected a text")
 
 
-def _extras(tools: Any, response_format: Any) -> dict[str, Any]:
-    """What the request adds to the system message, by field."""
-    extras: dict[str, Any] = {}
-    if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, type(None))):
-        raise EncodeError("tools", f"found {shown(tools)}, expected a list of tools")
-    listed = list(tools or ())
-    if listed:
-        schemas_text(listed, NATIVE.named_tools, "tools")  # errors under the caller's name
-        extras["tools"] = listed
+def _check_prefix(prefix: Any, forced: bool) -> None:
+    if not isinstance(prefix, str):
+        raise OptionError("prefix", f"found {shown(prefix)}, expected text")
+    if prefix and forced:
+        problem = f"found {shown(prefix)} and a call that must be made, expected one of them"
+        raise OptionError("prefix", problem)
+
+
+def read_choice(tool_choice: Any) -> str:
+    """A choice of tools: "auto", "none", "required", or the name of a tool.
+
+    The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`.
+    """
+    if isinstance(tool_choice, str) and tool_choice:
+        return str.__str__(tool_choice)
+    fields = maybe_dict(tool_choice)
+    if fields is not None and type_of(fields) == "function":
+        name = (maybe_dict(fields.get("function")) or {}).get("name")
+        if isinstance(name, str) and name:
+            return str.__str__(name)
+        problem = f"found {shown(name)}, expected the tool's name"
+        raise OptionError(("tool_choice", "function", "name"), problem)
+    expected = f'{", ".join(CHOICES)}, a tool\'s name, or {{"type": "function", "function": …}}'
+    raise OptionError("tool_choice", f"found {shown(tool_choice)}, expected {expected}")
+
+
+# Tools and the response format.
+
+
+def _extras(tools: Sequence[Any], response_format: Any, dialect: Dialect) -> dict[str, Written]:
+    """What the request adds to the system message, by field, as it is written."""
+    extras: dict[str, Written] = {}
+    if tools:
+        schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespaces, ("tools",))
+        extras["tools"] = Written(schemas)
     schema = _schema(response_format)
     if schema:
-        json_at(schema, "response_format")
-        extras["response_format"] = schema
+        extras["response_format"] = Written(json_at(schema, ("response_format",)))
     return extras
 
 
@@ -84,41 +177,96 @@ def _schema(response_format: Any) -> Any:
     """The JSON schema in OpenAI's `response_format`, or given as it is."""
     if response_format is None:
         return None
-    if not isinstance(response_format, dict):
+    fields = maybe_dict(response_format)
+    if fields is None:
         found = shown(response_format)
-        raise EncodeError("response_format", f"found {found}, expected a JSON schema")
-    kind = response_format.get("type")
+        raise OptionError("response_format", f"found {found}, expected a JSON schema")
+    kind = type_of(fields)
     if kind == "text":
         return None
     if kind == "json_object":
         return {"type": "object"}
     if kind != "json_schema":
-        return response_format
-    wrapper = response_format.get("json_schema")
-    schema = wrapper.get("schema") if isinstance(wrapper, dict) else None
-    if not isinstance(schema, dict):
-        path = "response_format.json_schema.schema"
-        raise EncodeError(path, f"found {shown(schema)}, expected a JSON schema")
+        return fields
+    schema = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
+    if maybe_dict(schema) is None:
+        place = ("response_format", "json_schema", "schema")
+        raise OptionError(place, f"found {shown(schema)}, expected a JSON schema")
     return schema
 
 
-def _with_extras(
-    messages: Sequence[Any], context: Sequence[Any], extras: dict[str, Any]
-) -> tuple[Sequence[Any], Sequence[Any], int]:
-    """The lists with the extras on the first system message, and the index of the first message:
-    -1 where a system message had to be put in front of the caller's."""
+def _placed(
+    extras: dict[str, Written], messages: Sequence[Any], context: Sequence[Any]
+) -> tuple[Sequence[Any], Sequence[Any], Message | None]:
+    """The lists with the extras on the first system message; without one, the extras apart."""
     for name, listed in (("context", context), ("messages", messages)):
         for index, message in enumerate(listed):
-            fields = as_dict(message, f"{name}[{index}]")
-            if fields.get("role") != "system":
+            fields = message if message.__class__ is dict else as_message(message, (name, index))
+            if not isinstance(fields.get("role"), str) or fields["role"] != "system":
                 continue
             for field in extras:
-                if fields.get(field):
+                if holds(fields.get(field)):
                     problem = f"found {field} here and on the request, expected one of them"
-                    raise EncodeError(f"{name}[{index}].{field}", problem)
+                    raise EncodeError((name, index, field), problem)
             changed = [*listed[:index], {**fields, **extras}, *listed[index + 1 :]]
-            return (messages, changed, 0) if name == "context" else (changed, context, 0)
+            return (messages, changed, None) if name == "context" else (changed, context, None)
     if context:
         problem = f"found no system message to carry {' and '.join(extras)}, expected one"
-        raise EncodeError("context", problem)
-    return [{"role": "system", **extras}, *messages], context, -1
+        raise EncodeError(("context",), problem)
+    return messages, context, dict(extras)
+
+
+# The start of the answer.
+
+
+def _declared(choice: str, tools: Iterable[Any], messages: Sequence[Any], dialect: Dialect) -> str:
+    """The choice, with the name as the model sees it. Raises where there is no such tool."""
+    carriers = [as_message(m, ("messages",)) if m.__class__ is not dict else m for m in messages]
+    lists = [tools, *(message.get("tools") for message in carriers if _carries(message))]
+    tools_there = [tool for listed in lists for tool in maybe_list(listed) or ()]
+    names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
+    if choice == "required" and tools_there:
+        return choice
+    if choice not in names:
+        found = f"found {shown(choice)}, expected it with tools"
+        if names:
+            found = f"found {shown(choice)}, expected one of the tools: {', '.join(names)}"
+        raise OptionError("tool_choice", found)
+    return names[choice]
+
+
+def _carries(message: Message) -> bool:
+    """Whether the tools of a message are shown."""
+    role = message.get("role")
+    return isinstance(role, str) and role in ("system", "developer")
+
+
+def _names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """What a declared tool may be called by -> its name as the model sees it.
+
+    A tool that is wrong is left to whoever writes it.
+    """
+    try:
+        fields, function = function_of(tool, True, ("tools",))
+        if dialect.namespaces:
+            qualified = qualified_function(fields, function, ("tools",))["name"]
+            yield qualified, qualified
+            yield function["name"], qualified
+        else:
+            yield function["name"], function["name"]
+    except (OptionError, EncodeError):
+        return
+
+
+def _open_answer(flat: list[str], prefix: str, choice: str, dialect: Dialect) -> None:
+    """Writes what the request gives of the answer: a prefix, or the opening of a call."""
+    ending = ending_of(flat)
+    forced = ending.kind == "answer" and choice not in _UNFORCED
+    _check_prefix(prefix, forced)
+    if prefix:
+        if ending.kind not in ("think", "answer"):
+            problem = f"found {shown(prefix)}, expected it only where an answer is asked for"
+            raise OptionError("prefix", problem)
+        flat += prefix_entries(prefix, ending.thinking, dialect)
+    elif forced:
+        flat += ANSWER[None], forced_call(dialect, None if choice == "required" else choice)

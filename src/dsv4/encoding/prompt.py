@@ -1,136 +1,110 @@
-"""What encoding gives: a prompt, and the views of it.
-
-Encoding is the hot path, so it only collects texts, in one flat list. The format's own words in it
-are `Fragment`s: strings that know what they are, whose turn they open and what kind of text comes
-after them. From these everything else is made, when somebody asks.
-"""
+"""What encoding gives: a prompt, and the views of it, which are made when somebody asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from dsv4.encoding.omissions import Omission
+from dsv4.encoding.pieces import Fragment, Piece, ending_of, pieces_of
+from dsv4.encoding.raw_turns import RawTurn
 from dsv4.format.dialects import Dialect
-from dsv4.format.tokens import Markup, Special, markup, spelled
+from dsv4.format.endings import Ending
+from dsv4.format.tokens import Special, spelled
 
-# Who wrote a text ("template", "caller" or "model"), and which part of a message it is.
-Label: TypeAlias = tuple[str, str]
-
-
-class Fragment(str):
-    """Text of the format's own.
-
-    `parts` are its texts and special tokens, labelled `label`. Plain text after it is labelled
-    `announces`. If it `opens`, it belongs to the next message; if it `asks`, it belongs to the
-    answer that follows, or to no message where none does.
-    """
-
-    __slots__ = ("_parts", "announces", "asks", "label", "opens")
-    label: Label
-    announces: Label
-    opens: bool
-    asks: bool
-    _parts: tuple[str, ...]
-
-    def __new__(
-        cls,
-        text: str,
-        label: Label,
-        announces: Label | None = None,
-        opens: bool = False,
-        asks: bool = False,
-    ) -> Fragment:
-        self = super().__new__(cls, text)
-        known = text if isinstance(text, Markup) else markup(text)
-        self._parts = known.parts
-        self.label = label
-        self.announces = announces or label
-        self.opens = opens
-        self.asks = asks
-        return self
-
-    def __getnewargs__(self) -> tuple[Markup, Label, Label, bool, bool]:  # type: ignore[override]
-        return Markup(self.parts), self.label, self.announces, self.opens, self.asks
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return self._parts
-
-
-class At(str):
-    """No text: says that what follows belongs to the message of an index.
-
-    It is written only where messages are not simply taken one after the other.
-    """
-
-    __slots__ = ("message",)
-    message: int
-
-    def __new__(cls, index: int) -> At:
-        self = super().__new__(cls)
-        self.message = index
-        return self
-
-    def __getnewargs__(self) -> tuple[int]:  # type: ignore[override]
-        return (self.message,)
-
-
-# One for each index serves all prompts: making one takes ten times as long as finding it.
-at = lru_cache(4096)(At)
-
-
-class Piece(NamedTuple):
-    """A stretch of the prompt that has one origin.
-
-    `text` is a `Special` where `special` is true. `origin` is "template", "caller" or "model";
-    `message` the index in the caller's list, or None; `field` the part of the message.
-    """
-
-    text: str
-    special: bool
-    origin: str
-    message: int | None
-    field: str
+_Omitted: TypeAlias = tuple[Omission, ...] | Callable[[], tuple[Omission, ...]]
 
 
 class Prompt:
-    """An encoded conversation. `str(prompt)` is the exact text."""
+    """An encoded conversation.
 
-    __slots__ = ("_first_index", "_flat", "_pieces", "_text", "dialect", "images")
+    `text`, or `str(prompt)`, is the exact text. `dialect` is the release that it is written in,
+    `images` are the records of the images in it, in order, and `sampled` the turns in it whose ids
+    are known, by message. Two prompts are equal if they have the same pieces, dialect, images and
+    sampled turns. `flat` is what the text is the join of: texts, special tokens, and fragments that
+    know what they are; `dropped` what was left out, or a function that finds it out.
+    """
+
+    __slots__ = ("_dropped", "_flat", "_pieces", "_text", "dialect", "images", "sampled")
 
     def __init__(
-        self, flat: list[str], first_index: int, images: list[Any], dialect: Dialect
+        self,
+        flat: list[str],
+        dialect: Dialect,
+        images: list[Any] | None = None,
+        dropped: _Omitted = (),
+        sampled: Mapping[int, RawTurn] | None = None,
     ) -> None:
         self._flat = flat
-        self._first_index = first_index
         self._text: str | None = None
         self._pieces: tuple[Piece, ...] | None = None
-        self.images = images
+        self._dropped = dropped
         self.dialect = dialect
+        self.images = [] if images is None else images
+        self.sampled = {} if sampled is None else sampled
 
     def __str__(self) -> str:
         if self._text is None:
             self._text = "".join(self._flat)
         return self._text
 
+    @property
+    def text(self) -> str:
+        """The exact text."""
+        return str(self)
+
     def __len__(self) -> int:
-        return len(str(self))
+        return len(self.text)
 
     def __repr__(self) -> str:
         return f"<Prompt of {len(self)} characters, dialect {self.dialect}>"
 
-    def __getstate__(self) -> tuple[list[str], int, list[Any], Dialect]:
-        return self._flat, self._first_index, self.images, self.dialect
+    def _repr_html_(self) -> str:
+        """The prompt in colours, where a notebook shows it."""
+        # The one import from a floor above: a prompt is made without a thought of being looked at.
+        from dsv4.view.html import fragment
 
-    def __setstate__(self, state: tuple[list[str], int, list[Any], Dialect]) -> None:
-        Prompt.__init__(self, *state)
+        return fragment(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Prompt):
+            return NotImplemented
+        return self is other or (
+            self.text == other.text
+            and self.dialect == other.dialect
+            and self.pieces == other.pieces
+            and self.images == other.images
+            and dict(self.sampled) == dict(other.sampled)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        known = (self._flat, self.dialect, self.images, self.dropped)
+        return Prompt, (*known, dict(self.sampled))
+
+    @property
+    def ending(self) -> Ending:
+        """How the prompt ends: what the model does next, and the text of a turn left open."""
+        return ending_of(self._flat)
+
+    @property
+    def dropped(self) -> tuple[Omission, ...]:
+        """All that the format left out: (message, field, rule), in the order of the messages.
+
+        Ask before you change the messages: it is found out by reading them once more.
+        """
+        if callable(self._dropped):
+            self._dropped = self._dropped()
+        return self._dropped
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The prompt in pieces, with origin, message and field. They add up to the text."""
         if self._pieces is None:
-            self._pieces = tuple(_pieces(self._flat, self._first_index))
+            self._pieces = tuple(pieces_of(self._flat))
         return self._pieces
 
     def runs(self) -> Iterator[tuple[str, Special | None]]:
@@ -162,40 +136,10 @@ class Prompt:
             start += len(run) + len(special or "")
         return found
 
-
-def _pieces(flat: list[str], first_index: int) -> Iterator[Piece]:
-    index = first_index - 1
-    announced: Label = ("template", "")
-    for n, entry in enumerate(flat):
-        if isinstance(entry, Fragment):
-            index += entry.opens
-            announced = entry.announces
-            message = _answer_to(flat, n, index) if entry.asks else index
-            for part in entry.parts:
-                yield _piece(part, entry.label, message)
-        elif isinstance(entry, At):
-            index = entry.message
-        elif entry:
-            yield _piece(entry, announced, index)
-
-
-def _answer_to(flat: list[str], n: int, index: int) -> int:
-    """The message that answers what the entry `n` asks; below 0 for none.
-
-    It is the next message to be opened, if that is the model's: a task's token may come between.
-    """
-    for later in range(n + 1, len(flat)):
-        entry = flat[later]
-        if isinstance(entry, At):
-            index = entry.message
-        elif isinstance(entry, Fragment) and entry.opens:
-            return index + 1 if entry.announces[0] == "model" else -1
-    return -1
-
-
-def _piece(text: str, label: Label, index: int) -> Piece:
-    origin, field = label
-    return Piece(text, isinstance(text, Special), origin, index if index >= 0 else None, field)
+    def _cut(self, at: int) -> Prompt:
+        """The prompt up to the entry `at`."""
+        known = (self.dialect, self.images, self._dropped, self.sampled)
+        return Prompt(self._flat[:at], *known)
 
 
 @lru_cache

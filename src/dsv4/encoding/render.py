@@ -1,14 +1,13 @@
-"""Turns -> flat pieces (SPEC.md section 4): one method for each kind of turn."""
+"""Turns -> flat pieces (docs/format.md, section 4): one method for each kind of turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.encoding.calls import parameters_writer
-from dsv4.encoding.content import block_kind, block_text, text_of
+from dsv4.encoding.content import IMAGE_TYPES, read_block, text_of
 from dsv4.encoding.conventions import Conventions
+from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of, unknown_role
 from dsv4.encoding.fragments import (
     ANSWER,
     ANSWER_END,
@@ -16,378 +15,419 @@ from dsv4.encoding.fragments import (
     ASK_TASK,
     ASK_THINKING,
     BETWEEN,
-    CALL_BETWEEN,
-    CALL_NAME_END,
+    BOS,
+    FIRST,
     IMAGE,
+    ITEM_BETWEEN,
     LATER_SYSTEM,
+    MODEL_ITEM_BETWEEN,
     REASONING,
     REASONING_END,
     REMINDER,
-    RESPONSE_FORMAT_START,
     RESULT_END,
     RESULT_START,
     SYSTEM,
     SYSTEM_OPENING,
-    TEXT,
     UNSUPPORTED_END,
     UNSUPPORTED_START,
     URL,
     USER,
-    USER_TURN,
-    DialectFragments,
     effort_fragment,
-    fragments_of,
+    hot_openings,
 )
-from dsv4.encoding.json_text import json_at
-from dsv4.encoding.prompt import Fragment, at
-from dsv4.encoding.tools import schemas_text
+from dsv4.encoding.omissions import Omission, omissions
+from dsv4.encoding.raw_turns import RawTurn
 from dsv4.encoding.turns import (
-    ROLES,
-    Message,
-    call_order,
-    in_call_order,
+    call_places,
+    holds,
     lasts,
-    merged_stop,
-    unknown_role,
+    place_of,
+    sort_results,
+    turn_stop,
 )
-from dsv4.errors import EncodeError, shown
-from dsv4.format.dialects import Dialect
+from dsv4.encoding.writer import Text, TurnWriter, UnseenImage
+from dsv4.errors import EncodeError, Location, shown
+from dsv4.format.dialects import ROLES, Dialect
 
-# A part of a user turn: its type, content, the id of the call it answers, its message's index.
-_Block: TypeAlias = tuple[str, Any, Any, int]
+# A part of a user turn: where it belongs among the results, None for all else; the index of its
+# message, its type, its content, its place in the message.
+_Block: TypeAlias = tuple[int | None, int, str, Any, Location]
+_CONTENT: Location = ("content",)
 
-
-# As a renderer's `shown_from`: behind every message.
+# As a renderer's `shown_from`: after every message.
 NOWHERE = float("inf")
 
 
-class Renderer:
+class Renderer(TurnWriter):
     """Writes messages to `flat`, and the images among them to `images`.
 
-    What it must know beforehand, section 3 decides. Few conversations differ from the defaults
-    here in more than a field or two. Indices are those of the caller's messages.
+    What it must know beforehand, section 3 decides:
+
+    - `shown_from`: turns at or after this index think aloud;
+    - `vanishing_before`: messages before this index go if their role does not last;
+    - `first`: the first turn of the whole conversation that stays, None where that is in a context
+      or is no message of the caller's;
+    - `calls_before`, `task_before`: the calls that results may answer before there are any here,
+      and the task of the turn before the first one here, whose question is in the prompt already.
+
+    Indices are those of the caller's messages.
     """
 
-    dialect: Dialect
-    rules: Conventions
-    messages: Sequence[Message]
-    flat: list[str]
-    images: list[Any]
-    # What the first message is counted as; below 0 it is not the caller's.
-    first_index: int
-    # The first turn of the whole conversation; None where that is in the context.
-    first: int | None
-    # Turns at or behind this index think aloud.
-    shown_from: float = -1
-    # Messages before this index go if their role does not last.
-    vanishing_before: int = -1
-    # The calls that results may answer, before any here.
-    last_calls: Any = None
-    # The task of the turn before the first one here. Its question is in the prompt already.
-    task_before: Any = None
-    # What calls are written with, looked up for the first of them.
-    _for_calls: tuple[DialectFragments, Callable[[Any], str]] | None = None
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        dialect: Dialect,
+        rules: Conventions,
+        shown_from: float = -1,
+        vanishing_before: int = -1,
+        first: int | None = 0,
+        calls_before: Any = None,
+        task_before: Any = None,
+    ) -> None:
+        # What TurnWriter.__init__ does: to call it would take as long again.
+        self.messages = messages
+        self.dialect = dialect
+        self.rules = rules
+        self.flat = []
+        self.shown_from = shown_from
+        self.vanishing_before = vanishing_before
+        self.first = first
+        self.task_before = task_before
+        self._last_calls = calls_before
 
-    def start(self, effort: str) -> None:
-        """What stands before the first turn of the whole conversation, behind BOS."""
-        if not self.messages or self.first is None:
-            return
+    def start(self, bos: bool, effort: str = "", preamble: Message | None = None) -> None:
+        """What stands before the first turn of the whole conversation.
+
+        `preamble` holds the request's own tools and response format, where no system message can
+        take them: they are a system turn without a text.
+        """
+        flat, first = self.flat, self.first
+        if bos:
+            flat.append(BOS)
         if self.dialect.system_token is not None:
-            if self.messages[self.first - self.first_index]["role"] == "system":
-                self.flat += at(self.first), SYSTEM_OPENING
-            elif effort:
-                self.flat.append(SYSTEM_OPENING)
-        if effort:
-            self.flat += at(-1), effort_fragment(effort)
-        self.flat.append(at(self.first_index - 1))
+            if preamble is not None:
+                flat.append(SYSTEM_OPENING[None])
+            elif self.messages and first is not None and self.messages[first]["role"] == "system":
+                flat.append(SYSTEM_OPENING[first])
+            elif effort and self.messages:
+                flat.append(SYSTEM_OPENING[None])
+        if effort and self.messages:
+            flat.append(effort_fragment(effort))
+        if preamble is not None:
+            self._extras(preamble, ())
 
-    def render(self, ends_asking: bool = True) -> None:
-        """Every turn, and what comes between turns.
+    def render(self, start: int = 0, ends_asking: bool = True) -> None:
+        """Every turn from the message `start` on, and what comes between turns.
 
         This loop is the hot path. Plain text of the system, users and assistants is written here,
-        everything else by the methods below. Appending twice takes less time than adding a pair,
-        and counting less than `enumerate`.
+        everything else by the methods below. Appending twice takes less time than adding a pair.
 
-        What a turn leaves for the next is in `asks`, `task`, `merges`. `ends_asking` says whether
-        the last turn's transition is written: it is not before a turn that answers nothing.
+        What a turn leaves for the next is in `asks` and `task`. `ends_asking` says whether the last
+        turn's transition is written: it is not before a turn that answers nothing.
         """
-        flat, shown_from = self.flat, self.shown_from
-        asks: Fragment | None = None  # what the turn before asks for, if an answer follows
+        flat, messages, shown_from = self.flat, self.messages, self.shown_from
+        count, lists = len(messages), self.dialect.lists_are_blocks
+        users, thinking, answering = hot_openings(count)
+        # Whether the turn before asks for thoughts, or for an answer without; None if for nothing.
+        asks: bool | None = None
         task = self.task_before  # the turn before carries this task …
         tasked: int | None = None  # … of this message; None where the context has asked already
-        merges = False  # whether the turn before is a user's
-        index = self.first_index - 1
-        walk = iter(self.messages)
-        for message in walk:
-            index += 1
+        index = start
+        while index < count:
+            message = messages[index]
             role = message["role"]
             content = message.get("content")
+            if lists and "content_blocks" in message:
+                content = _blocks_given(message, content)
             if role == "user" or role == "tool":
-                joins = merges and (task is None or role == "tool")
-                if not joins:
-                    merges, task = True, None
-                    if "task" in message and role == "user":
-                        task, tasked = message["task"], index
-                if content.__class__ is str and not joins and role == "user":
-                    flat.append(USER)
-                    flat.append(content)
+                stop = index + 1
+                if (
+                    content.__class__ is not str
+                    or "task" in message
+                    or (stop < count and messages[stop]["role"] in ("user", "tool"))
+                ):
+                    tasked, stop = index, turn_stop(messages, index)
+                    task = message.get("task") if role == "user" else None
+                    self._user_turn(index, stop)
                 else:
-                    taken = self._blocks(index, joins, task is not None)
-                    while taken:
-                        next(walk)
-                        index += 1
-                        taken -= 1
-                asks = ASK_THINKING if index >= shown_from else ASK_ANSWER
-            elif role == "assistant":
-                if content.__class__ is not str:
-                    content = text_of(content, f"messages[{index}].content")
+                    task = None
+                    flat.append(users[index])
+                    if role == "user":
+                        flat.append(content)
+                    else:
+                        flat += RESULT_START, content, RESULT_END
+                index = stop
+                asks = index > shown_from
+                continue
+            if role == "assistant":
                 if task is not None:
                     self._task(task, tasked, index)
                 elif asks is not None:
-                    flat.append(asks)
-                if index > shown_from and task is None:
-                    flat += REASONING, self._reasoning(message, index), REASONING_END
+                    flat.append(thinking[index] if asks else answering[index])
+                thinks = index > shown_from and task is None
+                if message.__class__ is not dict:
+                    self._sampled_turn(message, index, thinks)
                 else:
-                    flat.append(ANSWER)
-                flat.append(content)
-                if "tool_calls" in message:
-                    self._calls(message["tool_calls"], index)
-                if ("wo_eos" not in message and "prefix" not in message) or self._closes(message):
-                    flat.append(ANSWER_END)
-                merges, asks, task = False, None, None
+                    if asks is None or task is not None:
+                        flat.append(REASONING[index] if thinks else ANSWER[index])
+                    if thinks:
+                        flat.append(self._reasoning(message, index))
+                        flat.append(REASONING_END)
+                    if content.__class__ is str:
+                        flat.append(content)
+                    else:
+                        self._content(content, index, MODEL_ITEM_BETWEEN)
+                    if "tool_calls" in message:
+                        self._calls(message["tool_calls"], index)
+                    if ("wo_eos" not in message and "prefix" not in message) or self._closes(
+                        message
+                    ):
+                        flat.append(ANSWER_END)
+                asks, task = None, None
                 if "task" in message:
                     task, tasked = message["task"], index
             elif role == "system":
-                if content.__class__ is not str:
-                    content = text_of(content, f"messages[{index}].content")
-                merges, asks, task = False, None, None
-                if self.dialect.system_token is None or index == self.first:
-                    flat.append(SYSTEM)
+                if self.dialect.systems_ask == "never" and self.dialect.system_token is None:
+                    flat.append(SYSTEM[index])
+                    asks, task = None, None
                 else:
-                    flat.append(LATER_SYSTEM)
-                    asks = ASK_THINKING if index >= shown_from else ASK_ANSWER
-                flat.append(content)
+                    asks, task = self._system_opening(index), None
+                if content.__class__ is str:
+                    flat.append(content)
+                else:
+                    self._content(content, index)
                 if "tools" in message or "response_format" in message:
-                    self._extras(message, index)
+                    self._extras(message, ("messages", index))
                 if "task" in message:
                     task, tasked = message["task"], index
-            else:
-                merges = False
-                if index < self.vanishing_before and self._vanishes(message, index):
-                    continue
+            elif index >= self.vanishing_before or lasts(message):
                 if role == "latest_reminder":
                     if task is not None:
-                        self._task(task, tasked, index)
+                        self._task(task, tasked, None)
                     elif asks is not None:
-                        flat.append(asks)
+                        flat.append(_header(asks, None))
                 asks = self._other(role, content, message, index)
                 task, tasked = message.get("task"), index
+            elif self.rules.known_roles_only and role not in ROLES:
+                raise unknown_role(role, ("messages", index, "role"))
+            index += 1
         if ends_asking:
             if task is not None:
                 self._task(task, tasked, None)
             elif asks is not None:
-                flat.append(asks)
+                flat.append(ASK_THINKING[None] if asks else ASK_ANSWER[None])
 
-    # Turns of developers, reminders, and of roles that the format does not know.
+    def omissions(self) -> tuple[Omission, ...]:
+        """What was left out of the prompt."""
+        return omissions(
+            self.messages,
+            self.dialect,
+            self.rules,
+            self.shown_from,
+            self.vanishing_before,
+            self.task_before,
+        )
 
-    def _vanishes(self, message: Message, index: int) -> bool:
-        """Whether a message before *last* is dropped as a whole."""
-        role = message["role"]
-        if self.rules.known_roles_only and role not in ROLES:
-            raise unknown_role(role, f"messages[{index}].role")
-        if lasts(message):
-            return False
-        self.flat.append(at(index))
-        return True
+    # Turns of the system, of developers, reminders, and of roles that the format does not know.
 
-    def _other(self, role: str, content: Any, message: Message, index: int) -> Fragment | None:
-        """Writes such a turn. Returns what it asks for, if it asks."""
-        if content.__class__ is not str:
-            content = text_of(content, f"messages[{index}].content")
-        if role == "latest_reminder":
-            self.flat += REMINDER, content
+    def _system_opening(self, index: int) -> bool | None:
+        """Opens a system turn. Returns whether it asks for thoughts, None if it does not ask."""
+        dialect, is_first = self.dialect, index == self.first
+        opening = SYSTEM if dialect.system_token is None or is_first else LATER_SYSTEM
+        self.flat.append(opening[index])
+        if dialect.systems_ask == "never" or (is_first and dialect.systems_ask == "later"):
             return None
-        if role != "developer":
-            raise unknown_role(role, f"messages[{index}].role")
-        if not content:
-            path = f"messages[{index}].content"
-            raise EncodeError(path, "found nothing, expected the text of a developer turn")
-        self.flat += USER, content
-        self._extras(message, index)
-        return ASK_THINKING if index >= self.shown_from else ASK_ANSWER
+        return index >= self.shown_from
 
-    def _extras(self, message: Message, index: int) -> None:
-        if message.get("tools"):
-            words, path = fragments_of(self.dialect), f"messages[{index}].tools"
-            schemas = schemas_text(message["tools"], self.rules.named_tools, path)
-            self.flat += words.tools_start, schemas, words.tools_end
-        if message.get("response_format"):
-            schema = json_at(message["response_format"], f"messages[{index}].response_format")
-            self.flat += RESPONSE_FORMAT_START, schema
+    def _other(self, role: str, content: Any, message: Message, index: int) -> bool | None:
+        """Writes such a turn. Returns whether it asks for thoughts, None if it does not ask."""
+        if role not in ("latest_reminder", "developer") or role not in self.dialect.roles:
+            raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
+        self.flat.append(REMINDER[index] if role == "latest_reminder" else USER[index])
+        before = len(self.flat)
+        self._content(content, index)
+        if role == "latest_reminder":
+            return None
+        if not any(self.flat[before:]):
+            problem = "found nothing, expected the text of a developer turn"
+            raise EncodeError(("messages", index, "content"), problem)
+        self._extras(message, ("messages", index))
+        return index >= self.shown_from
 
     # Tasks.
 
-    def _task(self, task: Any, tasked: int | None, index: int | None) -> None:
-        """What a task of the message `tasked` asks (section 7). `index` is the message after it."""
+    def _task(self, task: Any, tasked: int | None, answer: int | None) -> None:
+        """What a task of the message `tasked` asks (section 7) of the message `answer`."""
         if tasked is None:
             return
         token = ASK_TASK.get(task) if isinstance(task, str) else None
         if token is None:
-            path, expected = f"messages[{tasked}].task", ", ".join(ASK_TASK)
-            raise EncodeError(path, f"found {shown(task)}, expected one of {expected}")
+            problem = f"found {shown(task)}, expected one of {', '.join(ASK_TASK)}"
+            raise EncodeError(("messages", tasked, "task"), problem)
         if task == "action":
-            self.flat.append(ASK_ANSWER if self.shown_from == NOWHERE else ASK_THINKING)
-        self.flat.append(at(tasked))
+            self.flat.append(_header(self.shown_from != NOWHERE, answer))
         if task == "read_url" and self.rules.url_field is not None:
             self._url(tasked, self.rules.url_field)
-        self.flat.append(token)
-        if index is not None:
-            self.flat.append(at(index - 1))
+        self.flat.append(token[tasked])
 
     def _url(self, index: int, field: str) -> None:
-        url = self.messages[index - self.first_index].get(field)
+        url = self.messages[index].get(field)
         if url is None:
             return
         if not isinstance(url, str) or not url:
-            path = f"messages[{index}].{field}"
-            raise EncodeError(path, f"found {shown(url)}, expected the URL as text")
-        self.flat += URL, str.__str__(url)
+            problem = f"found {shown(url)}, expected the URL as text"
+            raise EncodeError(("messages", index, field), problem)
+        self.flat += URL[index], str.__str__(url)
 
     # User turns.
 
-    def _blocks(self, index: int, joins: bool, tasked: bool) -> int:
-        """A user turn from the message `index` on. Returns how many messages more it took."""
-        here = index - self.first_index
-        stop = merged_stop(self.messages, here + 1, tasked)
-        message = self.messages[here]
-        content = message.get("content")
-        if content.__class__ is str and stop == here + 1 and not joins:  # an agent's usual turn
-            self.flat += USER, RESULT_START, content, RESULT_END
-            return 0
-        if not joins:
-            self.flat += at(index), USER_TURN
-        for block in self._sorted([b for n in range(here, stop) for b in self._blocks_of(n)]):
-            self.flat += at(block[3]), BETWEEN if joins else TEXT
-            joins = True
-            self._block(block)
-        self.flat.append(at(stop - 1 + self.first_index))
-        return stop - here - 1
-
-    def _blocks_of(self, here: int) -> Iterator[_Block]:
-        message, index = self.messages[here], here + self.first_index
-        content = message.get("content")
-        if message["role"] == "tool":
-            yield "tool_result", content, message.get("tool_call_id"), index
-        elif not isinstance(content, (list, tuple)) or not self.dialect.lists_are_blocks:
-            yield "text", content, None, index
-        else:
-            for n, item in enumerate(content):
-                yield _listed_block(item, index, f"messages[{index}].content[{n}]")
-
-    def _sorted(self, blocks: list[_Block]) -> list[_Block]:
-        """Section 3, step 2."""
-        order = call_order(self.last_calls) if sum(map(_is_result, blocks)) > 1 else None
-        return in_call_order(blocks, order, _is_result, itemgetter(2)) if order else blocks
-
-    def _block(self, block: _Block) -> None:
-        kind, content, _, index = block
-        if kind == "text":
-            self.flat.append(text_of(content, f"messages[{index}].content"))
-        elif kind == "tool_result":
-            self.flat.append(RESULT_START)
-            self._result(content, index)
-            self.flat.append(RESULT_END)
-        else:
-            self._other_block(kind, content)
-
-    def _result(self, content: Any, index: int) -> None:
-        path = f"messages[{index}].content"
-        if not isinstance(content, (list, tuple)):
-            self.flat.append(text_of(content, path))
-            return
-        for n, item in enumerate(content):
-            if n:
-                self.flat.append(BETWEEN)
-            kind, content, _, _ = _listed_block(item, index, f"{path}[{n}]")
-            if kind == "text":
-                self.flat.append(content)
+    def _user_turn(self, start: int, stop: int) -> None:
+        """A user turn of the messages from `start` to `stop`."""
+        flat, is_first = self.flat, True
+        flat.append(USER[start])
+        for _, index, kind, content, place in self._sorted_blocks(start, stop):
+            if not is_first:
+                flat.append(BETWEEN[index])
+            elif index != start:
+                flat.append(FIRST[index])
+            is_first = False
+            if kind == "tool_result":
+                if content.__class__ is str:
+                    flat += RESULT_START, content, RESULT_END
+                else:
+                    flat.append(RESULT_START)
+                    self._result(content, index, place)
+                    flat.append(RESULT_END)
+            elif kind != "text":
+                self._other_block(kind, content, ("messages", index, *place))
+            elif content.__class__ is str:
+                flat.append(content)
             else:
-                self._other_block(kind, item)
+                flat.append(text_of(content, ("messages", index, *place)))
 
-    def _other_block(self, kind: str, block: Message) -> None:
-        if kind == "image_url" and self.dialect.image_token is not None:
+    def _sorted_blocks(self, start: int, stop: int) -> list[_Block]:
+        """The blocks of a user turn, results in the order of their calls (section 3, step 2)."""
+        blocks: list[_Block] = []
+        calls, lists = self._last_calls, self.dialect.lists_are_blocks
+        # One call orders nothing: its place is the one that unknown ids have too.
+        places = call_places(calls) if calls is not None and len(calls) > 1 else {}
+        for index in range(start, stop):
+            message = self.messages[index]
+            if message["role"] == "tool":
+                id, content = message.get("tool_call_id"), message.get("content")
+                wanted = places.get(id, 0) if id.__class__ is str else place_of(id, places)
+                if lists and "content_blocks" in message:
+                    content = _blocks_given(message, content)
+                blocks.append((wanted, index, "tool_result", content, _CONTENT))
+            elif lists:
+                blocks += _listed_blocks(message, index, places)
+            else:
+                blocks.append((None, index, "text", message.get("content"), _CONTENT))
+        if places:
+            sort_results(blocks)
+        return blocks
+
+    def _result(self, content: Any, index: int, place: Location) -> None:
+        """What a tool gave, where that is not simply text."""
+        location = ("messages", index, *place)
+        if len(place) > 1:  # a block of a user's list: its content is inside
+            location = (*location, "content")
+        elif self.dialect.lists_are_blocks:
+            self._content(content, index)
+            return
+        listed = maybe_list(content)
+        if listed is None:
+            self.flat.append(text_of(content, location))
+            return
+        for n, item in enumerate(listed):
+            if n:
+                self.flat.append(ITEM_BETWEEN)
+            block = read_block(item, (*location, n))
+            if block.kind == "text":
+                self.flat.append(block.content)
+            else:
+                self._other_block(block.kind, block.content, (*location, n))
+
+    def _other_block(self, kind: str, block: Any, location: Location) -> None:
+        if kind in IMAGE_TYPES and self.dialect.image_token is not None:
+            self._add_image(block, location)
             self.flat.append(IMAGE)
-            self.images.append(block.get("image_url"))
         else:
             self.flat += UNSUPPORTED_START, kind, UNSUPPORTED_END
 
     # Parts of assistant turns.
 
-    def _reasoning(self, message: Message, index: int) -> str:
-        field, other = self.rules.reasoning_fields
-        text = message.get(field)
-        if not text:
-            field, text = other, message.get(other)
-        return text if text.__class__ is str else text_of(text, f"messages[{index}].{field}")
-
     def _closes(self, message: Message) -> bool:
         """Whether an assistant turn ends with EOS."""
-        return not any(message.get(field) for field in self.rules.open_turn_fields)
+        return not any(holds(message.get(field)) for field in self.rules.open_turn_fields)
 
-    def _calls(self, calls: Any, index: int) -> None:
-        if not calls:
-            return
-        if not isinstance(calls, (list, tuple)):
-            path = f"messages[{index}].tool_calls"
-            raise EncodeError(path, f"found {shown(calls)}, expected a list of calls")
-        self.last_calls = calls
-        words, parameters_of = self._for_calls or self._look_up_for_calls()
-        flat, opening = self.flat, words.block_open
-        for n, call in enumerate(calls):
-            try:
-                function = call["function"]
-                name = function["name"]
-                parameters = parameters_of(function.get("arguments"))
-            except (KeyError, TypeError, AttributeError):
-                name = None
-            except EncodeError as error:
-                path = f"messages[{index}].tool_calls[{n}].function.arguments{error.path}"
-                raise EncodeError(path, error.problem) from None
-            if name.__class__ is not str:
-                name = _name_of(call, f"messages[{index}].tool_calls[{n}]")
-            flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
-            opening = CALL_BETWEEN
-        flat.append(words.block_close)
+    # Turns as they were sampled.
 
-    def _look_up_for_calls(self) -> tuple[DialectFragments, Callable[[Any], str]]:
-        parameters_of = parameters_writer(self.dialect.tags, self.rules.raw_arguments)
-        self._for_calls = fragments_of(self.dialect), parameters_of
-        return self._for_calls
+    def _sampled_turn(self, message: Any, index: int, thinks: bool) -> None:
+        """A turn of which the model's own text, or its ids, are known."""
+        field, other = self.rules.reasoning_fields
+        reasoned = holds(message.get(field)) or holds(message.get(other))
+        turn = RawTurn(message.sampled, reasoned, thinks, self._closes(message))
+        self._add_sampled(index, turn)
+        if turn.text is None:
+            self._read_turn(message, index, thinks)
+        else:
+            self.flat += turn.entries(index, self.dialect)
+            if holds(message.get("tool_calls")):
+                self._last_calls = maybe_list(message["tool_calls"])
+
+    def _read_turn(self, message: Message, index: int, thinks: bool) -> None:
+        """The same turn as the format writes it."""
+        flat = self.flat
+        if thinks:
+            flat += REASONING[index], self._reasoning(message, index), REASONING_END
+        else:
+            flat.append(ANSWER[index])
+        self._content(message.get("content"), index, MODEL_ITEM_BETWEEN)
+        self._calls(message.get("tool_calls"), index)
+        if self._closes(message):
+            flat.append(ANSWER_END)
 
 
-def _is_result(block: _Block) -> bool:
-    return block[0] == "tool_result"
+def _header(thinks: bool, answer: int | None) -> str:
+    return ASK_THINKING[answer] if thinks else ASK_ANSWER[answer]
 
 
-def _listed_block(item: Any, index: int, path: str) -> _Block:
-    """One item of a content list."""
-    kind = "text" if isinstance(item, str) else block_kind(item, path)
-    if kind == "text":
-        return kind, block_text(item, path), None, index
-    if kind == "tool_result":
-        return kind, item.get("content"), item.get("tool_use_id"), index
-    return kind, item, None, index
+def _blocks_given(message: Message, content: Any) -> Any:
+    """The content of a message that has `content_blocks` (section 12.1).
+
+    They take the place of a user's content, and of a list on any role; of other texts they only
+    return the images.
+    """
+    blocks = maybe_list(message["content_blocks"])
+    if blocks is None or (message["role"] == "user"):
+        return content if message["content_blocks"] is None else message["content_blocks"]
+    if not isinstance(content, str):
+        return blocks
+    images = (maybe_dict(block) or {} for block in blocks if type_of(block) in IMAGE_TYPES)
+    return [Text(content), *map(UnseenImage, images)]
 
 
-def _name_of(call: Any, path: str) -> str:
-    if not isinstance(call, dict):
-        raise EncodeError(path, f"found {shown(call)}, expected a call object")
-    function = call.get("function")
-    if not isinstance(function, dict):
-        raise EncodeError(
-            f"{path}.function", f"found {shown(function)}, expected a function object"
-        )
-    name = function.get("name")
-    if not isinstance(name, str):
-        raise EncodeError(f"{path}.function.name", f"found {shown(name)}, expected the tool's name")
-    return str.__str__(name)
+def _listed_blocks(message: Message, index: int, places: dict[Any, int]) -> Iterator[_Block]:
+    """The blocks of a user message, where a list is blocks."""
+    field = "content" if message.get("content_blocks") is None else "content_blocks"
+    content = message.get(field)
+    listed = maybe_list(content)
+    if listed is None:
+        yield None, index, "text", content, (field,)
+        return
+    for n, item in enumerate(listed):
+        kind, content, id = _user_block(item, ("messages", index, field, n))
+        wanted = place_of(id, places) if kind == "tool_result" else None
+        yield wanted, index, kind, content, (field, n)
+
+
+def _user_block(item: Any, location: Location) -> Any:
+    """An item of a user's list, where that is blocks: nothing but a block will do."""
+    if isinstance(item, str):
+        problem = f'found {shown(item)}, expected a block such as {{"type": "text"}}'
+        raise EncodeError(location, problem)
+    block = read_block(item, location)
+    if block.kind == "text" and (maybe_dict(item) or {}).get("text") is None:
+        raise EncodeError((*location, "text"), "found None, expected text")
+    return block

@@ -1,4 +1,4 @@
-"""Messages -> turns: what merging, sorting and dropping decide (SPEC.md section 3).
+"""Messages -> turns: what merging, sorting and dropping decide (docs/format.md, section 3).
 
 Nothing is copied or moved. A turn is a range of messages: one message, or a run of user and tool
 messages that merge into one user turn.
@@ -6,42 +6,20 @@ messages that merge into one user turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
 
-from dsv4.errors import EncodeError, shown
+from dsv4.encoding.door import Message, maybe_dict, maybe_list
 from dsv4.format.dialects import Dialect
 
-Message: TypeAlias = dict[str, Any]
-_B = TypeVar("_B")
-
-ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
-# What stays before the last user turn when old reasoning is dropped.
-LASTING_ROLES = frozenset({"system", "user", "assistant", "tool", "latest_reminder"})
-
-
-def as_dicts(messages: Sequence[Any], name: str, first_index: int = 0) -> list[Message]:
-    """The messages as dicts with a role. `name` is what the caller calls the list."""
-    dicts = [as_dict(m, f"{name}[{n}]") for n, m in enumerate(messages, first_index)]
-    for index, message in enumerate(dicts, first_index):
-        if not isinstance(message.get("role"), str):
-            raise unknown_role(message.get("role"), f"{name}[{index}].role")
-    return dicts
-
-
-def as_dict(message: Any, path: str) -> Message:
-    """A message as a dict: it is one, or an object that can turn itself into one."""
-    if isinstance(message, dict):
-        return message
-    to_dict = getattr(message, "to_dict", None)
-    converted = to_dict() if callable(to_dict) and not isinstance(message, type) else None
-    if not isinstance(converted, dict):
-        raise EncodeError(path, f'found {shown(message)}, expected a message: a dict with a "role"')
-    return converted
-
-
-def unknown_role(role: Any, path: str) -> EncodeError:
-    return EncodeError(path, f"found {shown(role)}, expected one of {', '.join(ROLES)}")
+# What stays before the last user turn when old reasoning is dropped. The last of them is no role of
+# any release, but the released function keeps it, and then has no way to write it.
+LASTING_ROLES = (
+    *("system", "user", "assistant", "tool", "latest_reminder"),
+    "direct_search_results",
+)
+_MERGING = ("user", "tool")
 
 
 def lasts(message: Message) -> bool:
@@ -53,21 +31,16 @@ def lasts(message: Message) -> bool:
 
 
 def turn_stop(messages: Sequence[Message], start: int) -> int:
-    """Where the turn that begins at `start` ends."""
-    role = messages[start]["role"]
-    if role not in ("user", "tool"):
-        return start + 1
-    tasked = role == "user" and messages[start].get("task") is not None
-    return merged_stop(messages, start + 1, tasked)
+    """Where the turn that begins at `start` ends.
 
-
-def merged_stop(messages: Sequence[Message], start: int, tasked: bool) -> int:
-    """How far the messages from `start` on join a user turn that is open.
-
-    A user message joins unless the turn carries a task; a tool result always does.
+    A user message joins a user turn unless that carries a task; a tool result always does.
     """
-    joining = ("tool",) if tasked else ("tool", "user")
-    stop = start
+    message = messages[start]
+    if message["role"] not in _MERGING:
+        return start + 1
+    tasked = message["role"] == "user" and message.get("task") is not None
+    joining = ("tool",) if tasked else _MERGING
+    stop = start + 1
     while stop < len(messages) and messages[stop]["role"] in joining:
         stop += 1
     return stop
@@ -76,7 +49,7 @@ def merged_stop(messages: Sequence[Message], start: int, tasked: bool) -> int:
 def last_turn(messages: Sequence[Message]) -> int:
     """Where the last turn begins."""
     start = run = len(messages) - 1
-    while run >= 0 and messages[run]["role"] in ("user", "tool"):
+    while run >= 0 and messages[run]["role"] in _MERGING:
         start, run = run, run - 1
     while (stop := turn_stop(messages, start)) < len(messages):
         start = stop
@@ -86,54 +59,74 @@ def last_turn(messages: Sequence[Message]) -> int:
 # Step 2, sorting.
 
 
-def call_order(calls: Any) -> dict[Any, int]:
-    """Call id -> position. A repeated id takes its last, an empty id is none."""
-    if not isinstance(calls, (list, tuple)):
-        return {}
-    ids = [call.get("id") if isinstance(call, dict) else None for call in calls]
-    return {id: position for position, id in enumerate(ids) if id and isinstance(id, (str, int))}
+def call_places(calls: Sequence[Any]) -> dict[Any, int]:
+    """Call id -> place. A repeated id takes its last, an empty id is none."""
+    places: dict[Any, int] = {}
+    for place, call in enumerate(calls):
+        fields = call if call.__class__ is dict else maybe_dict(call) or {}
+        id = fields.get("id")
+        if not isinstance(id, (str, int)) or not id:
+            id = (maybe_dict(fields.get("function")) or {}).get("id")
+        if isinstance(id, (str, int)) and id:
+            places[id] = place
+    return places
 
 
-def in_call_order(
-    blocks: Sequence[_B],
-    order: dict[Any, int],
-    is_result: Callable[[_B], bool],
-    call_id: Callable[[_B], Any],
-) -> list[_B]:
-    """The blocks, results in the order of their calls, all else where it was.
+def place_of(id: Any, places: dict[Any, int]) -> int:
+    """Where a result belongs. One whose call is unknown counts as the first call's."""
+    return places.get(id, 0) if isinstance(id, (str, int)) else 0
 
-    A result whose call is unknown counts as the first call's.
+
+_WANTED = itemgetter(0)
+
+
+def sort_results(blocks: list[Any]) -> None:
+    """Puts the results among the blocks in order, and leaves all else where it is.
+
+    The first item of a block is where it belongs among the results, None if it is none.
     """
+    try:
+        blocks[:] = sorted(blocks, key=_WANTED)
+    except TypeError:  # not results alone
+        slots = [n for n, block in enumerate(blocks) if block[0] is not None]
+        results = sorted((blocks[slot] for slot in slots), key=_WANTED)
+        for slot, block in zip(slots, results, strict=True):
+            blocks[slot] = block
 
-    def position(block: _B) -> int:
-        id = call_id(block)
-        return order.get(id, 0) if isinstance(id, (str, int)) else 0
 
-    results = iter(sorted(filter(is_result, blocks), key=position))
-    return [next(results) if is_result(block) else block for block in blocks]
-
-
-def last_calls(context: Sequence[Message]) -> Any:
+def last_calls(context: Sequence[Message]) -> Sequence[Any] | None:
+    """The calls of a context that results after it may answer."""
     for message in reversed(context):
-        if message["role"] == "assistant" and message.get("tool_calls"):
-            return message["tool_calls"]
+        if message["role"] == "assistant" and (calls := maybe_list(message.get("tool_calls"))):
+            return calls
     return None
+
+
+def holds(value: Any) -> bool:
+    """Whether there is something in a value: an array does not say so by itself."""
+    try:
+        return bool(value)
+    except Exception:
+        return True
 
 
 # Step 3, dropping.
 
 
-def last_asking(messages: Sequence[Message], asking_system: int | None) -> int:
+def last_asking(messages: Sequence[Message], dialect: Dialect, first: bool) -> int:
     """The index of *last*, taken at its last message. -1 for none.
 
-    `asking_system` is the index from which system messages ask too, None where they never do.
+    `first` says whether the messages begin the conversation: a system turn that is the first asks
+    in no dialect.
     """
     index = len(messages) - 1
     while index >= 0:
         role = messages[index]["role"]
-        if role == "user" or role == "tool" or role == "developer":
+        if role == "user" or role == "tool":
             break
-        if role == "system" and asking_system is not None and index >= asking_system:
+        if role == "developer" and role in dialect.roles:
+            break
+        if role == "system" and dialect.systems_ask == "later" and (index or not first):
             break
         index -= 1
     return index
@@ -142,17 +135,17 @@ def last_asking(messages: Sequence[Message], asking_system: int | None) -> int:
 def any_tools(messages: Sequence[Message], users_keep_tools: bool) -> bool:
     """Whether a turn has tools, which switches dropping off."""
     for message in messages:
-        if "tools" in message and message["tools"]:
+        if "tools" in message and holds(message["tools"]):
             return _tools_after_merging(messages, users_keep_tools)
     return False
 
 
 def _tools_after_merging(messages: Sequence[Message], users_keep_tools: bool) -> bool:
     """Merging takes tools off whatever joins a turn, and in most dialects off user turns."""
-    losing = ("tool",) if users_keep_tools else ("tool", "user")
+    losing = ("tool",) if users_keep_tools else _MERGING
     start = 0
     while start < len(messages):
-        if messages[start].get("tools") and messages[start]["role"] not in losing:
+        if holds(messages[start].get("tools")) and messages[start]["role"] not in losing:
             return True
         start = turn_stop(messages, start)
     return False
@@ -179,11 +172,10 @@ def last_task(context: Sequence[Message], dropped: bool) -> Any:
 def passed_over(messages: Sequence[Message], context: Sequence[Message], dialect: Dialect) -> int:
     """How many messages the released function passes over, with dropping on and a context.
 
-    It counts what dropping the context by itself would leave. What stands at or behind the
-    context's own *last*, and yet is dropped, is counted too much: so many turns disappear.
+    It counts what dropping the context by itself would leave. What stands at or after the context's
+    own *last*, and yet is dropped, is counted too much: as many turns disappear.
     """
-    asking_system = None if dialect.system_token is None else 1
-    last = max(last_asking(context, asking_system), 0)
+    last = max(last_asking(context, dialect, first=True), 0)
     turns = sum(not lasts(message) for message in context[last:])
     start = 0
     while turns and start < len(messages):

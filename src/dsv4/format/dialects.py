@@ -1,15 +1,19 @@
 """The releases of the format, each a value: one field for each difference that can be seen.
 
-SPEC.md section 9 is the table; `V4_0731` and `V4_1` say only where they differ from `V4`.
+docs/format.md, sections 9 to 13, describes them; each release says only where it differs from the
+one that it came from. Code asks for a field, never for a release.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
-from dsv4.errors import EncodeError, UnknownModel, shown
+from dsv4.errors import OptionError, UnknownModel, shown
 from dsv4.format import tokens
 from dsv4.format.tokens import Markup, Special, markup
 
@@ -20,7 +24,7 @@ def _fragment(name: str) -> str:
         return file.read()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Tags:
     """The markup of tool calls: tag names, and every fragment that is written with them."""
 
@@ -29,12 +33,12 @@ class Tags:
     parameter: str
 
     # Written by the encoder, section 4.
-    block_open: Markup = field(init=False)
-    block_close: Markup = field(init=False)
-    invoke_open: Markup = field(init=False)
-    invoke_close: Markup = field(init=False)
-    parameter_open: Markup = field(init=False)
-    parameter_close: Markup = field(init=False)
+    block_open: Markup = field(init=False, repr=False, compare=False)
+    block_close: Markup = field(init=False, repr=False, compare=False)
+    invoke_open: Markup = field(init=False, repr=False, compare=False)
+    invoke_close: Markup = field(init=False, repr=False, compare=False)
+    parameter_open: Markup = field(init=False, repr=False, compare=False)
+    parameter_close: Markup = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         dsml = tokens.DSML
@@ -48,6 +52,9 @@ class Tags:
         }
         for name, text in fragments.items():
             object.__setattr__(self, name, markup(text))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Tags, (self.calls, self.invoke, self.parameter)
 
     def label_of(self, kind: str) -> str | None:
         """What a tag of this kind is called."""
@@ -68,48 +75,93 @@ class Tags:
 NAME_END = '">\n'
 STRING_TRUE = '" string="true">'
 STRING_FALSE = '" string="false">'
+# What stands between a namespace and a name (section 13.3).
+NAMESPACE_END = "::"
 
 RESPONSE_FORMAT = (
     "## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n"
 )
 UNSUPPORTED = ("[Unsupported ", "]")
+# V3.2's words between a developer turn's extras and its text (section 11.4).
+DEVELOPER_MESSAGE = "\n\n# The user's message is: "
 
 _TOOLS_SECTION = _fragment("tools_section.txt")
+_TOOLS_SECTION_V3_2 = _fragment("tools_section_v3.2.txt")
 _EFFORT_MAX = _fragment("effort_max.txt")
 _EFFORT_0731_MAX = _fragment("effort_0731_max.txt")
 
+# The order in which turns and their parts are written, which is a renderer's to know.
+Layout: TypeAlias = Literal["v4", "v3.2"]
+# Which system turns ask for an answer: none; those that are not the first, which also count as
+# the last user turn does; or every one that no user turn follows.
+SystemsAsk: TypeAlias = Literal["never", "later", "always"]
+# What a call's arguments may be: "object", a JSON object and nothing else; "text", also a text
+# that is no JSON, written as one parameter; "anything", also JSON that is no object (13.2).
+Arguments: TypeAlias = Literal["object", "text", "anything"]
 
-@dataclass(frozen=True, eq=False)
+ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
+
+
+@dataclass(frozen=True)
 class Dialect:
-    """One release of the format."""
+    """One release of the format. Make one of your own with `dataclasses.replace`.
+
+    A dialect is read-only, compares and pickles by value.
+    """
 
     name: str
     tags: Tags
     # Effort as the caller names it -> what is written before the first turn in thinking mode.
-    efforts: dict[str | int | None, str]
+    efforts: Mapping[str | int | None, str]
     efforts_described: str
+    # Whether "", 0 and False are no effort, as the release has it.
+    false_efforts_are_none: bool = False
     special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
-    # Opens the prompt and every later system turn, which then also asks for an answer.
+    layout: Layout = "v4"
+    # Those that a turn is written for. Others are an error where they do not vanish.
+    roles: tuple[str, ...] = ROLES
+    # Opens the prompt and every later system turn.
     system_token: Special | None = None
+    systems_ask: SystemsAsk = "never"
     # Stands for an image; a dialect without it has no images.
     image_token: Special | None = None
-    # Whether each item of a user's content list is a block of the turn.
+    # Whether a text that spells the image token is refused.
+    image_text_refused: bool = False
+    # Whether lists of content are read as section 12.1 says: each item of a user's list is a block
+    # of the turn, and `content_blocks` are taken.
     lists_are_blocks: bool = False
     # Whether tools on a user message stay there, and so keep reasoning from being dropped.
     users_keep_tools: bool = False
-    tools_open: Markup = field(init=False)
-    tools_close: Markup = field(init=False)
+    arguments: Arguments = "text"
+    # Whether tools and calls may belong to a namespace (section 13.3).
+    namespaces: bool = False
+    # The words around the tools' schemas, in V4's tag names, with {schemas} in the middle.
+    tools_section: str = field(default=_TOOLS_SECTION, repr=False)
+    tools_open: Markup = field(init=False, repr=False, compare=False)
+    tools_close: Markup = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        opening, closing = self.tags.spelled_in(_TOOLS_SECTION).split("{schemas}")
+        opening, closing = self.tags.spelled_in(self.tools_section).split("{schemas}")
+        object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
         object.__setattr__(self, "tools_open", markup(opening))
         object.__setattr__(self, "tools_close", markup(closing))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> str | tuple[object, ...]:
-        return dialect_named, (self.name,)
+    def __reduce__(self) -> tuple[object, ...]:
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return _unpickled, ({**values, "efforts": dict(self.efforts)},)
+
+
+def _unpickled(values: dict[str, Any]) -> Dialect:
+    """The dialect of these values: the very one, where a release has them."""
+    dialect = Dialect(**values)
+    released = DIALECTS.get(dialect.name)
+    return released if released == dialect else dialect
 
 
 def _numbered(effort: int) -> str:
@@ -128,52 +180,94 @@ V4_0731 = replace(
     name="v4-0731",
     efforts={None: "", "low": "", "high": _EFFORT_MAX, "max": _EFFORT_0731_MAX},
     efforts_described='None, "low", "high" or "max"',
+    false_efforts_are_none=True,
+)
+V4_VISION = replace(
+    V4_0731,
+    name="v4-vision",
+    special_tokens=tokens.V4_VISION_TOKENS,
+    image_token=tokens.IMAGE,
+    image_text_refused=True,
+    lists_are_blocks=True,
+    users_keep_tools=True,
 )
 V4_1 = replace(
-    V4,
+    V4_VISION,
     name="v4.1",
     tags=Tags(" calls", " invoke", " parameter"),
     efforts={
         **{number: _numbered(number) for number in range(1, 101)},
         **{None: _numbered(75), "low": _numbered(50), "high": _numbered(75)},
-        **{"xhigh": _numbered(75), "max": _numbered(100)},
+        "max": _numbered(100),
     },
-    efforts_described='None, "low", "high", "xhigh", "max" or a whole number from 1 to 100',
+    efforts_described='None, "low", "high", "max" or a whole number from 1 to 100',
+    false_efforts_are_none=False,
     special_tokens=tokens.V4_1_TOKENS,
+    roles=tuple(role for role in ROLES if role != "developer"),
     system_token=tokens.SYSTEM,
-    image_token=tokens.IMAGE,
-    lists_are_blocks=True,
-    users_keep_tools=True,
+    systems_ask="later",
+    arguments="anything",
+    namespaces=True,
 )
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (V4, V4_0731, V4_1)}
+V3_2 = replace(
+    V4,
+    name="v3.2",
+    tags=Tags("function_calls", "invoke", "parameter"),
+    efforts={None: ""},
+    efforts_described="None",
+    special_tokens=tokens.V3_2_TOKENS,
+    layout="v3.2",
+    roles=tuple(role for role in ROLES if role != "latest_reminder"),
+    arguments="object",
+    tools_section=_TOOLS_SECTION_V3_2,
+)
+# The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
+V3_2_SERVED = replace(
+    V3_2, name="v3.2-served", tools_section=re.sub(r"\n\n+", "\n", _TOOLS_SECTION_V3_2)
+)
+
+_RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
+_BY_NAME = {release.name: release for release in _RELEASES}
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
+"""Every release of the format that is known, by its name."""
 
 # Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
-# a date or a quantisation behind it.
+# a date or a quantisation after it.
 _MODEL_NAMES: tuple[tuple[str, Dialect], ...] = (
+    # V3.2-Exp, before it, had another format.
+    (r"v3[._]2(?![0-9])(?!.*exp)", V3_2),
     (r"v4[._]1(?![0-9])", V4_1),
+    (r"v4(?![0-9._]).*vision", V4_VISION),
     (r"v4(?![0-9._]).*(?<![0-9])0731(?![0-9])", V4_0731),
     (r"v4(?![0-9]|[._][0-9])(?!.*(?<![0-9])[01][0-9][0-3][0-9](?![0-9]))", V4),
 )
 
 
 def dialect_for(model: str) -> Dialect:
-    """The dialect that a model was trained on, from its name."""
+    """The dialect that a model was trained on, from its name.
+
+    `model` is a checkpoint's name, with or without its owner: "deepseek-ai/DeepSeek-V4.1". Raises
+    an `UnknownModel` where the name tells nothing.
+    """
     if isinstance(model, str):
         for pattern, dialect in _MODEL_NAMES:
             if re.search(r"deepseek[-_ ]?" + pattern, model, re.IGNORECASE):
                 return dialect
     raise UnknownModel(
-        f"no dialect is known for the model {shown(model)}: its name should hold DeepSeek-V4, "
-        f"DeepSeek-V4…-0731 or DeepSeek-V4.1; else give one of {', '.join(DIALECTS)}"
+        "model",
+        f"no dialect is known for the model {shown(model)}, expected a name that holds "
+        f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
+        f"{', '.join(DIALECTS)}",
     )
 
 
 def dialect_named(name: str | Dialect) -> Dialect:
     """The dialect itself, where a caller may give its name."""
-    if isinstance(name, Dialect):
-        return name
-    found = DIALECTS.get(name) if isinstance(name, str) else None
+    found = _BY_NAME.get(name) if isinstance(name, str) else None
     if found is None:
-        raise EncodeError("dialect", f"found {shown(name)}, expected one of {', '.join(DIALECTS)}")
+        if isinstance(name, Dialect):
+            return name
+        expected = f"one of {', '.join(DIALECTS)}, or a Dialect"
+        raise OptionError("dialect", f"found {shown(name)}, expected {expected}")
     return found

@@ -9,21 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-# What the model does next: it thinks; it answers; it carries out a quick-instruction task; it goes
-# on with a turn that the prompt left open; or nothing, because the prompt asks for nothing.
 EndingKind: TypeAlias = Literal["think", "answer", "task", "continue", "nothing"]
+"""What the model does next: it thinks; it answers; it carries out a quick-instruction task; it
+continues a turn that the prompt left open; or nothing, because the prompt asks for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a prompt ends.
 
-    `kind` says what the model does next. `open` is the text of the turn that it goes on with, from
-    behind the header: empty unless `kind` is "continue". `thinking` says whether the model's text
-    (the open one included) begins inside reasoning. `task` is the name of the task, if any.
+    `kind` says what the model does next: "think", "answer", carry out a "task", "continue" a turn
+    that the prompt left open, or "nothing". `open` is the text of the turn that it continues, after
+    the header: empty unless `kind` is "continue". `thinking` says whether the model's text, the
+    open part included, begins inside reasoning. `task` is the name of the task, if any.
     """
 
     kind: EndingKind
     open: str = ""
     thinking: bool = False
     task: str | None = None
+
+
+NOTHING = Ending("nothing")

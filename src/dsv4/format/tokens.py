@@ -7,7 +7,9 @@ ordinary `str`. Every spelling stands in this folder and nowhere else in the pac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 
 class Special(str):
@@ -50,7 +52,7 @@ class Markup(str):
         return (self.parts,)
 
 
-# SPEC.md section 1. The bar is FULLWIDTH VERTICAL LINE (U+FF5C), the low block U+2581.
+# docs/format.md, section 1. The bar is FULLWIDTH VERTICAL LINE (U+FF5C), the low block U+2581.
 BOS = Special("<｜begin▁of▁sentence｜>", 0)
 EOS = Special("<｜end▁of▁sentence｜>", 1)
 USER = Special("<｜User｜>", 128803)
@@ -67,7 +69,7 @@ TITLE = Special("<｜title｜>", 128836)
 EXTRACTED_URL = Special("<｜extracted_url｜>", 128844)
 READ_URL = Special("<｜read_url｜>", 128845)
 
-# Of V4.1 alone (section 9).
+# Of later releases (sections 9 and 12), whose checkpoints bring the ids.
 SYSTEM = Special("<｜System｜>", None)
 IMAGE = Special("<｜deepseek_image｜>", None)
 
@@ -75,21 +77,37 @@ V4_TOKENS: tuple[Special, ...] = (
     *(BOS, EOS, USER, ASSISTANT, THINK_START, THINK_END, DSML, LATEST_REMINDER),
     *(ACTION, QUERY, AUTHORITY, DOMAIN, TITLE, EXTRACTED_URL, READ_URL),
 )
+V4_VISION_TOKENS: tuple[Special, ...] = (*V4_TOKENS, IMAGE)
 V4_1_TOKENS: tuple[Special, ...] = (*V4_TOKENS, SYSTEM, IMAGE)
+# V3.2 spells them as V4 does. Its vocabulary has other ids for some (section 11.6), which only the
+# checkpoint tells.
+V3_2_TOKENS: tuple[Special, ...] = (
+    *(BOS, EOS, USER, ASSISTANT),
+    *(Special(token, None) for token in (THINK_START, THINK_END, DSML)),
+)
 
 # Section 7: what a message's `task` field writes.
-TASK_TOKENS: dict[str, Special] = {
-    "action": ACTION,
-    "query": QUERY,
-    "authority": AUTHORITY,
-    "domain": DOMAIN,
-    "title": TITLE,
-    "read_url": READ_URL,
-}
+TASK_TOKENS: Mapping[str, Special] = MappingProxyType(
+    {
+        "action": ACTION,
+        "query": QUERY,
+        "authority": AUTHORITY,
+        "domain": DOMAIN,
+        "title": TITLE,
+        "read_url": READ_URL,
+    }
+)
 
 # Ordinary text around a tool's result (section 4).
 RESULT_START = "<tool_result>"
 RESULT_END = "</tool_result>"
+
+
+# V3.2's (section 11.4).
+RESULTS_START = "\n\n<function_results>"
+RESULTS_END = "\n</function_results>\n\n"
+ONE_RESULT_START = "\n<result>"
+ONE_RESULT_END = "</result>"
 
 
 def spelled(tokens: Iterable[Special]) -> re.Pattern[str]:
@@ -97,10 +115,15 @@ def spelled(tokens: Iterable[Special]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(token) for token in tokens))
 
 
-_EVERY = {str(token): token for token in V4_1_TOKENS}
-_SPLIT = re.compile(f"({spelled(V4_1_TOKENS).pattern})")
+@lru_cache
+def _splitter(tokens: tuple[Special, ...]) -> tuple[re.Pattern[str], dict[str, Special]]:
+    return re.compile(f"({spelled(tokens).pattern})"), {str(token): token for token in tokens}
 
 
-def markup(text: str) -> Markup:
-    """The format's own words, with the special tokens they spell found. Never for callers' text."""
-    return Markup(_EVERY.get(part, part) for part in _SPLIT.split(text))
+def markup(text: str, tokens: tuple[Special, ...] = V4_1_TOKENS) -> Markup:
+    """A text with the special tokens that it spells made real.
+
+    Only for the format's own words and for what a model wrote: never for a caller's text.
+    """
+    pattern, found = _splitter(tokens)
+    return Markup(found.get(part, part) for part in pattern.split(text))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.errors import shown
+from dsv4.errors import Location, refusal, shown
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.markup import FORBIDDEN
-from dsv4.grammar.relaxed import Location, Relaxations, refusal
+from dsv4.grammar.relaxed import Relaxations
 from dsv4.grammar.rules import NEVER, Expression, Rules
 from dsv4.grammar.shapes import Document, Subschema
 from dsv4.grammar.values import Values

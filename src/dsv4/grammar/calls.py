@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.errors import shown
+from dsv4.errors import Location, refusal, shown
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.markup import NOT_IN_OTHER_NAMES, Markup
 from dsv4.grammar.members import Member, Members
 from dsv4.grammar.names import unlike
-from dsv4.grammar.relaxed import Location, Relaxations, refusal
+from dsv4.grammar.relaxed import Relaxations
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.errors import shown
+from dsv4.errors import refusal, shown
 from dsv4.grammar.markup import VISIBLE
-from dsv4.grammar.relaxed import refusal
 
 # Stands for the grammar's text.
 _TEXT = object()

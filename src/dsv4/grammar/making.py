@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from dsv4.errors import shown
+from dsv4.errors import refusal, shown
 from dsv4.format.dialects import dialect_named
 from dsv4.grammar.answers import answer
 from dsv4.grammar.calls import Calls, Tool
@@ -17,7 +17,7 @@ from dsv4.grammar.fields import fields_for
 from dsv4.grammar.gbnf import GbnfWriter
 from dsv4.grammar.lark import LarkWriter
 from dsv4.grammar.markup import Markup
-from dsv4.grammar.relaxed import Relaxation, Relaxations, refusal
+from dsv4.grammar.relaxed import Relaxation, Relaxations
 from dsv4.grammar.rules import NEVER, Expression, Reference, Rules
 from dsv4.grammar.standing import standing
 from dsv4.grammar.wanted import wanted
@@ -60,7 +60,7 @@ def for_request(
     parallel: bool = True,
     exact: bool = False,
 ) -> Grammar:
-    """The grammar of what a model may write after a request's prompt.
+    """The grammar of what a model may write after the prompt of `request`.
 
     What it allows parses with `strict=True`. Calls name declared tools, and their arguments fit the
     schemas but for what `relaxed` lists. It begins where the prompt ends: after a prefix, in an

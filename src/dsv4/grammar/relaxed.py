@@ -3,23 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from dsv4.errors import EncodeError
-
-# The way to a value in the caller's data: names of options and fields, indices of lists.
-Location: TypeAlias = tuple[str | int, ...]
-
-
-def path_of(location: Location) -> str:
-    """A location as people write it: `tools[0].function.parameters`."""
-    spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-    return spelled.removeprefix(".")
-
-
-def refusal(location: Location, problem: str) -> EncodeError:
-    """The error for something that no grammar can be made for."""
-    return EncodeError(path_of(location), problem)
+from dsv4.errors import Location, path_of, refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
-from dsv4.errors import shown
-from dsv4.grammar.relaxed import Location, Relaxations, refusal
+from dsv4.errors import Location, refusal, shown
+from dsv4.grammar.relaxed import Relaxations
 
 # A schema with many alternatives under several allOf could become any number of shapes.
 MOST_SHAPES = 256

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dsv4.errors import Location, refusal
 from dsv4.grammar.fitting import fits
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.members import Member, Members
 from dsv4.grammar.numbers import integer, number
 from dsv4.grammar.patterns import NotRegular, pattern
-from dsv4.grammar.relaxed import Location, refusal
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from dsv4.encoding.namespaces import qualified_function
 from dsv4.encoding.tools import function_of
-from dsv4.errors import shown
+from dsv4.errors import Location, refusal, shown
+from dsv4.format.dialects import dialect_named
 from dsv4.grammar.calls import Tool
-from dsv4.grammar.relaxed import Location, path_of, refusal
 from dsv4.request import Request
 
 
@@ -52,21 +53,24 @@ def _name_in(choice: Any) -> str:
 
 def _declared(request: Request) -> Iterable[Tool]:
     """The tools of the request, or of its messages."""
+    namespaces = dialect_named(request.dialect).namespaces
     if request.tools is not None:
-        yield from _tools(request.tools, ("tools",))
+        yield from _tools(request.tools, ("tools",), namespaces)
         return
     for name, messages in (("context", request.context), ("messages", request.messages)):
         for n, message in enumerate(messages or ()):
             tools = message.get("tools") if isinstance(message, Mapping) else None
             if tools and message.get("role") in ("system", "developer"):
-                yield from _tools(tools, (name, n, "tools"))
+                yield from _tools(tools, (name, n, "tools"), namespaces)
 
 
-def _tools(tools: Any, location: Location) -> Iterable[Tool]:
+def _tools(tools: Any, location: Location, namespaces: bool) -> Iterable[Tool]:
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         raise refusal(location, f"found {shown(tools)}, expected a list of tools")
     for n, tool in enumerate(tools):
         place = (*location, n)
-        function = function_of(tool, True, path_of(place))
-        inside = place if function is tool else (*place, "function")
+        fields, function = function_of(tool, True, place)
+        inside = place if function is fields else (*place, "function")
+        if namespaces:
+            function = qualified_function(fields, function, place)
         yield Tool(function["name"], function.get("parameters"), inside)

@@ -1,176 +1,285 @@
-"""Inside a wrapper (RECOVERY.md, rules 2 and 5)."""
+"""Inside a wrapper (recovery.md, rules 2, 5, 11, 14, 16 and 18)."""
 
 from __future__ import annotations
 
 import re
 
 from dsv4.parsing import diagnostics as kinds
-from dsv4.parsing.invokes import begin_call, whole_call
-from dsv4.parsing.json_values import calls_in
+from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.lines import Lines
-from dsv4.parsing.machine import Machine, Value
+from dsv4.parsing.machine import Ahead, Machine, Move
+from dsv4.parsing.plain_tags import begins_json_calls
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
-from dsv4.parsing.verdicts import judge_in_list
 
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
-
-
-def enter_calls(m: Machine, tag: Tag) -> None:
-    """Leaves prose for a block, or for a call without one."""
-    m.block_strict = m.prose.newlines == "\n\n"
-    if m.block_strict:
-        m.prose.newlines = ""
-        m.prose.told = 0
-    m.flush_newlines()
-    m.flush_stops()
-    if m.prose.reasoning:
-        m.report(kinds.CALL_IN_REASONING, tag.start, tag.start)
-    if m.blocks:
-        m.report(kinds.SECOND_BLOCK, tag.start, tag.start)
-    m.blocks += 1
+# Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
+_BREAK = re.compile(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
+_OPEN_BREAK = re.compile(r"\n\s*\Z")
 
 
-def open_block(m: Machine, tag: Tag) -> None:
-    enter_calls(m, tag)
-    m.check_spelling(tag)
-    m.block_strict = m.block_strict and tag.raw == tag.canonical(m.tags.calls)
-    m.block_used = False
-    m.wrapped = True
-    m.advance(tag.end)
-    m.state = State.BLOCK
+class Block:
+    """What stands in a wrapper between calls."""
 
+    def __init__(self, machine: Machine, tag: Tag) -> None:
+        self._machine = machine
+        self._source = source = machine.source
+        # Opened as the strict grammar wants, it may be empty.
+        spelled = tag.raw == tag.canonical(machine.tags.calls)
+        self._strict = machine.blank_line and spelled
+        self.used = False  # it held something
+        if tag.marked:
+            machine.check_spelling(tag)
+        source.advance(tag.end)
 
-def read_block(m: Machine) -> bool:
-    if not m.skip_space():
-        if m.final:
-            m.cut = not m.block_used
-            _close_implied(m)
-        return m.final
-    at = m.pos
-    if m.text[at] in "{[" and not m.block_used:
-        m.block_used = True
-        m.value = Value(m.base + at, judge_in_list, end_list)
-        m.state = State.JSON
-        return True
-    tag = m.tag_at(at)
-    if isinstance(tag, Partial):
-        return m.end_in_markup()
-    return _start_junk(m) if tag is None else _read_tag(m, tag)
-
-
-def _read_tag(m: Machine, tag: Tag) -> bool:
-    kind = m.kind(tag)
-    if kind == "wrapper" and tag.closing:
-        return _close(m, tag)
-    if kind in ("eos", "bos", "think") or (kind == "wrapper" and m.block_used):
-        _close_implied(m)
-        return True
-    if kind == "invoke" and not tag.closing:
-        return _read_invoke(m, tag)
-    if kind is None:
-        return _start_junk(m)
-    m.report(kinds.UNEXPECTED_TAG, tag.start, tag.end)
-    m.advance(tag.end)
-    return True
-
-
-def _read_invoke(m: Machine, tag: Tag) -> bool:
-    certain = m.is_certain(tag, wrapped=True)
-    if certain is None and not m.final:
-        return False
-    if certain is False:
-        return _start_junk(m)
-    m.block_used = True
-    begin_call(m, tag)
-    return True
-
-
-def _close(m: Machine, tag: Tag) -> bool:
-    m.check_spelling(tag)
-    if not m.block_used and not m.block_strict:
-        m.report(kinds.EMPTY_BLOCK, tag.start, tag.end)
-    m.advance(tag.end)
-    _leave(m)
-    return True
-
-
-def _close_implied(m: Machine) -> None:
-    m.report(kinds.IMPLIED_CLOSE, m.pos, m.pos)
-    _leave(m)
-
-
-def _leave(m: Machine) -> None:
-    m.wrapped = False
-    m.state = State.AFTER
-
-
-# Text that is no call: removed up to the wrapper's close, or to a blank line where none comes.
-
-
-def _start_junk(m: Machine) -> bool:
-    m.block_used = True
-    m.start_holding()
-    m.hold(m.pos + 1)
-    m.state = State.JUNK
-    return True
-
-
-def read_junk(m: Machine) -> bool:
-    for tag in m.tags_ahead():
+    def read(self) -> Move | None:
+        source = self._source
+        at = source.past_space(source.pos)
+        while at > source.pos:
+            source.advance(at)
+            at = source.past_space(at)
+        if at == source.end:
+            return None
+        if source.at(at) in "{[":
+            self.used = True
+            return (State.JSON, None)
+        tag = source.tag_at(at) if source.is_mark(at) else None
         if isinstance(tag, Partial):
-            m.hold(m.cut_at)
-            break
-        ends = _ends_junk(m, tag)
-        if ends is not False:
-            m.hold(tag.start)
-        if ends is None:
-            return False
-        if ends:
-            _end_junk(m, closed=m.closes(tag, "wrapper") or m.opens(tag, "invoke"))
+            return None
+        if tag is None:
+            return self._junk(at)
+        return self._read_tag(tag)
+
+    def end(self) -> Move | None:
+        """The text ends inside a wrapper: it was cut, unless the model ended it (rule 16)."""
+        source = self._source
+        if not source.stopped:
+            self._machine.report_cut(source.pos)
+            return self._leave()
+        if source.pos < source.end:
+            self._machine.report_cut(source.pos)
+        return self._close_implied()
+
+    def _junk(self, at: int) -> Move:
+        self._source.advance(at)
+        self.used = True
+        return (State.JUNK,)
+
+    def _read_tag(self, tag: Tag) -> Move | None:
+        machine = self._machine
+        kind = machine.kind(tag)
+        if tag.kind in ("eos", "bos", "think", "role", "native"):
+            return self._close_implied()
+        if tag.broken:
+            if kind in ("invoke", "parameter"):
+                self._source.advance(tag.start)
+                self.used = True
+                return (State.BROKEN, tag)
+            return self._junk(tag.start)
+        if kind == "wrapper":
+            return self._close(tag) if tag.closing else self._read_wrapper(tag)
+        if kind == "invoke" and not tag.closing:
+            return self._read_invoke(tag)
+        if kind == "parameter" and not tag.closing and tag.marked:
+            self._source.advance(tag.start)
+            self.used = True
+            return (State.INVOKE, None)  # of nobody knows what
+        if not tag.closing or (kind is None and not tag.marked):
+            return self._junk(tag.start)
+        if kind is None:  # an odd close, of the wrapper if nothing follows it
+            ahead = machine.follow(tag.end)
+            if ahead is Ahead.MORE:
+                return None
+            if machine.is_end(ahead):
+                return self._close(tag)
+        return self._remove(tag)
+
+    def _remove(self, tag: Tag) -> Move:
+        self._machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        return (State.BLOCK,)
+
+    def _read_wrapper(self, tag: Tag) -> Move | None:
+        """Another wrapper: they do not nest (rule 2)."""
+        if not self.used:
+            return self._remove(tag)
+        ahead = self._machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if self._machine.is_end(ahead):  # a close without its slash
+            return self._close(tag)
+        return self._close_implied()
+
+    def _read_invoke(self, tag: Tag) -> Move | None:
+        machine = self._machine
+        name = machine.called(tag)
+        if name is None or machine.tools.may_be(name) or machine.is_example(name):
+            certain = None if machine.follow(tag.end) is Ahead.MORE else tag.marked
+            if not tag.marked and certain is False:
+                certain = name is not None
+        else:
+            certain = machine.is_certain(tag, wrapped=True)
+        if tag.self_closed and certain is None:
+            certain = True
+        if certain is None:
+            return None
+        self._source.advance(tag.start)
+        self.used = True
+        return (State.INVOKE, tag) if certain else (State.JUNK, kinds.DROPPED_CALL)
+
+    def _close(self, tag: Tag) -> Move:
+        machine = self._machine
+        if tag.closing:
+            machine.check_spelling(tag)
+        else:
+            machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+        if not self.used and not self._strict:
+            machine.report_raw(kinds.EMPTY_BLOCK, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        return self._leave()
+
+    def _close_implied(self) -> Move:
+        self._machine.report_raw(kinds.IMPLIED_CLOSE, self._source.pos, "")
+        return self._leave()
+
+    def _leave(self) -> Move:
+        self._machine.block = None
+        return (State.AFTER,)
+
+
+class Junk:
+    """Text in a wrapper that is no call: removed (rule 5)."""
+
+    def __init__(self, machine: Machine, kind: DiagnosticKind = kinds.UNEXPECTED_TEXT) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._kind = kind
+        self._at = machine.source.pos + 1
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            mark = source.next_mark(self._at)
+            found = source.search(_BREAK, self._at, mark)
+            if found is not None:
+                move = self._read_break(source.place(found.start()), source.place(found.end()))
+                if move is None or move:
+                    return move or None
+                continue
+            if mark == source.end:
+                return self._wait(mark)
+            tag = source.tag_at(mark)
+            if isinstance(tag, Partial):
+                return self._wait(mark)
+            ends = tag is not None and self._ends(tag)
+            if ends is None:
+                return self._wait(mark)
+            if ends:
+                self._report(mark)
+                return (State.BLOCK,)
+            self._at = mark + 1 if tag is None else max(mark + 1, tag.end)
+
+    def _wait(self, at: int) -> Move | None:
+        """Sets aside what is certain to go."""
+        pending = self._source.search(_OPEN_BREAK, self._at, at)
+        self._at = at if pending is None else self._source.place(pending.start())
+        self._source.set_aside(self._at)
+        return None
+
+    def _read_break(self, start: int, after: int) -> Move | None:
+        """A blank line, or JSON at a line's start. None to wait, () to go on."""
+        source, machine = self._source, self._machine
+        if after == source.end and not source.final:
+            self._at = start
+            source.set_aside(start)
+            return None
+        if source.at(after) in ("{", "["):
+            begins = begins_json_calls(machine, after)
+            if begins is None:
+                self._at = start
+                source.set_aside(start)
+                return None
+            if begins:
+                self._report(after)
+                return (State.BLOCK,)
+            if "\n" not in source.slice(start + 1, after):
+                self._at = after
+                return ()
+        ahead = machine.follow(after)
+        if ahead is Ahead.MORE:
+            self._at = start
+            source.set_aside(start)
+            return None
+        if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
+            self._at = after
+            return ()
+        self._report(after)
+        machine.block = None
+        return (State.PROSE, Lines())
+
+    def _ends(self, tag: Tag) -> bool | None:
+        """Whether a tag acts, so that the text before it ends. None: not known yet."""
+        machine = self._machine
+        if tag.kind in ("eos", "think", "role", "native"):
             return True
-    else:
-        m.hold(len(m.text))
-    if m.final:
-        m.hold(len(m.text))
-        _end_junk(m, closed=False)
-    return m.final
+        if tag.broken:
+            return machine.kind(tag) in ("invoke", "parameter")
+        kind = machine.kind(tag)
+        if kind == "wrapper":
+            return tag.marked or tag.closing
+        if tag.closing or kind not in ("invoke", "parameter"):
+            return False
+        if kind == "parameter":
+            return tag.marked
+        name = machine.called(tag)
+        if not tag.marked:
+            return name is not None and machine.tools.told and machine.tools.declares(name)
+        if name is None or machine.tools.may_be(name):
+            return True
+        return machine.is_certain(tag, wrapped=True)
+
+    def _report(self, to: int) -> None:
+        source = self._source
+        source.set_aside(to)
+        start = source.aside_from
+        self._machine.report_raw(self._kind, start, source.aside())
+
+    def end(self) -> Move | None:
+        self._report(self._source.end)
+        return (State.BLOCK,)
 
 
-def _ends_junk(m: Machine, tag: Tag) -> bool | None:
-    """Whether a tag ends such text. None: not known yet."""
-    if m.opens(tag, "invoke") and not tag.plain:
-        certain = m.is_certain(tag, wrapped=True)
-        return None if certain is None and not m.final else certain is not False
-    return m.kind(tag) in ("wrapper", "think", "eos")
+class Broken:
+    """After a tag that breaks off in a wrapper: all of it goes, up to the next tag (rule 18)."""
 
+    def __init__(self, machine: Machine, tag: Tag) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._at = tag.end
 
-def _end_junk(m: Machine, closed: bool) -> None:
-    start, held = m.held_start, m.release()
-    blank = None if closed else _BLANK_LINE.search(held)
-    cut = len(held) if blank is None else blank.end()
-    m.report_held(kinds.UNEXPECTED_TEXT, start, held[:cut])
-    if closed:
-        m.state = State.BLOCK
-        return
-    m.wrapped = False
-    m.state = State.PROSE
-    m.prose.lines = Lines()
-    if held[cut:]:
-        m.say_text(held[cut:])
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            mark = source.next_mark(self._at)
+            if mark == source.end:
+                self._at = mark
+                source.set_aside(mark)
+                return None
+            tag = source.tag_at(mark)
+            if isinstance(tag, Partial):
+                self._at = mark
+                source.set_aside(mark)
+                return None
+            acts = tag is not None and (tag.marked or tag.kind in ("eos", "think"))
+            if acts:
+                return self._leave(mark)
+            self._at = mark + 1
 
+    def _leave(self, to: int) -> Move:
+        source = self._source
+        source.set_aside(to)
+        start = source.aside_from
+        self._machine.report_raw(kinds.DROPPED_CALL, start, source.aside())
+        return (State.BLOCK,)
 
-# A JSON list in place of calls.
-
-
-def end_list(m: Machine, value: Value) -> None:
-    m.value = None
-    m.state = State.BLOCK
-    calls = calls_in(value.raw)
-    if calls is None:
-        m.report_held(kinds.UNEXPECTED_TEXT, value.start, value.raw)
-        return
-    kind = kinds.FORBIDDEN_CALL if m.forbidden else kinds.JSON_CALLS
-    m.report_held(kind, value.start, value.raw)
-    for name, arguments in () if m.forbidden else calls:
-        whole_call(m, name, arguments)
+    def end(self) -> Move | None:
+        return self._leave(self._source.end)

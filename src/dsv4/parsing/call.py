@@ -6,33 +6,67 @@ from collections.abc import Callable
 
 from dsv4.parsing.declared import Tools
 from dsv4.parsing.events import (
+    AbortReason,
+    ArgumentsDelta,
     Event,
     ToolCallAborted,
     ToolCallEnd,
     ToolCallStart,
-    arguments_delta,
 )
-from dsv4.parsing.json_values import escaped, object_text, quoted
+from dsv4.parsing.json_values import escaped, object_in, quoted
 
 
 class Call:
-    """One call. What it writes goes to `emit`; a call that is not shown writes nothing."""
+    """One call. What it writes goes to `emit`; a call that is not shown writes nothing.
 
-    __slots__ = ("_emit", "_keys", "_lone", "index", "name", "shown", "tools")
+    A call that is to be seen whole writes nothing before its end, and nothing at all where it is
+    given up.
+    """
+
+    __slots__ = (
+        "_emit",
+        "_keys",
+        "_lone",
+        "_start",
+        "_waiting",
+        "_written",
+        "begun",
+        "name",
+        "shown",
+        "tools",
+    )
 
     def __init__(
-        self, name: str, index: int, tools: Tools, emit: Callable[[Event], None], shown: bool
+        self,
+        name: str,
+        start: ToolCallStart,
+        tools: Tools,
+        emit: Callable[[Event], None],
+        shown: bool = True,
+        whole: bool = False,
     ) -> None:
         self.name = name
-        self.index = index
         self.tools = tools
         self.shown = shown
+        self._start = start
         self._emit = emit
         self._keys: set[str] = set()
         # A first parameter that may turn out to hold all arguments: key, JSON, and raw text.
         self._lone: tuple[str, str, str] | None = None
-        if shown:
-            emit(ToolCallStart(index, name))
+        self._waiting: list[str] | None = [] if whole else None
+        self._written = False  # some of the arguments
+        self.begun = shown and not whole
+        if self.begun:
+            emit(start)
+
+    @property
+    def index(self) -> int:
+        return self._start.index
+
+    @property
+    def streams(self) -> bool:
+        """Whether what is written is seen at once."""
+        return self.shown and self._waiting is None
 
     @property
     def parameters(self) -> int:
@@ -43,6 +77,8 @@ class Call:
 
     def may_hold_all(self, key: str) -> bool:
         return not self._keys and self.tools.may_unwrap(self.name, key)
+
+    # Arguments.
 
     def open_string(self, key: str) -> None:
         self._write(self._separator(key) + quoted(key) + ': "')
@@ -69,29 +105,40 @@ class Call:
             self._keys.clear()
             self.add(key, json_text)
 
+    # The end.
+
     def end(self, body: str | None = None) -> bool:
         """Completes the call, whose arguments may come as one JSON object. Says if it unwrapped."""
-        unwrapped = object_text(self._lone[2]) if self._lone is not None else None
+        unwrapped = object_in(self._lone[2]) if self._lone is not None else None
         if unwrapped is not None:
-            self._write(unwrapped)
+            self._write(unwrapped.text)
         elif body is not None:
             self._write(body)
         else:
             self.settle()
             self._write("}" if self._keys else "{}")
         if self.shown:
+            if self._waiting is not None:
+                self._emit(self._start)
+                self._emit(ArgumentsDelta(self.index, "".join(self._waiting)))
             self._emit(ToolCallEnd(self.index))
         return unwrapped is not None
 
-    def abort(self, in_string: bool = False, body: str | None = None) -> None:
-        """Gives the call up. What it wrote is closed to a JSON object, if it is not one whole."""
-        self.settle()
-        if body is not None:
-            self._write(body)
+    def abort(self, reason: AbortReason, in_string: bool = False, rest: str = "") -> None:
+        """Gives the call up. `rest` is what is known of the arguments and was not written."""
+        if self._lone is not None:
+            key, json_text, _ = self._lone
+            rest = f"{{{quoted(key)}: {json_text}{', ' + rest if rest else ''}"
+        elif rest:
+            rest = (", " if self._keys else "{") + rest
+        if in_string:
+            closing = '"}'
+        elif self._keys or rest:
+            closing = rest + "}"
         else:
-            self._write(('"}' if in_string else "}") if self._keys else "{}")
-        if self.shown:
-            self._emit(ToolCallAborted(self.index))
+            closing = "{}"
+        if self.streams:
+            self._emit(ToolCallAborted(self.index, reason, closing))
         self.shown = False
 
     def _separator(self, key: str) -> str:
@@ -100,5 +147,9 @@ class Call:
         return "{" if first else ", "
 
     def _write(self, text: str) -> None:
-        if self.shown and text:
-            self._emit(arguments_delta(self.index, text))
+        if not self.shown or not text:
+            return
+        if self._waiting is not None:
+            self._waiting.append(text)
+        else:
+            self._emit(ArgumentsDelta(self.index, text))

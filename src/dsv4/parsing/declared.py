@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dsv4.format.dialects import NAMESPACE_END
+from dsv4.format.spellings import HOLDS_ALL
+
 # Schemas that refer to alternatives do so under one of these.
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
@@ -15,13 +18,19 @@ class Tools:
     `told` is false where the caller said nothing: then any name may be one, inside a wrapper.
     """
 
+    __slots__ = ("parameters", "spaced", "told")
+
     def __init__(self, tools: Iterable[Any] | None) -> None:
         self.told = tools is not None
         self.parameters: dict[str, dict[str, frozenset[str]]] = {}
+        self.spaced: set[str] = set()  # names that were declared with a namespace of their own
         for tool in tools or ():
             function = tool.get("function", tool) if isinstance(tool, Mapping) else None
             if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-                self.parameters[function["name"]] = _properties(function.get("parameters"))
+                name = _qualified(tool, function)
+                if name != function["name"]:
+                    self.spaced.add(name)
+                self.parameters[name] = _properties(function.get("parameters"))
 
     @property
     def none_declared(self) -> bool:
@@ -29,18 +38,50 @@ class Tools:
         return self.told and not self.parameters
 
     def declares(self, name: str) -> bool:
-        # The strict grammar lets a name run on behind a quote. Which of the two readings a caller
-        # had in mind cannot be told, so the shorter one will do for being known.
+        # The strict grammar lets a name run on after a quote. Which of the two readings a caller
+        # had in mind cannot be known, so it is enough that the shorter one is.
         return name in self.parameters or name.partition('"')[0] in self.parameters
 
-    def types_of(self, name: str, parameter: str) -> frozenset[str]:
-        return self.parameters.get(name, {}).get(parameter, frozenset())
+    def may_be(self, name: str) -> bool:
+        """Whether a name counts as declared inside a wrapper."""
+        return not self.told or self.declares(name)
 
-    def may_unwrap(self, name: str, parameter: str) -> bool:
+    def as_declared(self, name: str | None) -> str | None:
+        """A name without white space around it, if that is what was declared (rule 13)."""
+        return _trimmed(name, self.parameters)
+
+    def key_as_declared(self, tool: str, key: str | None) -> str | None:
+        return _trimmed(key, self.keys(tool))
+
+    def keys(self, tool: str) -> dict[str, frozenset[str]]:
+        return self.parameters.get(tool, {})
+
+    def types_of(self, tool: str, key: str) -> frozenset[str]:
+        return self.keys(tool).get(key, frozenset())
+
+    def may_unwrap(self, tool: str, key: str) -> bool:
         """Whether a lone parameter may hold all the arguments (rule 8)."""
-        parameters = self.parameters.get(name, {})
-        unknown = bool(parameters) and parameter not in parameters
-        return unknown and parameter in ("arguments", "input")
+        keys = self.keys(tool)
+        return bool(keys) and key not in keys and key in HOLDS_ALL
+
+
+def _trimmed(name: str | None, declared: Mapping[str, Any]) -> str | None:
+    if name is None or name in declared or name.strip() not in declared:
+        return name
+    return name.strip()
+
+
+def _qualified(tool: Mapping[Any, Any], function: Mapping[Any, Any]) -> str:
+    """The name as the model sees it (format.md, section 13.3)."""
+    name: str = function["name"]
+    space = tool.get("namespace")
+    if space is None:
+        space = function.get("namespace")
+    if isinstance(space, Mapping):
+        space = space.get("name")
+    if not isinstance(space, str) or NAMESPACE_END in name:
+        return name
+    return f"{space}{NAMESPACE_END}{name}"
 
 
 def _properties(schema: Any) -> dict[str, frozenset[str]]:

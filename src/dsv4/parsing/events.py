@@ -1,100 +1,120 @@
-"""What a parser reports, one small value for each thing that happens."""
+"""What a parser reports, one small value for each thing that happens.
+
+Plain slotted dataclasses: a frozen one takes three times as long to make, and one of these is made
+for every few characters of every completion.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from dsv4.parsing.diagnostics import SENTENCES, DiagnosticKind
+
+Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
+"""Why the text ended: the model was done; it made calls; the text was cut."""
+AbortReason: TypeAlias = Literal["cut_short", "unreadable", "limit"]
+"""Why a call will not be completed: the text ended in it; it cannot be read; a limit was passed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProseDelta:
-    """More text."""
+@dataclass(slots=True)
+class ReasoningDelta:
+    """More of the model's thinking: `text`."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta(ProseDelta):
-    """More of the model's thinking."""
+@dataclass(slots=True)
+class ContentDelta:
+    """More of the answer: `text`."""
+
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContentDelta(ProseDelta):
-    """More of the answer."""
-
-
-# A frozen class is slow to make through its constructor. The commonest events are made here.
-new_event = object.__new__
-set_text = vars(ProseDelta)["text"].__set__
-
-
-def prose_delta(text: str, reasoning: bool) -> ProseDelta:
-    event = new_event(ReasoningDelta if reasoning else ContentDelta)
-    set_text(event, text)
-    return event
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCallStart:
-    """A call, certain now. Its arguments follow."""
+    """A call, certain now. Its arguments follow.
+
+    `index` counts calls from 0, `name` is the tool's. `id` is the call's own and takes no part in
+    comparisons. `namespace` is the tool's, in dialects that have namespaces, else None.
+    """
 
     index: int
     name: str
+    id: str = field(default="", compare=False)
+    namespace: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ArgumentsDelta:
-    """More of a call's arguments: all of them, joined, are a JSON object."""
+    """More of the arguments of the call `index`: all `text`, joined, is a JSON object."""
 
     index: int
     text: str
 
 
-_set_index = vars(ArgumentsDelta)["index"].__set__
-_set_arguments = vars(ArgumentsDelta)["text"].__set__
-
-
-def arguments_delta(index: int, text: str) -> ArgumentsDelta:
-    event = new_event(ArgumentsDelta)
-    _set_index(event, index)
-    _set_arguments(event, text)
-    return event
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCallEnd:
-    """The call is complete."""
+    """The call `index` is complete."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCallAborted:
-    """The call will not be completed. Its arguments were closed to a JSON object."""
+    """The call `index` will not be completed, and must not be made.
+
+    `reason` says why. `closing` is what would make a JSON object of the arguments so far; it is
+    never sent as a delta, so that nobody takes half a call for a whole one.
+    """
 
     index: int
+    reason: AbortReason = "cut_short"
+    closing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A departure from the strict grammar: what kind, where in the text, and the text itself.
+    """A departure from the strict grammar.
 
-    `docs/parsing.md` lists the kinds.
+    `kind` says what kind. The text from `start` to `end` is `raw`: often nothing, where something
+    is missing. Where a prefix was given, places count from the end of the prefix.
     """
 
-    kind: str
+    kind: DiagnosticKind
     start: int
     end: int
     raw: str
 
+    @property
+    def sentence(self) -> str:
+        """What was found, and what was done about it."""
+        return SENTENCES[self.kind]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
+class StopHit:
+    """The stop string `string` has come. Nothing after it is read."""
+
+    string: str
+
+
+@dataclass(slots=True)
 class End:
-    """The end: "stop", "tool_calls", or "length" where the text was cut."""
+    """The end, always the last event: `finish` says why."""
 
-    finish: str
+    finish: Finish
 
 
 Event: TypeAlias = (
-    ProseDelta | ToolCallStart | ArgumentsDelta | ToolCallEnd | ToolCallAborted | Diagnostic | End
+    ReasoningDelta
+    | ContentDelta
+    | ToolCallStart
+    | ArgumentsDelta
+    | ToolCallEnd
+    | ToolCallAborted
+    | Diagnostic
+    | StopHit
+    | End
 )
+"""What a parser gives. An `End` is the last, and comes once."""

@@ -1,22 +1,36 @@
-"""Texts of parameters as JSON (RECOVERY.md, rules 7 and 8)."""
+"""Texts as JSON (recovery.md, rules 7, 8, 14 and 19)."""
 
 from __future__ import annotations
 
 import json
 import re
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, NamedTuple
 
-from dsv4.format.spellings import CDATA
+from dsv4.format.spellings import CDATA, JSON_ARGUMENTS
 from dsv4.parsing.declared import fits
-from dsv4.parsing.tags import Tag, read_tag
-
-# Deeper than this is no JSON to us: readers of the arguments recurse too.
-DEEPEST = 500
+from dsv4.parsing.limits import DEEPEST_JSON
 
 NOT_JSON = object()
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Strings, which are passed over, and the numbers that are none.
+_NUMBERLESS = re.compile(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class _Unknown(float):
+    """NaN and the infinities, which RFC 8259 does not have."""
+
+
+def _whole(digits: str) -> int:
+    """A whole number of any length: what it is matters, how much it is does not."""
+    return int(digits) if len(digits) < 4000 else int(digits[:3] + "0")
+
+
+_read = json.JSONDecoder(parse_int=_whole, parse_constant=_Unknown)
+# One that also takes line breaks and tabs inside strings.
+_read_lines = json.JSONDecoder(parse_int=_whole, parse_constant=_Unknown, strict=False)
 
 
 def quoted(text: str) -> str:
@@ -29,14 +43,40 @@ def escaped(text: str) -> str:
     return encode_basestring(text)[1:-1]
 
 
-def json_value(text: str) -> Any:
-    """The value of a JSON text, NOT_JSON if it is none."""
-    if text.count("[") + text.count("{") > DEEPEST and _depth(text) > DEEPEST:
-        return NOT_JSON
+class Json(NamedTuple):
+    """A text that was read as JSON: its value, and the text as RFC 8259 has it."""
+
+    value: Any
+    text: str
+    repaired: bool = False
+
+
+def read_json(text: str) -> Json | None:
+    """JSON, with raw line breaks in its strings and NaN mended. None if it is none."""
+    if text.count("[") + text.count("{") > DEEPEST_JSON and _depth(text) > DEEPEST_JSON:
+        return None
     try:
-        return json.loads(text)
+        value = _read.decode(text)
     except (ValueError, RecursionError):
-        return NOT_JSON
+        try:
+            value = _read_lines.decode(text)
+        except (ValueError, RecursionError):
+            return None
+        text = _STRING.sub(lambda string: _respelled(string[0]), text)
+        return Json(value, _without_nan(text), True)
+    if "N" in text or "I" in text:
+        mended = _without_nan(text)
+        return Json(value, mended, mended != text)
+    return Json(value, text)
+
+
+def _respelled(string: str) -> str:
+    """A JSON string with its control characters escaped."""
+    return re.sub(r"[\x00-\x1f]", lambda control: escaped(control[0]), string)
+
+
+def _without_nan(text: str) -> str:
+    return _NUMBERLESS.sub(lambda found: found[1] or f'"{found[2]}"', text)
 
 
 def _depth(text: str) -> int:
@@ -51,20 +91,20 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def declared_json(text: str, types: frozenset[str]) -> str:
-    """A value whose markup does not say what it is: the schema does, else its looks."""
-    text = _without_cdata(text)
+def typed(text: str, types: frozenset[str]) -> str:
+    """A value whose markup does not say what it is, as JSON: the schema decides, else its looks."""
+    text = without_cdata(text)
     if types == {"string"}:
         return quoted(text)
-    value = json_value(text)
-    if value is NOT_JSON or (isinstance(value, str) and not types):
+    found = read_json(text)
+    if found is None or (isinstance(found.value, str) and not types):
         return quoted(text)
-    if types and not fits(value, types):
+    if isinstance(found.value, _Unknown) or (types and not fits(found.value, types)):
         return quoted(text)
-    return text
+    return found.text
 
 
-def _without_cdata(text: str) -> str:
+def without_cdata(text: str) -> str:
     start, end = CDATA
     stripped = text.strip()
     if stripped.startswith(start) and stripped.endswith(end) and stripped.count(start) == 1:
@@ -72,105 +112,94 @@ def _without_cdata(text: str) -> str:
     return text
 
 
-def object_text(text: str) -> str | None:
+def object_in(text: str) -> Json | None:
     """The JSON object in a text, as it is or once more as a JSON string. None for neither."""
-    value = json_value(text)
-    if isinstance(value, str):
-        text = value
-        value = json_value(text)
-    return text if isinstance(value, dict) else None
+    found = read_json(text)
+    if found is not None and isinstance(found.value, str):
+        found = read_json(found.value)
+    return found if found is not None and isinstance(found.value, dict) else None
 
 
-def only_member(text: str, value: dict[str, Any]) -> str | None:
-    """The object that is the only member of a JSON object, as it stands there. None for none."""
-    if len(value) != 1:
-        return None
-    start = text.index(
-        ":", json.JSONDecoder().raw_decode(text, _skip(text, text.index("{") + 1))[1]
-    )
-    start = _skip(text, start + 1)
-    _, end = json.JSONDecoder().raw_decode(text, start)
-    return object_text(text[start:end])
+def members_of(text: str) -> list[tuple[str, str]]:
+    """The members of a JSON object, in order: keys, and values as they are written."""
+    members = []
+    at = _skip(text, text.index("{") + 1)
+    while text[at : at + 1] not in ("", "}"):
+        key, at = _read.raw_decode(text, at)
+        start = _skip(text, text.index(":", at) + 1)
+        _, at = _read.raw_decode(text, start)
+        members.append((key, text[start:at]))
+        at = _skip(text, at)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+    return members
 
 
-def calls_in(text: str) -> list[tuple[str, str]] | None:
-    """The calls that a JSON object or list describes: names and arguments. None for no calls."""
-    value = json_value(text)
-    calls = [_described(item) for item in (value if isinstance(value, list) else [value])]
-    return [call for call in calls if call] if calls and all(calls) else None
+def _skip(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
-def _described(item: Any) -> tuple[str, str] | None:
-    if not isinstance(item, dict):
-        return None
-    inner = item.get("function")
-    function: dict[str, Any] = inner if isinstance(inner, dict) else item
-    name, arguments = function.get("name"), function.get("arguments", function.get("parameters"))
-    if not isinstance(name, str):
-        return None
-    if isinstance(arguments, str):
-        text = object_text(arguments)
-        return None if text is None else (name, text)
-    if arguments is not None and not isinstance(arguments, dict):
-        return None
-    return name, json.dumps(arguments or {}, ensure_ascii=False)
-
-
-def plain_arguments(text: str, types: dict[str, frozenset[str]]) -> str:
-    """The arguments of a call without the DSML token: parameters, or a JSON object."""
-    members: dict[str, str] = {}
-    at = text.find("<")
-    while at >= 0:
-        tag = read_tag(text, at, plain=True)
-        if isinstance(tag, Tag) and tag.kind == "parameter" and not tag.closing:
-            end, after = _plain_close(text, tag.end)
-            members[tag.name or ""] = _plain_value(text[tag.end : end], tag, types)
-            at = text.find("<", after)
-        else:
-            at = text.find("<", at + 1)
-    if members or not text.strip():
-        return "{" + ", ".join(f"{quoted(key)}: {value}" for key, value in members.items()) + "}"
-    body = object_text(text)
-    return f'{{"arguments": {quoted(text)}}}' if body is None else body.strip()
-
-
-def _plain_close(text: str, at: int) -> tuple[int, int]:
-    """Where the next closing tag of a parameter begins and ends, or the text does."""
-    while (at := text.find("</", at)) >= 0:
-        tag = read_tag(text, at, plain=True)
-        if isinstance(tag, Tag) and tag.kind == "parameter":
-            return at, tag.end
-        at += 1
-    return len(text), len(text)
-
-
-def _plain_value(text: str, tag: Tag, types: dict[str, frozenset[str]]) -> str:
-    string = tag.attributes.get("string")
-    if string == "true":
-        return quoted(text)
-    if string == "false":
-        return quoted(text) if json_value(text) is NOT_JSON else text
-    return declared_json(text, types.get(tag.name or "", frozenset()))
+def object_text(members: dict[str, str]) -> str:
+    """A JSON object from keys and the JSON texts of their values."""
+    return "{" + ", ".join(f"{quoted(key)}: {value}" for key, value in members.items()) + "}"
 
 
 def without_duplicates(arguments: str) -> str:
     """A JSON object with each key once, its last value as it was written."""
-    members: dict[str, str] = {}
-    decoder = json.JSONDecoder()
-    at = arguments.index("{") + 1
-    while arguments[at : at + 1] not in ("", "}"):
-        key, at = decoder.raw_decode(arguments, at)
-        start = at + 2  # the colon and the space that the stream writes
-        _, at = decoder.raw_decode(arguments, _skip(arguments, start))
-        members.pop(key, None)
-        members[key] = arguments[start:at]
-        at = _skip(arguments, at)
-        if arguments[at : at + 1] == ",":
-            at = _skip(arguments, at + 1)
-    return "{" + ", ".join(f"{quoted(key)}: {value}" for key, value in members.items()) + "}"
+    members = members_of(arguments)
+    once: dict[str, str] = {}
+    for key, value in members:
+        once.pop(key, None)
+        once[key] = value
+    return arguments if len(once) == len(members) else object_text(once)
 
 
-def _skip(text: str, at: int) -> int:
-    while text[at : at + 1].isspace():
-        at += 1
-    return at
+def elements_of(text: str) -> list[str]:
+    """The elements of a JSON list, as they are written."""
+    elements = []
+    at = _skip(text, text.index("[") + 1)
+    while text[at : at + 1] not in ("", "]"):
+        start = at
+        _, at = _read.raw_decode(text, at)
+        elements.append(text[start:at])
+        at = _skip(text, at)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+    return elements
+
+
+# Calls that are written as JSON.
+
+
+def calls_in(text: str) -> list[tuple[str, str]] | None:
+    """The calls that a JSON object or list describes: names and arguments. None for no calls."""
+    found = read_json(text)
+    if found is None or not isinstance(found.value, (dict, list)):
+        return None
+    text = found.text
+    if isinstance(found.value, dict):
+        if not isinstance(found.value.get("tool_calls"), list):
+            items = [text]
+        else:
+            items = elements_of(dict(members_of(text))["tool_calls"])
+    else:
+        items = elements_of(text)
+    calls = [_described(item) for item in items]
+    return [call for call in calls if call] if calls and all(calls) else None
+
+
+def _described(item: str) -> tuple[str, str] | None:
+    """A call's name and arguments, from its JSON."""
+    if not item.startswith("{"):
+        return None
+    members = dict(members_of(item))
+    if members.get("function", "").startswith("{"):
+        members = dict(members_of(members["function"]))
+    name = _read.decode(members.get("name", "null"))
+    if not isinstance(name, str):
+        return None
+    arguments = next((members[key] for key in JSON_ARGUMENTS if key in members), "null")
+    if arguments == "null":
+        return name, "{}"
+    found = object_in(arguments)
+    return None if found is None else (name, found.text.strip())

@@ -1,31 +1,40 @@
 """What the readers of all states share: the text, the events, and a look at what comes next.
 
-The text that is not understood yet is in `text`, from `pos` on; `base` is where `text` begins in
-the whole. No reader decides what more text could change: it waits, or `final` is set.
+No reader decides what more text could change: it waits, or the text is final.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import Any, Protocol, TypeAlias
 
 from dsv4.format import tokens
-from dsv4.format.dialects import Tags
-from dsv4.format.spellings import RELEASED_LABELS, RELEASED_TAGS
+from dsv4.format.dialects import NAMESPACE_END, Dialect
+from dsv4.format.spellings import EXAMPLE_NAME, NEVER_ARGUMENTS, RELEASED_LABELS, RELEASED_TAGS
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.call import Call
 from dsv4.parsing.declared import Tools
-from dsv4.parsing.events import Diagnostic, Event, prose_delta
-from dsv4.parsing.lines import Lines
-from dsv4.parsing.marks import next_mark
-from dsv4.parsing.states import State
-from dsv4.parsing.stops import Stops
-from dsv4.parsing.tags import LONGEST_SPACE, Partial, Tag, read_tag
+from dsv4.parsing.diagnostics import DiagnosticKind
+from dsv4.parsing.events import Diagnostic, Event, ToolCallStart
+from dsv4.parsing.lexer import reading
+from dsv4.parsing.limits import LONGEST_NAME, LONGEST_SPACE, MOST_CALLS, MOST_DIAGNOSTICS
+from dsv4.parsing.source import Source
+from dsv4.parsing.states import NEXT, State
+from dsv4.parsing.tags import Partial, Tag
 
-BAR = str(tokens.DSML)[0]
+# A state, and what its reader has to know.
+Move: TypeAlias = tuple[Any, ...]
 
-_SPACE = re.compile(r"\s*")
+
+class Reader(Protocol):
+    """Reads one state."""
+
+    def read(self) -> Move | None:
+        """Reads on. Returns the next state, or None to wait for more text."""
+
+    def end(self) -> Move | None:
+        """Does what is left to do, now that no more text comes."""
 
 
 class Ahead(Enum):
@@ -37,367 +46,286 @@ class Ahead(Enum):
     BRACE = "text that begins as JSON objects and lists do"
 
 
-class Verdict(Enum):
-    """What a tag means inside a value."""
-
-    TEXT = "a part of the value"
-    WAIT = "more text must come first"
-    CLOSE = "the value's own close"
-    IMPLIED = "something that cannot be inside, so the value has ended"
-    BEFORE = "the end of JSON that closes itself"
-    QUOTE = "the start of a quoted region"
-    SPELLED = "a close that closes nothing: a part of the value, and a departure"
-
-
-class Prose:
-    """Where reasoning and content stand."""
-
-    def __init__(self, reasoning: bool) -> None:
-        self.reasoning = reasoning
-        self.unclosed = reasoning  # no end of the reasoning was met
-        self.lines = Lines()
-        self.newlines = ""  # at most two, which belong to a block if one follows
-        self.before = ""  # the text before: its last character counts
-        self.said_reasoning = False
-        self.joining = False  # the next reasoning begins on a line of its own
-        self.openers = 0  # opening tags that were left as text
-        self.told = 0  # how much of the text to come the prompt has shown already
-
-
-class Value:
-    """A parameter's value, a JSON body or a list of calls, while it is read.
-
-    `judge` decides what a tag in it means, `end` does what is to be done when it has ended.
-    """
-
-    __slots__ = (
-        "end",
-        "held",
-        "in_string",
-        "judge",
-        "key",
-        "lone",
-        "newline",
-        "quotes",
-        "start",
-        "streams",
-        "tag",
-    )
-
-    def __init__(
-        self,
-        start: int,
-        judge: Callable[[Machine, Tag], Verdict],
-        end: Callable[[Machine, Value], None],
-        key: str | None = None,
-        tag: Tag | None = None,
-    ) -> None:
-        self.start = start
-        self.judge = judge
-        self.end = end
-        self.key = key
-        self.tag = tag
-        self.streams = False
-        self.lone = False  # may hold all arguments of the call
-        self.held: list[str] = []
-        self.newline = ""  # one at the end, which goes if the end is implied
-        self.quotes: list[str] = []  # open tags of a quoted region
-        self.in_string = False  # of JSON
-
-    @property
-    def raw(self) -> str:
-        return "".join(self.held)
-
-
 class Machine:
-    """All that is known while a completion is read."""
+    """All that readers share."""
 
     def __init__(
         self,
-        start: State,
-        thinking: bool,
+        *,
+        dialect: Dialect,
         tools: Tools,
         forbidden: bool,
-        tags: Tags,
-        stops: Stops | None,
+        new_id: Callable[[], str],
+        whole_calls: bool,
+        start: int,
     ) -> None:
+        self.tags = dialect.tags
+        self.namespaces = dialect.namespaces
         self.tools = tools
         self.forbidden = forbidden
-        self.tags = tags
-        self.stops = stops
+        self.whole_calls = whole_calls
+        self._new_id = new_id
+        self._readers: Mapping[State, Callable[..., Reader]] = {}
 
-        self.text = ""
-        self.pos = 0
-        self.base = 0
-        self.final = False
-        self.state = start
+        self.source = Source(reading, start)
         self.events: list[Event] = []
-
-        self.prose = Prose(thinking)
-        # Text that waits outside the buffer, and where it began.
-        self.held: list[str] = []
-        self.held_start = 0
+        self.emit: Callable[[Event], None] = self._emit
+        self._diagnostics = 0
+        self.reads_all = False  # every chunk must be seen, because it may have to be quoted
+        self._further: tuple[int, int] | None = None  # departures that are not reported by name
 
         self.blocks = 0
-        self.wrapped = False
-        self.block_used = False  # it held something
-        self.block_strict = False  # it was opened as the strict grammar wants
-        self.plain_wrapper = False
-
+        self.blank_line = False  # one went with the block that was opened last
         self.calls_seen = 0
         self.calls_begun = 0
         self.calls_completed = 0
-        self.call: Call | None = None
-        self.call_start = 0
-        self.call_dropped = False
-        self.recorded: list[str] | None = None  # the text of a call that is not shown
-        self.value: Value | None = None
-        self.body = ""
-        self.plain_tag: Tag | None = None
-        self.plain_inner = 0
-
-        self.eos = False
+        # The text ended inside something; its last token was an EOS.
         self.cut = False
-        self.cut_at = 0  # where the tag begins that the end of the buffer cuts off
+        self.eos = False
+        self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
 
-    def streaming_call(self) -> int | None:
-        """The call whose string argument comes in now, if it is shown as it comes."""
-        if self.call is None or self.value is None or not self.call.shown:
-            return None
-        return self.call.index if self.value.streams else None
+        # Where reading is: the block and the call that are open.
+        self.prose: Any  # reads prose; which room it is in is above this one
+        self.block: Reader | None = None
+        self.invoke: Reader | None = None
+        self.state = State.PROSE
+        self.reader: Reader
 
-    # The text.
+    def start(self, readers: Mapping[State, Callable[..., Reader]], prose: Any) -> None:
+        """Begins, in prose. `readers` are who reads each state."""
+        self._readers = readers
+        self.prose = prose
+        self.reader = prose
 
-    @property
-    def rest(self) -> str:
-        return self.text[self.pos :]
-
-    def advance(self, to: int) -> None:
-        if self.recorded is not None:
-            self.recorded.append(self.text[self.pos : to])
-        self.pos = to
-
-    def skip_space(self) -> bool:
-        """Goes past white space. Says whether there is text behind it."""
-        self.advance(self.past_space(self.pos))
-        return self.pos < len(self.text)
-
-    def past_space(self, at: int) -> int:
-        return _SPACE.match(self.text, at).end()  # type: ignore[union-attr]
-
-    def hold(self, to: int) -> None:
-        """Takes text up to `to` out of the buffer, to wait."""
-        self.held.append(self.text[self.pos : to])
-        self.advance(to)
-
-    def start_holding(self) -> None:
-        self.held = []
-        self.held_start = self.base + self.pos
-
-    def release(self) -> str:
-        """The text that waited."""
-        held, self.held = "".join(self.held), []
-        return held
-
-    def trim(self) -> None:
-        """Forgets the text that is done with."""
-        if self.pos:
-            self.base += self.pos
-            self.text = self.text[self.pos :]
-            self.pos = 0
-
-    def begin_anew(self, told: int) -> None:
-        """Counts from here on: so many characters were in the prompt, and are not told again."""
-        self.base -= told
-        self.held_start -= told
-        self.call_start -= told
-        if self.value is not None:
-            self.value.start -= told
-        self.prose.told = len(self.prose.newlines)
-
-    # Events.
-
-    def emit(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         self.events.append(event)
 
-    def report(self, kind: str, start: int, end: int) -> None:
-        """A departure, at these places of the buffer."""
-        raw = self.text[start:end]
-        self.events.append(Diagnostic(kind, self.base + start, self.base + end, raw))
+    # Going from state to state.
 
-    def report_held(self, kind: str, start: int, raw: str) -> None:
-        """A departure in text that was taken out of the buffer."""
-        self.events.append(Diagnostic(kind, start, start + len(raw), raw))
+    def run(self) -> None:
+        """Reads as far as the text goes."""
+        if self.source.is_pending:
+            return
+        self.source.pending = None
+        while (move := self.reader.read()) is not None:
+            self._go(move)
 
-    def check_spelling(self, tag: Tag) -> None:
-        """Reports a tag that acts and is not spelled as the dialect spells it."""
+    def finish(self) -> None:
+        """Reads to the end of all text."""
+        self.source.final = True
+        self.run()
+        while (move := self.reader.end()) is not None:
+            self._go(move)
+            self.run()
+
+    def _go(self, move: Move) -> None:
+        state, *known = move
+        assert state is self.state or state in NEXT[self.state], (self.state, state)
+        self.state = state
+        self.reader = self._readers[state](self, *known)
+
+    # Diagnostics.
+
+    def report(self, kind: DiagnosticKind, start: int, end: int) -> None:
+        """A departure, at these places of the text."""
+        self.report_raw(kind, start, self.source.slice(start, end))
+
+    def report_raw(self, kind: DiagnosticKind, start: int, raw: str) -> None:
+        """A departure in text that is not in the buffer any more."""
+        end = start + len(raw)
+        if start < 0:  # what the prompt holds is not quoted
+            if end <= 0 and raw:
+                return
+            start, end, raw = 0, max(end, 0), raw[-start:]
+        if self._diagnostics < MOST_DIAGNOSTICS:
+            self._diagnostics += 1
+            self.events.append(Diagnostic(kind, start, end, raw))
+        elif self._further is None:
+            self.source.keep(start, raw)
+            self._further = start, end
+            self.reads_all = True
+        else:
+            self._further = self._further[0], max(end, self._further[1])
+
+    def report_further(self) -> None:
+        """At the end: one departure for all that were too many."""
+        if self._further is not None:
+            start, end = self._further
+            raw = self.source.kept()[: end - start]
+            self.events.append(Diagnostic(kinds.MORE_DEPARTURES, start, end, raw))
+
+    def report_cut(self, start: int) -> None:
+        """The text ends inside something, of which the rest is from `start` on.
+
+        One cut is reported once (rule 16). What the model itself ended was not cut.
+        """
+        source = self.source
+        if not self.cut:
+            self.report(kinds.CUT_SHORT, start, source.end)
+        elif start < source.end:
+            self.report(kinds.UNEXPECTED_TEXT, start, source.end)
+        self.cut = self.cut or not source.stopped
+        source.advance(source.end)
+
+    def check_spelling(self, tag: Tag, padded: bool = False) -> None:
+        """Reports a tag that acts and is not spelled as the dialect spells it.
+
+        `padded` says that white space stands around the name in it.
+        """
         label = self.tags.label_of(tag.kind)
-        if label is not None and tag.raw == tag.canonical(label):
+        if label is not None and tag.raw == tag.canonical(label) and not padded:
             return
         head = tag.raw.partition(" name=")[0].rstrip(">")
         released = head in RELEASED_TAGS and not head.endswith(f"{tokens.DSML}{label}")
-        self.report(kinds.OTHER_RELEASE if released else kinds.MISSPELLED_TAG, tag.start, tag.end)
+        self.report_raw(
+            kinds.OTHER_RELEASE if released else kinds.MISSPELLED_TAG, tag.start, tag.raw
+        )
 
-    def end_in_markup(self) -> bool:
-        """Inside a tag, where only tags count: waits, or reports what the end cut off."""
-        if self.final:
-            self.report(kinds.CUT_SHORT, self.pos, len(self.text))
-            self.advance(len(self.text))
-        return False
+    # Calls.
 
-    # Prose.
+    def begin_call(self, name: str, shown: bool) -> Call:
+        """A new call. One that is not shown has no place among the others."""
+        self.calls_seen += 1
+        namespace, bare = self._split(name)
+        start = ToolCallStart(self.calls_begun, bare, "", namespace)
+        if shown:
+            start.id = self._new_id()
+            self.calls_begun += 1
+        return Call(name, start, self.tools, self.emit, shown, self.whole_calls)
 
-    def say(self, to: int) -> None:
-        """Shows the prose up to `to`."""
-        if to > self.pos:
-            text = self.text[self.pos : to]
-            before = -self.base - self.pos  # what the prompt ended with was held till now
-            if before > 0:
-                self.prose.told += min(before, len(text))
-            self.advance(to)
-            self.say_text(text)
+    def _split(self, name: str) -> tuple[str | None, str]:
+        """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
+        namespace, cut, bare = name.partition(NAMESPACE_END)
+        has_one = bool(cut) and NAMESPACE_END not in bare
+        if has_one and (self.namespaces or name in self.tools.spaced):
+            return namespace, bare
+        return None, name
 
-    def say_text(self, text: str) -> None:
-        """Shows prose, but for the newlines at its end that may belong to a block."""
-        prose = self.prose
-        prose.lines.follow(text)
-        prose.before = text
-        if prose.newlines:
-            text = prose.newlines + text
-        if text[-1:] == "\n":
-            kept = 2 if text[-2:] == "\n\n" else 1
-            prose.newlines = "\n" * kept
-            text = text[:-kept]
-        else:
-            prose.newlines = ""
-        if self.stops is not None or prose.told:
-            self.show(text)
-        elif text:
-            self._say_now(text)
+    def whole_call(self, name: str, arguments: str, start: int) -> None:
+        """A call that was held until it was complete."""
+        if self.is_beyond_limits(name):
+            self.report_raw(kinds.LIMIT, start, "")
+            return
+        if self.forbidden:
+            return
+        self.check_declared(name, start, "")
+        self.begin_call(name, shown=True).end(arguments)
+        self.calls_completed += 1
 
-    def flush_newlines(self) -> None:
-        newlines, self.prose.newlines = self.prose.newlines, ""
-        self.show(newlines)
+    def is_beyond_limits(self, name: str) -> bool:
+        return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
 
-    def show(self, text: str) -> None:
-        if self.prose.told:
-            told = min(self.prose.told, len(text))
-            self.prose.told -= told
-            text = text[told:]
-        if self.stops is not None and text:
-            text = self._up_to_stop(text)
-        if text:
-            self._say_now(text)
-
-    def _up_to_stop(self, text: str) -> str:
-        assert self.stops is not None
-        text = "" if self.stops.hit else self.stops.pass_on(text)
-        if self.stops.hit:
-            self.state = State.HALTED
-        return text
-
-    def flush_stops(self) -> None:
-        """Shows what could have been a stop string, where something else follows it."""
-        if self.stops is not None and (text := self.stops.release()):
-            self._say_now(text)
-
-    def _say_now(self, text: str) -> None:
-        prose = self.prose
-        if prose.reasoning:
-            if prose.joining and prose.said_reasoning:
-                text = "\n" + text
-            prose.joining = False
-            prose.said_reasoning = prose.said_reasoning or not text.isspace()
-        self.events.append(prose_delta(text, prose.reasoning))
+    def check_declared(self, name: str, start: int, raw: str) -> None:
+        if self.tools.told and not self.tools.declares(name):
+            self.report_raw(kinds.UNDECLARED_TOOL, start, raw)
 
     # What comes next.
 
-    def tag_at(self, at: int) -> Tag | Partial | None:
-        """The tag that begins at `at`, with or without the DSML token."""
-        if self.text[at] != "<" and self.text[at] != BAR:
-            return None
-        return read_tag(self.text, at, plain=True)
-
-    def tags_ahead(self) -> Iterator[Tag | Partial]:
-        """Every tag from here on; one that is cut off by the end of the buffer is the last."""
-        at, bracket = self.pos, -1
-        while True:
-            at, bracket = next_mark(self.text, at, bracket)
-            if at == len(self.text):
-                return
-            tag = self.tag_at(at)
-            if tag is None:
-                at += 1
-                continue
-            if isinstance(tag, Partial):
-                self.cut_at = at
-                yield tag
-                return
-            yield tag
-            at = tag.end
-
     def follow(self, at: int) -> Tag | Ahead:
-        """What stands at `at`, behind optional white space."""
-        start, at = at, self.past_space(at)
+        """What stands at `at`, after optional white space."""
+        source = self.source
+        start, at = at, source.past_space(at)
         if at - start > LONGEST_SPACE:
             return Ahead.TEXT
-        if at == len(self.text):
-            return Ahead.END if self.final else Ahead.MORE
-        if self.text[at] in "{[":
+        if at == source.end:
+            return Ahead.END if source.final else Ahead.MORE
+        if source.at(at) in "{[":
             return Ahead.BRACE
-        tag = self.tag_at(at)
+        if not source.is_mark(at):
+            return Ahead.TEXT
+        tag = source.tag_at(at)
         if isinstance(tag, Partial):
-            return Ahead.END if self.final else Ahead.MORE
-        return tag or Ahead.TEXT
+            return Ahead.END if source.final else Ahead.MORE
+        return Ahead.TEXT if tag is None or tag.broken else tag
+
+    def is_end(self, ahead: Tag | Ahead) -> bool:
+        """Whether the text ends here, or EOS stands here."""
+        return ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
 
     def kind(self, tag: Tag, tool: str | None = None) -> str | None:
-        """What a tag is inside a call of `tool`, or of the open one. None: nothing that acts.
+        """What a tag is, inside a call of `tool` or outside. None: nothing that acts.
 
         A tag may be named as a declared tool, or as a parameter of the call's tool.
         """
-        if tag.name is not None or tag.label in RELEASED_LABELS or not tag.label:
+        if tag.name is not None or tag.label in RELEASED_LABELS or not tag.label or not tag.marked:
             return None if tag.kind == "named" else tag.kind
-        if tool is None and self.call is not None:
-            tool = self.call.name
-        if tag.label in self.tools.parameters.get(tool or "", ()):
+        if tool is not None and tag.label in self.tools.keys(tool):
             return "parameter"
         if tag.label in self.tools.parameters:
             return "invoke"
         return None if tag.kind == "named" else tag.kind
 
-    def key(self, tag: Tag, tool: str | None = None) -> str | None:
+    def key(self, tag: Tag, tool: str) -> str | None:
         """The name of a parameter: its attribute, or the tag's own name."""
-        if tag.name is None and tool is None and self.call is not None:
-            tool = self.call.name
-        declared = tag.label in self.tools.parameters.get(tool or "", ())
-        return tag.label if tag.name is None and declared else tag.name
+        if tag.name is None and tag.label in self.tools.keys(tool):
+            return tag.label
+        return self.tools.key_as_declared(tool, tag.name)
 
     def called(self, tag: Tag) -> str | None:
         """The tool that an invoke calls: by its attribute, or by the tag's own name."""
         if tag.name is None and tag.label in self.tools.parameters:
             return tag.label
-        return tag.name
+        return self.tools.as_declared(tag.name)
 
-    def opens(self, ahead: Tag | Ahead, kind: str) -> bool:
-        return isinstance(ahead, Tag) and not ahead.closing and self.kind(ahead) == kind
+    def is_example(self, name: str | None) -> bool:
+        """Whether a call is the prompt's own example (rule 2)."""
+        return name is not None and name.startswith(EXAMPLE_NAME)
 
-    def closes(self, ahead: Tag | Ahead, kind: str) -> bool:
-        return isinstance(ahead, Tag) and ahead.closing and self.kind(ahead) == kind
+    def opens(self, ahead: Tag | Ahead, kind: str, tool: str | None = None) -> bool:
+        """Whether a tag with the DSML token opens something."""
+        if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
+            return False
+        return self.kind(ahead, tool) == kind
+
+    def closes(self, ahead: Tag | Ahead, kind: str, tool: str | None = None) -> bool:
+        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
+            return False
+        return self.kind(ahead, tool) == kind
+
+    def is_element(self, ahead: Tag | Ahead, tool: str) -> bool:
+        """Whether an element named as a parameter of the tool opens here (rule 14)."""
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked or ahead.attributes:
+            return False
+        return ahead.label in self.tools.keys(tool)
+
+    def is_plain_parameter(self, ahead: Tag | Ahead, tool: str) -> bool:
+        """Whether a parameter without the DSML token opens here (rule 14)."""
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
+            return False
+        return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
+
+    def carries_arguments(self, tag: Tag) -> bool:
+        """Whether an invoke has arguments among its attributes (rule 14)."""
+        keys = self.tools.keys(self.called(tag) or "")
+        return any(is_argument(attribute, keys) for attribute in tag.attributes)
 
     def is_certain(self, tag: Tag, wrapped: bool) -> bool | None:
         """Whether an invoke is followed by what must follow (rule 2). None: nothing follows yet."""
+        tool = self.called(tag) or ""
         if tag.self_closed:
-            return True
+            return wrapped or self.carries_arguments(tag)
         ahead = self.follow(tag.end)
-        if ahead is Ahead.MORE or ahead is Ahead.END:
+        if ahead is Ahead.MORE:
             return None
         if not isinstance(ahead, Tag):
-            return ahead is Ahead.BRACE and self.text[self.past_space(tag.end)] == "{"
+            if ahead is Ahead.END:
+                return wrapped and self.source.stopped
+            at = self.source.past_space(tag.end)
+            return ahead is Ahead.BRACE and self.source.at(at) == "{"
         if ahead.kind == "eos":
             return wrapped
-        kind = self.kind(ahead, self.called(tag))
+        if not ahead.marked:
+            return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
+        kind = self.kind(ahead, tool)
         if kind == "parameter":
             return not ahead.closing
         if kind == "invoke":
             return ahead.closing or wrapped
         return kind == "wrapper" and ahead.closing and wrapped
+
+
+def is_argument(attribute: str, keys: Mapping[str, Any]) -> bool:
+    """Whether an attribute of an invoke is an argument of a tool with these keys."""
+    if attribute == "arguments":
+        return True
+    return attribute in keys and attribute not in NEVER_ARGUMENTS

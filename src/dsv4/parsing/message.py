@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER
+from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER, UNREAD
 from dsv4.parsing.events import (
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
     End,
     Event,
+    Finish,
     ReasoningDelta,
     ToolCallAborted,
     ToolCallEnd,
@@ -24,57 +24,78 @@ from dsv4.parsing.json_values import without_duplicates
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call: the tool's name, and its arguments as the text of a JSON object."""
+    """A call.
+
+    `name` is the tool's, `arguments` the text of a JSON object, `index` the call's place among all
+    calls of the turn. `id` was made when the call was read, and takes no part in comparisons.
+    `namespace` is the tool's, in dialects that have namespaces, else None.
+    """
 
     name: str
     arguments: str
     index: int
+    id: str = field(default="", compare=False)
+    namespace: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """An OpenAI tool call."""
+        function = {"name": self.name, "arguments": self.arguments}
+        call: dict[str, Any] = {"id": self.id, "type": "function", "function": function}
+        if self.namespace is not None:
+            call["namespace"] = self.namespace
+        return call
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the model wrote."""
+    """What the model wrote.
+
+    `content` and `reasoning` are texts. `tool_calls` are the calls to be made, `incomplete` those
+    that were cut short or could not be read, and must not be made. `finish` says why the text
+    ended: "stop", "tool_calls", or "length" where it was cut. `diagnostics` are all departures from
+    the strict grammar.
+    """
 
     content: str = ""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    finish: str = "stop"
-    # Calls that were cut short.
+    finish: Finish = "stop"
     incomplete: tuple[ToolCall, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = field(default=())
+    diagnostics: tuple[Diagnostic, ...] = ()
 
-    def to_dict(
-        self, *, ids: str | None = None, reasoning_field: str = "reasoning_content"
-    ) -> dict[str, Any]:
-        """An OpenAI assistant message. Encoding takes it back.
+    @property
+    def dropped(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics of calls that were meant and could not be read: a reason to retry."""
+        return tuple(found for found in self.diagnostics if found.kind in UNREAD)
 
-        Calls get random ids; with `ids`, a name for this message, they are made from it and stay
-        the same. Reasoning is left out where there is none, and so are calls.
+    def to_dict(self, *, reasoning_field: str = "reasoning_content") -> dict[str, Any]:
+        """An OpenAI assistant message, which `dsv4.encode` takes back.
+
+        `reasoning_field` is the name under which the reasoning stands. Reasoning and calls are left
+        out where there are none; calls have their ids.
         """
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
         if self.reasoning:
             message[reasoning_field] = self.reasoning
         if self.tool_calls:
-            message["tool_calls"] = [_call_dict(call, ids) for call in self.tool_calls]
+            message["tool_calls"] = [call.to_dict() for call in self.tool_calls]
         return message
 
 
-def _call_dict(call: ToolCall, ids: str | None) -> dict[str, Any]:
-    id = os.urandom(12).hex() if ids is None else f"{ids}_{call.index}"
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": f"call_{id}", "type": "function", "function": function}
-
-
 def assemble(events: Iterable[Event]) -> Message:
-    """The message that a parser's events, all of them, make."""
+    """The message that a parser's events make.
+
+    `events` are all events of one completion, in order. Returns what `dsv4.parse` gives for the
+    whole text.
+    """
     content: list[str] = []
     reasoning: list[str] = []
-    names: dict[int, str] = {}
+    starts: dict[int, ToolCallStart] = {}
     arguments: dict[int, list[str]] = {}
     ended: list[int] = []
     aborted: list[int] = []
     diagnostics: list[Diagnostic] = []
-    finish = "length"
+    finish: Finish = "length"
     for event in events:
         if isinstance(event, ContentDelta):
             content.append(event.text)
@@ -83,12 +104,13 @@ def assemble(events: Iterable[Event]) -> Message:
         elif isinstance(event, ArgumentsDelta):
             arguments[event.index].append(event.text)
         elif isinstance(event, ToolCallStart):
-            names[event.index] = event.name
+            starts[event.index] = event
             arguments[event.index] = []
         elif isinstance(event, ToolCallEnd):
             ended.append(event.index)
         elif isinstance(event, ToolCallAborted):
             aborted.append(event.index)
+            arguments[event.index].append(event.closing)
         elif isinstance(event, Diagnostic):
             diagnostics.append(event)
         elif isinstance(event, End):
@@ -96,8 +118,9 @@ def assemble(events: Iterable[Event]) -> Message:
     doubled = any(d.kind == DUPLICATE_PARAMETER for d in diagnostics)
 
     def call(index: int) -> ToolCall:
-        text = "".join(arguments[index])
-        return ToolCall(names[index], without_duplicates(text) if doubled else text, index)
+        text, start = "".join(arguments[index]), starts[index]
+        text = without_duplicates(text) if doubled else text
+        return ToolCall(start.name, text, index, start.id, start.namespace)
 
     return Message(
         content="".join(content),

@@ -1,95 +1,254 @@
-"""Calls without the DSML token: held until their close comes, else text (RECOVERY.md, rule 1)."""
+"""Calls without the DSML token, and those of older models: held until they close, else text.
+
+recovery.md, rules 1, 13 and 14.
+"""
 
 from __future__ import annotations
 
-from dsv4.format.spellings import PLAIN_INVOKES, PLAIN_WRAPPERS
+import re
+
+from dsv4.format.spellings import NATIVE_CALL, NATIVE_CALLS_END, NATIVE_OPENINGS, PLAIN_INVOKES
 from dsv4.parsing import diagnostics as kinds
-from dsv4.parsing.blocks import enter_calls
-from dsv4.parsing.invokes import whole_call
-from dsv4.parsing.json_values import plain_arguments
-from dsv4.parsing.machine import Ahead, Machine
+from dsv4.parsing.diagnostics import DiagnosticKind
+from dsv4.parsing.json_values import (
+    calls_in,
+    object_in,
+    object_text,
+    quoted,
+    read_json,
+    typed,
+)
+from dsv4.parsing.lexer import reading
+from dsv4.parsing.machine import Machine, Move
+from dsv4.parsing.prose import Prose
+from dsv4.parsing.source import Source
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
+_NATIVE_CALL = re.compile(NATIVE_CALL, re.DOTALL)
 
-def read_plain_tag(m: Machine, tag: Tag) -> bool | None:
-    """Enters such a call, or waits. None: the tag is text."""
-    if tag.closing or m.prose.lines.fenced:
+
+class PlainCall:
+    """A call, or JSON calls, in tags without the DSML token.
+
+    `first` is where it begins: the invoke, or a wrapper right before it. With no invoke the wrapper
+    holds JSON.
+    """
+
+    def __init__(self, machine: Machine, prose: Prose, first: Tag, invoke: Tag | None) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._prose = prose
+        self._first = first
+        self._invoke = invoke
+        self._at = (invoke or first).end
+        self._inner = self._at - machine.source.pos
+        machine.source.set_aside(self._at)
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            mark = source.next_mark(self._at)
+            tag = source.tag_at(mark) if mark < source.end else Partial.MAYBE
+            if isinstance(tag, Partial):
+                self._at = mark
+                source.set_aside(mark)
+                return None
+            if tag is not None and self._closes(tag):
+                return self._close(tag)
+            if tag is not None and self._gives_up(tag):
+                return self._release()
+            self._at = mark + 1
+
+    def _closes(self, tag: Tag) -> bool:
+        if tag.marked or not tag.closing:
+            return False
+        if self._invoke is None:
+            return tag.label == self._first.label
+        own = tag.label == self._invoke.label or tag.kind == "invoke"
+        wraps = self._first is not self._invoke and tag.label == self._first.label
+        return own or wraps
+
+    def _gives_up(self, tag: Tag) -> bool:
+        if tag.marked or tag.kind in ("eos", "think", "bos", "role", "native"):
+            return True
+        again = tag.label.rpartition(":")[2] in PLAIN_INVOKES and not tag.closing
+        return again and tag.name is not None
+
+    def _release(self) -> Move:
+        """It was no call: what was held is text."""
+        to = self._source.pos
+        self._source.put_back()
+        return (State.PROSE, None, to)
+
+    def end(self) -> Move | None:
+        return self._release()
+
+    def _close(self, tag: Tag) -> Move:
+        machine, source = self._machine, self._source
+        source.set_aside(tag.start)
+        inner = source.peek_aside()[self._inner :]
+        calls = self._calls(inner)
+        if calls is None:
+            source.set_aside(tag.end)
+            return self._release()
+        source.put_back()
+        halted = self._prose.enter_calls(self._first)
+        if halted is not None:
+            return halted
+        kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.PLAIN_MARKUP
+        machine.report(kind, self._first.start, tag.end)
+        source.advance(tag.end)
+        wraps = self._first is not self._invoke and tag.label != self._first.label
+        self._prose.plain_wrapper = wraps or self._prose.plain_wrapper
+        for name, arguments in calls:
+            machine.whole_call(name, arguments, tag.end)
+        return (State.AFTER,)
+
+    def _calls(self, inner: str) -> list[tuple[str, str]] | None:
+        tools = self._machine.tools
+        if self._invoke is None:
+            calls = calls_in(inner.strip())
+            known = calls is not None and all(tools.declares(name) for name, _ in calls)
+            return calls if known else None
+        name = tools.as_declared(self._invoke.attributes.get("name")) or ""
+        return [(name, plain_arguments(inner, tools.keys(name)))]
+
+
+def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
+    """The arguments of a call without the DSML token: parameters, elements, or a JSON object."""
+    members: dict[str, str] = {}
+    at = text.find("<")
+    while at >= 0:
+        tag = _tag_in(text, at)
+        key = None if tag is None or tag.closing else _key(tag, keys)
+        if tag is None or key is None:
+            at = text.find("<", at + 1)
+            continue
+        if tag.self_closed:
+            value, after = tag.attributes.get("value", tag.attributes.get("string", "")), tag.end
+        else:
+            end, after = _close_of(text, tag, keys)
+            value = text[tag.end : end]
+        members.pop(key, None)
+        members[key] = _plain_value(value, tag, keys.get(key, frozenset()))
+        at = text.find("<", after)
+    if members or not text.strip():
+        return object_text(members)
+    body = object_in(text)
+    return f'{{"arguments": {quoted(text)}}}' if body is None else body.text.strip()
+
+
+def _tag_in(text: str, at: int) -> Tag | None:
+    source = Source(reading)
+    source.append(text[at : at + 2048])
+    source.final = True
+    tag = source.tag_at(0)
+    if not isinstance(tag, Tag) or tag.broken:
         return None
-    if _is_declared(m, tag):
-        _start(m, tag)
-        return True
-    if tag.label not in PLAIN_WRAPPERS or tag.attributes:
-        return None
-    ahead = m.follow(tag.end)
-    if ahead is Ahead.MORE:
-        return False
-    if not isinstance(ahead, Tag) or not _is_declared(m, ahead):
-        return None
-    _start(m, ahead)
-    return True
+    tag.start += at
+    tag.end += at
+    return tag
 
 
-def _is_declared(m: Machine, tag: Tag) -> bool:
-    opens = tag.plain and not tag.closing and not tag.self_closed and tag.label in PLAIN_INVOKES
-    return opens and tag.name is not None and m.tools.declares(tag.name)
+def _key(tag: Tag, keys: dict[str, frozenset[str]]) -> str | None:
+    if tag.kind == "parameter" and tag.name is not None:
+        return tag.name if tag.name in keys or tag.name.strip() not in keys else tag.name.strip()
+    return tag.label if tag.label in keys and not tag.attributes else None
 
 
-def _start(m: Machine, tag: Tag) -> None:
-    """Takes everything up to the end of the tag: a wrapper before it goes with it."""
-    m.start_holding()
-    m.plain_inner = tag.end - m.pos
-    m.hold(tag.end)
-    m.plain_tag = tag
-    m.state = State.PLAIN
+def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple[int, int]:
+    """Where the value of a parameter ends, and its closing tag: one after which calls can go on."""
+    at, last = opening.end, None
+    while (at := text.find("</", at)) >= 0:
+        tag = _tag_in(text, at)
+        if tag is not None and tag.closing and tag.label == opening.label:
+            rest = text[tag.end :].lstrip()
+            following = _tag_in(rest, 0) if rest.startswith("<") else None
+            if not rest or (following is not None and _key(following, keys) is not None):
+                return at, tag.end
+            last = last or (at, tag.end)
+        at += 1
+    return last or (len(text), len(text))
 
 
-def read_plain(m: Machine) -> bool:
-    for tag in m.tags_ahead():
-        if isinstance(tag, Partial):
-            m.hold(m.cut_at)  # what is cut off here is for prose to judge
+def _plain_value(text: str, tag: Tag, types: frozenset[str]) -> str:
+    if tag.string == "true" and not (tag.self_closed and "value" not in tag.attributes):
+        return quoted(text)
+    if tag.string == "false":
+        found = read_json(text)
+        return quoted(text) if found is None else found.text
+    return typed(text, types)
+
+
+class NativeCalls:
+    """Calls as V3 and V3.1 wrote them."""
+
+    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._prose = prose
+        self._first = tag
+        self._at = tag.end
+        self._inner = tag.start - machine.source.pos
+        machine.source.set_aside(tag.end)
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            mark = source.next_mark(self._at)
+            tag = source.tag_at(mark) if mark < source.end else Partial.MAYBE
+            if isinstance(tag, Partial):
+                self._at = mark
+                source.set_aside(mark)
+                return None
+            if tag is not None and (tag.kind == "eos" or (tag.kind == "native" and tag.closing)):
+                return self._close(mark, tag.end if tag.kind == "native" else mark)
+            if tag is not None and (tag.marked or tag.kind in ("think", "role")):
+                return self._release(mark)
+            self._at = mark + 1
+
+    def end(self) -> Move | None:
+        source = self._source
+        source.set_aside(source.end)
+        return self._close(source.end, source.end)
+
+    def _close(self, end: int, after: int) -> Move:
+        source, machine = self._source, self._machine
+        source.set_aside(end)
+        text = source.peek_aside()[self._inner :]
+        calls, rest = native_calls(text)
+        if not calls or not all(machine.tools.may_be(name) for name, _ in calls[:1]):
+            return self._release(end)
+        source.put_back()
+        if (halted := self._prose.enter_calls(self._first)) is not None:
+            return halted
+        machine.report(
+            kinds.FORBIDDEN_CALL if machine.forbidden else kinds.NATIVE_MARKUP,
+            self._first.start,
+            after,
+        )
+        source.advance(after)
+        for name, arguments in calls:
+            machine.whole_call(name, arguments, after)
+        if rest.strip() and source.final and end == source.end:
+            machine.report_cut(source.end)
+        return (State.AFTER,)
+
+    def _release(self, to: int) -> Move:
+        self._source.set_aside(to)
+        self._source.put_back()
+        return (State.PROSE, None, to)
+
+
+def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:
+    """The calls in a native block, and what is left of it after them."""
+    calls = []
+    at = len(NATIVE_OPENINGS[0]) if text.startswith(NATIVE_OPENINGS[0]) else 0
+    while (found := _NATIVE_CALL.match(text, at)) is not None:
+        arguments = object_in(found[2])
+        if arguments is None:
             break
-        if _closes(m, tag):
-            m.hold(tag.start)
-            _end(m, tag)
-            return True
-        if _gives_up(tag):
-            m.hold(tag.start)
-            _release(m)
-            return True
-    else:
-        m.hold(len(m.text))
-    if m.final:
-        _release(m)
-    return m.final
-
-
-def _closes(m: Machine, tag: Tag) -> bool:
-    opening = m.plain_tag
-    same = opening is not None and tag.label == opening.label
-    return tag.plain and tag.closing and (same or tag.kind == "invoke")
-
-
-def _gives_up(tag: Tag) -> bool:
-    again = tag.label in PLAIN_INVOKES and not tag.closing and tag.name is not None
-    return not tag.plain or again
-
-
-def _release(m: Machine) -> None:
-    m.state = State.PROSE
-    m.say_text(m.release())
-
-
-def _end(m: Machine, tag: Tag) -> None:
-    opening = m.plain_tag
-    assert opening is not None and opening.name is not None
-    inner = "".join(m.held)[m.plain_inner :]
-    enter_calls(m, tag)
-    m.hold(tag.end)
-    kind = kinds.FORBIDDEN_CALL if m.forbidden else kinds.PLAIN_MARKUP
-    m.report_held(kind, m.held_start, m.release())
-    m.plain_wrapper = True
-    m.state = State.AFTER
-    if not m.forbidden:
-        types = m.tools.parameters.get(opening.name, {})
-        whole_call(m, opening.name, plain_arguments(inner, types))
+        calls.append((found[1].strip(), arguments.text.strip()))
+        at = found.end()
+    return calls, text[at:].removesuffix(NATIVE_CALLS_END)

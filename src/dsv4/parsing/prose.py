@@ -1,295 +1,481 @@
-"""Reasoning and content, and what stands between them and calls (RECOVERY.md, rules 5, 6 and 9)."""
+"""Reasoning and content, and what stands between them and calls.
+
+recovery.md, rules 5, 6, 9, 15, 16 and 17.
+"""
 
 from __future__ import annotations
 
 import re
 
+from dsv4.format import tokens
+from dsv4.format.spellings import (
+    BARS,
+    ECHO,
+    JSON_WRAPPERS,
+    OPENING_BRACKETS,
+    QUOTING,
+)
 from dsv4.parsing import diagnostics as kinds
-from dsv4.parsing.blocks import enter_calls, open_block
-from dsv4.parsing.invokes import begin_call
+from dsv4.parsing.diagnostics import DiagnosticKind
+from dsv4.parsing.events import ContentDelta, ReasoningDelta, StopHit
 from dsv4.parsing.lines import Lines
-from dsv4.parsing.machine import Ahead, Machine
-from dsv4.parsing.marks import next_mark
-from dsv4.parsing.plain import read_plain_tag
+from dsv4.parsing.machine import Ahead, Machine, Move
+from dsv4.parsing.plain_tags import (
+    begins_json_calls,
+    is_plain_invoke,
+    is_plain_label,
+    is_plain_wrapper,
+    plain_follows,
+)
 from dsv4.parsing.states import State
-from dsv4.parsing.tags import LONGEST_SPACE, Partial, Tag, end_of_word, read_tag
+from dsv4.parsing.stops import Stops
+from dsv4.parsing.tags import Partial, Tag
 
-# Between two of these a tag is only talked about.
-_QUOTING = "`\"'“”‘’"
-# How a list of calls begins, or one call.
-_JSON_CALLS = re.compile(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
+_QUOTING = frozenset(QUOTING)
+_THINK_END = str(tokens.THINK_END)
+# The name of a tag without the DSML token, as far as it has come.
+_PLAIN_LABEL = re.compile(
+    rf"[{OPENING_BRACKETS}]/?[ \t]{{0,4}}[{re.escape(BARS)}]{{0,2}}([\w:.-]*)"
+)
 
 
-def read_prose(m: Machine) -> bool:
-    text = m.text
-    at = m.pos
-    plain = bool(m.tools.parameters)
-    bracket = -1
-    while True:
-        at, bracket = next_mark(text, at, bracket)
-        if at == len(text):
-            m.say(at)
+class Prose:
+    """Reads reasoning and content.
+
+    It outlives the blocks between them: `resume` begins again where reading stands.
+    """
+
+    def __init__(
+        self, machine: Machine, reasoning: bool, stops: Stops | None, stop_in_all: bool
+    ) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._stops = stops
+        self._stop_everywhere = stop_in_all
+        self.reasoning = reasoning
+        self.unclosed = reasoning  # no end of the reasoning was met
+        self.lines = Lines()
+        # How far the text was looked at. It is shown up to the source's `pos`.
+        self._at = machine.source.pos
+        self.said_reasoning = False
+        self.joining = False  # the next reasoning begins on a line of its own
+        self._openers = 0  # opening tags that were left as text
+        self._talks = False  # this line names an opening think tag, so the next close is talk too
+        self.plain_wrapper = False  # a wrapper without the DSML token was opened
+        self._held_up_to = 0  # blocks in a fence before this are examples
+
+    def resume(self, lines: Lines | None = None, to: int | None = None) -> Prose:
+        """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
+        if lines is not None:
+            self.lines = lines
+        if to is None:
+            self._at = self._source.pos
+        else:
+            self._look(to)
+        return self
+
+    def skip(self) -> None:
+        """All text so far was looked at by somebody else."""
+        self._at = self._source.end
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether text in which no tag begins may be shown as it comes."""
+        if self._stops is not None or self.joining or self._talks:
             return False
-        tag = read_tag(text, at, plain)
-        if tag is None:
-            at = _pass_untagged(m, at)
-            if m.state is State.HALTED:
-                return True
-            continue
-        m.say(at)
-        if isinstance(tag, Tag):
-            return m.state is State.HALTED or _read_tag(m, tag)
-        if m.final:
-            _end_in_tag(m, tag)
-        return False
+        return not self.reasoning or self.said_reasoning
 
+    def follow(self, text: str) -> bool:
+        """Follows text that was shown as it came. Says whether the next may need no following."""
+        self.lines.follow(text)
+        return self.lines.settled
 
-def _pass_untagged(m: Machine, at: int) -> int:
-    """Goes past a `<` or a bar that begins no tag; reports it where it spells the DSML token."""
-    end = end_of_word(m.text, at)
-    if end is None:
-        return at + 1
-    m.say(at)
-    if m.state is not State.HALTED:
-        m.report(kinds.MARKUP_AS_TEXT, at, end)
-    return end
+    # Going through the text.
 
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            at = source.next_mark(self._at)
+            self._look(at)
+            if at == source.end:
+                return self._say(at)
+            tag = source.tag_at(at)
+            if tag is None:
+                self._look(at + 1)
+                continue
+            if isinstance(tag, Partial):
+                if not self._may_act(tag, at):
+                    source.pending = None
+                    self._look(at + 1)
+                    continue
+                return self._say(at)
+            if self._is_text(tag):
+                self._look(at + 1)  # what stands in it may act, as if it had not been read as a tag
+                continue
+            if (halted := self._say(at)) is not None:
+                return halted
+            before = source.pos, self._at
+            move = self._read_tag(tag)
+            if move is not None or before == (source.pos, self._at):
+                return move
 
-def _end_in_tag(m: Machine, tag: Partial) -> None:
-    """The text ends inside what may be a tag: text, unless the DSML token is there (rule 10)."""
-    if tag is Partial.MAYBE or m.prose.lines.fenced or m.tools.none_declared:
-        _pass_untagged(m, m.pos)
-        m.say(len(m.text))
-    else:
-        m.cut = not m.rest.startswith("</")
-        m.end_in_markup()
+    def _look(self, to: int) -> None:
+        """Looks at the text up to `to`."""
+        if to > self._at:
+            text = self._source.slice(self._at, to)
+            if "\n" in text:
+                self._talks = False
+            self.lines.follow(text)
+            self._at = to
 
-
-def _read_tag(m: Machine, tag: Tag) -> bool:
-    if tag.kind == "eos":
-        return _read_eos(m, tag)
-    if tag.kind == "bos":
-        return _remove(m, kinds.STRAY_TOKEN, tag)
-    if tag.kind == "think":
-        return _read_think_end(m, tag) if tag.closing else _read_think_start(m, tag)
-    if tag.plain:
-        entered = read_plain_tag(m, tag)
-        return _leave_as_text(m, tag) if entered is None else entered
-    kind = m.kind(tag)
-    if kind is None or tag.bare or m.prose.lines.fenced:
-        return _leave_as_text(m, tag)
-    if tag.closing:
-        return _read_closer(m, tag)
-    if m.tools.none_declared:
-        return _read_undeclared(m, tag, kind)
-    if kind == "wrapper":
-        return _read_wrapper(m, tag)
-    return _read_invoke(m, tag) if kind == "invoke" else _leave_as_text(m, tag)
-
-
-def _leave_as_text(m: Machine, tag: Tag) -> bool:
-    if not tag.plain:
-        m.report(kinds.MARKUP_AS_TEXT, tag.start, tag.end)
-        m.prose.openers = max(m.prose.openers + (-1 if tag.closing else 1), 0)
-    m.say(tag.end)
-    return True
-
-
-def _remove(m: Machine, kind: str, tag: Tag) -> bool:
-    m.flush_newlines()
-    m.report(kind, tag.start, tag.end)
-    m.advance(tag.end)
-    return True
-
-
-def _read_eos(m: Machine, tag: Tag) -> bool:
-    if tag.end < len(m.text):
-        return _remove(m, kinds.STRAY_TOKEN, tag)
-    if m.final:
-        m.eos = True
-        m.advance(tag.end)
-    return False
-
-
-# Thinking (rule 6).
-
-
-def _read_think_end(m: Machine, tag: Tag) -> bool:
-    if not m.prose.reasoning:
-        quoted = _is_quoted(m, tag)
-        if quoted is None:
+    def _may_act(self, partial: Partial, at: int) -> bool:
+        """Whether what may become a tag would mean anything here."""
+        if partial is not Partial.NAME and partial is not Partial.PLAIN:
+            return True
+        if not self._machine.tools.parameters or self.lines.fenced:
             return False
-        return _say_tag(m, tag) if quoted else _remove(m, kinds.STRAY_THINK, tag)
-    m.flush_newlines()
-    m.flush_stops()
-    m.advance(tag.end)
-    m.prose.reasoning = m.prose.unclosed = False
-    m.prose.lines = Lines()
-    return True
+        if partial is Partial.NAME:
+            return True
+        label = self._source.match(_PLAIN_LABEL, at)
+        return label is not None and is_plain_label(label[1])
 
+    def _is_text(self, tag: Tag) -> bool:
+        """Whether a tag is text wherever it stands in prose, and no departure."""
+        if tag.kind == "role":
+            return tag.raw != ECHO or tag.start != 0
+        if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
+            return tag.spaced and self._machine.kind(tag) is None
+        if tag.kind in ("eos", "bos", "think", "native"):
+            return False
+        return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
 
-def _read_think_start(m: Machine, tag: Tag) -> bool:
-    prose = m.prose
-    if prose.reasoning:
-        if not prose.said_reasoning:  # the prompt's own, written once more
-            return _remove(m, kinds.STRAY_THINK, tag)
-        m.report(kinds.STRAY_THINK, tag.start, tag.end)
-        return _say_tag(m, tag)
-    quoted = _is_quoted(m, tag)
-    if quoted is None:
-        return False
-    if quoted:
-        return _say_tag(m, tag)
-    _remove(m, kinds.THINK_IN_CONTENT, tag)
-    m.flush_stops()
-    prose.reasoning = prose.unclosed = prose.joining = True
-    prose.lines = Lines()
-    return True
+    def end(self) -> Move | None:
+        """The text has ended: what waited for more is text, unless it is certain to be markup."""
+        source, machine = self._source, self._machine
+        while self._at < source.end:
+            if source.tag_at(self._at) is Partial.SURELY:
+                if not machine.tools.none_declared and not self.lines.fenced:
+                    self.flush()
+                    machine.report_cut(self._at)
+                    self._at = source.end
+                    return None
+                machine.report(kinds.MARKUP_AS_TEXT, self._at, source.end)
+                self._look(source.end)
+            self._look(self._at + 1)
+            if (move := self.read()) is not None:
+                return move
+        return self._say(source.end, complete=True)
 
+    # Showing text.
 
-def _say_tag(m: Machine, tag: Tag) -> bool:
-    m.say(tag.end)
-    return True
+    def _say(self, to: int, complete: bool = False) -> Move | None:
+        """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
 
-
-def _is_quoted(m: Machine, tag: Tag) -> bool | None:
-    """Whether a tag stands in a fence, or between quotes or backticks. None: not known yet."""
-    if m.prose.lines.fenced:
-        return True
-    before = m.prose.before[-1:]
-    if not before or before not in _QUOTING:
-        return False
-    if tag.end == len(m.text):
-        return False if m.final else None
-    return m.text[tag.end] in _QUOTING
-
-
-# Blocks and calls (rules 2 and 5).
-
-
-def _read_wrapper(m: Machine, tag: Tag) -> bool:
-    certain = True if m.prose.lines.blank else _holds_calls(m, tag)
-    if certain is None and not m.final:
-        return False
-    if certain is False:
-        return _leave_as_text(m, tag)
-    open_block(m, tag)
-    return True
-
-
-def _holds_calls(m: Machine, tag: Tag) -> bool | None:
-    """Whether a wrapper in the middle of a line is more than talked about. None: not known yet."""
-    ahead = m.follow(tag.end)
-    if ahead is Ahead.MORE or ahead is Ahead.END:
+        With `complete` something else follows, and all of it is shown.
+        """
+        source = self._source
+        text = source.slice(source.pos, to)
+        if not text:
+            return None
+        kept = 0
+        if not complete and text[-1] == "\n":
+            kept = 2 if text[-2:] == "\n\n" else 1
+        if self._stops is not None and (self._stop_everywhere or not self.reasoning):
+            certain = text[: len(text) - kept]
+            if (hit := self._stops.find(certain)) is not None:
+                self._show(text[: hit.at])
+                self._machine.emit(StopHit(hit.string))
+                source.advance(source.pos + hit.at)
+                return (State.HALTED,)
+            if not complete:
+                waiting = kept + self._stops.start_at_end(certain)
+                kept = max(waiting, self._stops.start_at_end(text))
+        self._show(text[: len(text) - kept])
+        source.advance(to - kept)
         return None
-    if ahead is Ahead.BRACE:
-        return _begins_json_calls(m.text, m.past_space(tag.end))
-    if isinstance(ahead, Tag) and m.opens(ahead, "invoke"):
-        return m.is_certain(ahead, wrapped=True)
-    return False
 
+    def _show(self, text: str) -> None:
+        """Shows the text that stands where reading is; not what the prompt has shown already."""
+        told = -self._source.pos
+        if told > 0:
+            text = text[told:]
+        if not text:
+            return
+        if not self.reasoning:
+            self._machine.emit(ContentDelta(text))
+            return
+        if self.joining and self.said_reasoning:
+            text = "\n" + text
+        self.joining = False
+        self.said_reasoning = self.said_reasoning or not text.isspace()
+        self._machine.emit(ReasoningDelta(text))
 
-def _begins_json_calls(text: str, at: int) -> bool | None:
-    """Whether JSON at `at` begins as calls do. None: not known yet."""
-    if _JSON_CALLS.match(text, at):
-        return True
-    inside = text[at + 1 :]
-    return None if len(inside) <= LONGEST_SPACE and not inside.strip() else False
+    def flush(self) -> Move | None:
+        """Shows all that was looked at."""
+        return self._say(self._at, complete=True)
 
+    # Tags.
 
-def _read_undeclared(m: Machine, tag: Tag, kind: str) -> bool:
-    """Where no tool is declared a block is text, but for one that holds no call."""
-    ahead = m.follow(tag.end) if kind == "wrapper" and m.prose.lines.blank else Ahead.TEXT
-    if ahead is Ahead.MORE:
+    def _read_tag(self, tag: Tag) -> Move | None:
+        """What a tag does. It has done nothing if it waits."""
+        machine, fenced = self._machine, self.lines.fenced
+        if tag.kind == "eos":
+            return self._read_eos(tag)
+        if tag.kind == "think":
+            return self._read_think(tag)
+        if tag.kind in ("bos", "role"):
+            return self._pass(tag) if fenced else self._remove(kinds.STRAY_TOKEN, tag)
+        if tag.kind == "native":
+            return self._read_native(tag)
+        if not tag.marked:
+            return self._read_plain(tag)
+        kind = machine.kind(tag)
+        if tag.broken or tag.bare or kind is None:
+            return self.leave(tag)
+        if fenced:
+            return self._read_fenced(tag, kind)
+        if tag.closing:
+            return self.leave(tag) if self._openers else self._orphans(tag)
+        if machine.tools.none_declared:
+            return self._read_undeclared(tag, kind)
+        if kind == "wrapper":
+            return self._read_wrapper(tag)
+        if kind == "invoke":
+            return self._read_invoke(tag)
+        if tag.self_closed or tag.name is None or self._openers or not self.lines.blank:
+            return self.leave(tag)
+        return self.flush() or (State.STRAY, tag)
+
+    def _pass(self, tag: Tag) -> Move | None:
+        """Leaves a tag in the text, where it is no departure."""
+        self._look(tag.end)
+        return None
+
+    def leave(self, tag: Tag) -> Move | None:
+        """Leaves markup in the text."""
+        self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
+        if not tag.broken and not self.lines.fenced:
+            self._openers = max(self._openers + (-1 if tag.closing else 1), 0)
+        self._look(tag.end)
+        return None
+
+    def _remove(self, kind: DiagnosticKind, tag: Tag) -> Move | None:
+        if (halted := self.flush()) is not None:
+            return halted
+        self._machine.report_raw(kind, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        self._at = tag.end
+        return None
+
+    def _read_eos(self, tag: Tag) -> Move | None:
+        """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
+        ahead = self._machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        self._machine.eos = ahead is Ahead.END
+        if tag.end == self._source.end:
+            halted = self.flush()
+            self._source.advance(tag.end)
+            self._at = tag.end
+            return halted
+        if isinstance(ahead, Tag) and ahead.kind == "role":
+            if (halted := self.flush()) is not None:
+                return halted
+            self._machine.eos = True
+            return (State.INVENTED,)
+        return self._remove(kinds.STRAY_TOKEN, tag)
+
+    # Thinking (rules 6, 13, 15 and 17).
+
+    def _read_think(self, tag: Tag) -> Move | None:
+        after_quote = self._source.char_before(tag.start) in _QUOTING
+        if len(tag.raw) > len(_THINK_END) and after_quote:  # with spaces in it
+            return self._pass(tag)
+        if self.reasoning:
+            return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
+        if self.lines.fenced:
+            return self._pass(tag)
+        if not tag.closing:
+            if after_quote:
+                self._look(tag.end)
+                self._talks = True
+                return None
+            return self._begin_reasoning(tag)
+        if self._talks:
+            self._look(tag.end)
+            self._talks = False
+            return None
+        if after_quote:
+            if tag.end == self._source.end and not self._source.final:
+                return None
+            if self._source.at(tag.end) in _QUOTING:
+                return self._pass(tag)
+        return self._remove(kinds.STRAY_THINK, tag)
+
+    def _end_reasoning(self, tag: Tag) -> Move | None:
+        if (halted := self.flush()) is not None:
+            return halted
+        if len(tag.raw) > len(_THINK_END):
+            self._machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        self._at = tag.end
+        self.reasoning = self.unclosed = self.joining = False
+        self.lines = Lines()
+        return None
+
+    def _read_echo(self, tag: Tag) -> Move | None:
+        if self.lines.fenced:
+            return self._pass(tag)
+        if not self._said_any():  # the prompt's own, written once more
+            return self._remove(kinds.STRAY_THINK, tag)
+        self._machine.report_raw(kinds.STRAY_THINK, tag.start, tag.raw)
+        return self._pass(tag)
+
+    def _said_any(self) -> bool:
+        waiting = self._source.slice(self._source.pos, self._at)
+        return self.said_reasoning or bool(waiting.strip())
+
+    def _begin_reasoning(self, tag: Tag) -> Move | None:
+        halted = self._remove(kinds.THINK_IN_CONTENT, tag)
+        self.reasoning = self.unclosed = self.joining = True
+        self.lines = Lines()
+        return halted
+
+    # Blocks and calls (rules 2 and 5).
+
+    def _read_wrapper(self, tag: Tag) -> Move | None:
+        certain = True if self.lines.blank else self._holds_calls(tag)
+        if certain is None:
+            return None
+        if not certain:
+            return self.leave(tag)
+        return self.enter_calls(tag) or (State.BLOCK, tag)
+
+    def _holds_calls(self, tag: Tag) -> bool | None:
+        """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
+        machine = self._machine
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if ahead is Ahead.BRACE:
+            return begins_json_calls(machine, self._source.past_space(tag.end))
+        if machine.opens(ahead, "invoke") and isinstance(ahead, Tag):
+            return machine.is_certain(ahead, wrapped=True)
         return False
-    if m.closes(ahead, "wrapper"):
-        open_block(m, tag)
-        return True
-    return _leave_as_text(m, tag)
 
+    def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
+        """Where no tool is declared a block is text, but for one that holds no call."""
+        machine = self._machine
+        if kind != "wrapper" or not self.lines.blank:
+            return self.leave(tag)
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if machine.closes(ahead, "wrapper"):
+            return self.enter_calls(tag) or (State.BLOCK, tag)
+        return self.leave(tag)
 
-def _read_invoke(m: Machine, tag: Tag) -> bool:
-    """A call without a wrapper: only of a declared tool, and only when it is certain."""
-    name = m.called(tag)
-    if name is None or not m.tools.told or not m.tools.declares(name):
-        return _leave_as_text(m, tag)
-    certain = m.is_certain(tag, wrapped=False)
-    if certain is None and not m.final:
-        return False
-    if certain is False:
-        return _leave_as_text(m, tag)
-    enter_calls(m, tag)
-    m.report(kinds.MISSING_WRAPPER, tag.start, tag.start)
-    begin_call(m, tag)
-    return True
+    def _read_invoke(self, tag: Tag) -> Move | None:
+        """A call without a wrapper: only of a declared tool, and only when it is certain."""
+        machine = self._machine
+        name = machine.called(tag)
+        declared = name is not None and machine.tools.told and machine.tools.declares(name)
+        if not declared and not (machine.is_example(name) and self.lines.blank):
+            return self.leave(tag)
+        certain = machine.is_certain(tag, wrapped=False)
+        if certain is None:
+            return None
+        if not certain and tag.self_closed and self.lines.blank:
+            ahead = self._source.at(tag.end)
+            if not ahead and not self._source.final:
+                return None
+            certain = ahead in ("", "\n")
+        if not certain:
+            return self.leave(tag)
+        if (halted := self.enter_calls(tag)) is not None:
+            return halted
+        machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
+        return (State.INVOKE, tag)
 
+    def enter_calls(self, tag: Tag) -> Move | None:
+        """Leaves prose for a block, or for a call without one. A blank line goes with it."""
+        source, machine = self._source, self._machine
+        machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
+        halted = self._say(tag.start - 2 * machine.blank_line, complete=True)
+        if halted is not None:
+            return halted
+        if self.reasoning:
+            machine.report_raw(kinds.CALL_IN_REASONING, tag.start, "")
+        if machine.blocks:
+            machine.report_raw(kinds.SECOND_BLOCK, tag.start, "")
+        machine.blocks += 1
+        source.advance(tag.start)
+        return None
 
-# Closing tags in prose (rule 9).
+    # Inside a code fence (rule 15).
 
+    def _read_fenced(self, tag: Tag, kind: str) -> Move | None:
+        machine = self._machine
+        opens = kind == "wrapper" and not tag.closing and self.lines.blank
+        if not opens or not self.lines.after_blank or machine.tools.none_declared:
+            return self.leave(tag)
+        if tag.start < self._held_up_to or tag.raw != tag.canonical(machine.tags.calls):
+            return self.leave(tag)
+        return (State.FENCED, tag)
 
-def _read_closer(m: Machine, tag: Tag) -> bool:
-    if m.prose.openers:
-        return _leave_as_text(m, tag)
-    m.flush_newlines()
-    m.start_holding()
-    m.hold(tag.end)
-    m.state = State.ORPHANS
-    return True
+    def leave_example(self, tag: Tag, to: int) -> None:
+        """A block in a fence was an example: up to `to` there is no other."""
+        self._held_up_to = to
+        self.leave(tag)
 
+    # Closing tags (rules 9 and 17).
 
-def read_orphans(m: Machine) -> bool:
-    ahead = m.follow(m.pos)
-    if ahead is Ahead.MORE:
-        return False
-    if isinstance(ahead, Tag) and ahead.closing and not ahead.plain and m.kind(ahead) in _CALL_TAGS:
-        m.hold(ahead.end)
-        return True
-    m.state = State.PROSE
-    start = m.held_start
-    held = m.release()
-    if ahead is Ahead.END or (isinstance(ahead, Tag) and not ahead.plain):
-        m.report_held(kinds.ORPHAN_CLOSER, start, held)
-        m.advance(m.past_space(m.pos))
-        m.prose.lines = Lines()
-        m.prose.before = ""
-    else:
-        m.report_held(kinds.MARKUP_AS_TEXT, start, held)
-        m.say_text(held)
-    return True
+    def _orphans(self, tag: Tag) -> Move | None:
+        if (halted := self.flush()) is not None:
+            return halted
+        return (State.ORPHANS, tag, self.lines.blank)
 
+    # Calls without the DSML token, and those of older models (rules 1 and 13).
 
-_CALL_TAGS = ("wrapper", "invoke", "parameter")
+    def _read_plain(self, tag: Tag) -> Move | None:
+        """A plain call, or a plain wrapper before a call."""
+        machine = self._machine
+        if self._source.char_before(tag.start) in _QUOTING:
+            return self._pass(tag)
+        if is_plain_invoke(machine, tag):
+            return self._read_plain_invoke(tag, None)
+        if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
+            return self._pass(tag)
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if ahead is Ahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
+            return (State.PLAIN, tag, None)
+        if not isinstance(ahead, Tag):
+            return self._pass(tag)
+        if is_plain_invoke(machine, ahead):
+            return self._read_plain_invoke(ahead, tag)
+        if machine.opens(ahead, "invoke") and machine.tools.declares(machine.called(ahead) or ""):
+            certain = machine.is_certain(ahead, wrapped=False)
+            if certain is None:
+                return None
+            if certain:
+                halted = self.enter_calls(tag)
+                machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+                return halted or (State.BLOCK, tag)
+        return self._pass(tag)
 
+    def _read_plain_invoke(self, tag: Tag, wrapper: Tag | None) -> Move | None:
+        follows = plain_follows(self._machine, tag)
+        if follows is None:
+            return None
+        if not follows:
+            return self._pass(tag if wrapper is None else wrapper)
+        return (State.PLAIN, wrapper or tag, tag)
 
-def read_after(m: Machine) -> bool:
-    """Behind a block: closing tags go; white space stays only before text."""
-    at = m.past_space(m.pos)
-    spaced = at - m.pos <= LONGEST_SPACE
-    if at == len(m.text) and spaced:
-        if m.final:
-            m.advance(at)
-        return False
-    tag = m.tag_at(at) if spaced else None
-    if isinstance(tag, Partial) and not m.final:
-        return False
-    if isinstance(tag, Tag):
-        kind = m.kind(tag)
-        if tag.closing and kind in _CALL_TAGS and (not tag.plain or _ends_plain(m, kind)):
-            m.report(kinds.ORPHAN_CLOSER, at, tag.end)
-            m.plain_wrapper = False
-            m.advance(tag.end)
-            return True
-        if kind in ("eos", "think") or (kind in ("wrapper", "invoke") and not tag.closing):
-            m.advance(at)
-            m.prose.lines = Lines()
-            m.state = State.PROSE
-            return True
-    m.prose.lines = Lines()
-    m.prose.lines.follow("the block, on this line")
-    m.report(kinds.TEXT_AFTER_BLOCK, m.pos, m.pos)
-    m.state = State.PROSE
-    return True
-
-
-def _ends_plain(m: Machine, kind: str) -> bool:
-    return m.plain_wrapper and kind == "wrapper"
+    def _read_native(self, tag: Tag) -> Move | None:
+        # After another such token that was left as text, this one is text too.
+        quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
+        if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
+            return self._pass(tag)
+        return (State.NATIVE, tag)

@@ -1,8 +1,8 @@
-"""What the model answers to a quick-instruction task (SPEC.md section 7)."""
+"""What the model answers to a quick-instruction task (format.md, section 7)."""
 
 from __future__ import annotations
 
-from dsv4.errors import ParseError, shown
+from dsv4.errors import OptionError, ParseError, shown
 from dsv4.format import tokens
 from dsv4.format.tokens import TASK_TOKENS
 
@@ -14,14 +14,15 @@ _LABELS: dict[str, tuple[str, ...]] = {
 
 
 def parse_task(text: str, task: str) -> str:
-    """The answer to a task: its label in the format's spelling, or its text without what is around.
+    """The answer to a quick-instruction task.
 
-    A task with labels that is answered with none of them raises a `ParseError`.
+    `text` is what the model wrote, `task` the task's name. Returns the task's label in the format's
+    spelling, where the task is answered with one of a few labels, else the text without the tokens
+    and white space around it. Raises an `OptionError` for an unknown task, and a `ParseError` where
+    a task with labels is answered with none of them.
     """
     if task not in TASK_TOKENS:
-        raise ParseError(
-            0, f"found the task {shown(task)}, expected one of {', '.join(TASK_TOKENS)}"
-        )
+        raise OptionError("task", f"found {shown(task)}, expected one of {', '.join(TASK_TOKENS)}")
     answer = _bare(text)
     labels = _LABELS.get(task)
     if labels is None:

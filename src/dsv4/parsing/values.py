@@ -1,135 +1,310 @@
-"""Values: text, or JSON, up to the markup that ends it (RECOVERY.md, rules 3 and 4)."""
+"""Values: what they are, and what is done with them (recovery.md, rules 7, 8, 14 and 19).
+
+A value's `judge` says what a tag in it means, `close` does what is to be done when it has ended.
+`reading_values` goes through the text.
+"""
 
 from __future__ import annotations
 
-import re
+import json
+from typing import Protocol
 
+from dsv4.format.spellings import CDATA, PARAMETER_PREFIX
 from dsv4.parsing import diagnostics as kinds
-from dsv4.parsing.invokes import keep_in_value, keep_newline
-from dsv4.parsing.machine import BAR, Machine, Value, Verdict
-from dsv4.parsing.marks import next_mark
+from dsv4.parsing.diagnostics import DiagnosticKind
+from dsv4.parsing.invokes import Invoke
+from dsv4.parsing.json_values import (
+    calls_in,
+    members_of,
+    object_in,
+    quoted,
+    read_json,
+    typed,
+)
+from dsv4.parsing.limits import LONGEST_SPACE
+from dsv4.parsing.machine import Machine, Move
 from dsv4.parsing.states import State
-from dsv4.parsing.tags import Partial, Tag, read_tag
-from dsv4.parsing.verdicts import open_quote
+from dsv4.parsing.tags import Tag
+from dsv4.parsing.verdicts import BodyJudge, Judge, Verdict, judge_eos
 
-# What counts in JSON: outside its strings, and inside.
-_JSON_MARK = re.compile(f'["<{BAR}]')
-_JSON_STRING_MARK = re.compile(r'["\\\n]')
+NO_TAG = Tag("parameter", 0, "")
 
-
-def read_value(m: Machine) -> bool:
-    value = m.value
-    assert value is not None
-    at, bracket = m.pos, -1
-    while True:
-        at, bracket = next_mark(m.text, at, bracket)
-        if at == len(m.text):
-            _take(m, value, at)
-            return False
-        going_on = _pass_tag(m, value, at)
-        if isinstance(going_on, bool):
-            return going_on
-        at = going_on
+# Under which arguments stand that are no JSON object.
+RAW_PARAMETER = "arguments"
 
 
-def _pass_tag(m: Machine, value: Value, at: int) -> int | bool:
-    """Where the value goes on behind what stands at `at`; or whether there is something to do."""
-    tag = read_tag(m.text, at, plain=True)
-    if tag is None:
-        return at + 1
-    if isinstance(tag, Partial):
-        _take(m, value, at)
-        return m.end_in_markup()
-    verdict = value.judge(m, tag)
-    if verdict is Verdict.TEXT:
-        return tag.end
-    _take(m, value, at)
-    if verdict is Verdict.WAIT:
-        return False
-    if verdict is Verdict.QUOTE:
-        open_quote(m, value, tag)
-        return tag.end
-    if verdict is Verdict.SPELLED:
-        if value.streams:  # held values are looked at when they end
-            m.report(kinds.QUOTED_MARKUP, at, tag.end)
-        return tag.end
-    _end(m, value, tag, verdict)
-    return True
+class Value(Protocol):
+    """A value while it is read."""
+
+    machine: Machine
+    start: int
+    ends_itself: bool  # as a JSON object does, at its last brace
+    streams: bool  # it is shown as it comes
+    own_letters: frozenset[str]  # with which a plain tag begins that may close it
+    judge: Judge | ListJudge
+
+    def take(self, to: int) -> None:
+        """Takes the text up to `to` into the value."""
+
+    def take_rest(self, to: int) -> None:
+        """Takes the last of the text."""
+
+    def close(self, tag: Tag | None) -> Move:
+        """The value has ended, with its own closing tag or without."""
+
+    def cut(self) -> Move:
+        """The text ends inside the value."""
+
+    def stop(self) -> Move:
+        """The model ended the text inside the value."""
 
 
-def _end(m: Machine, value: Value, tag: Tag, verdict: Verdict) -> None:
-    if verdict is Verdict.IMPLIED:
-        value.newline = ""
-        m.report(kinds.IMPLIED_CLOSE, tag.start, tag.start)
-    else:
-        keep_newline(m, value)
-    if verdict is Verdict.CLOSE:
-        m.check_spelling(tag)
-        m.advance(tag.end)
-    value.end(m, value)
+class ListJudge:
+    """Decides what tags mean in a list of calls: only the wrapper's close and EOS end it."""
+
+    __slots__ = ("_machine", "quoted")
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.quoted = False
+
+    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+        if tag.kind == "eos":
+            return judge_eos(self._machine, tag)
+        return Verdict.IMPLIED if self._machine.closes(tag, "wrapper") else Verdict.TEXT
+
+    def open_quote(self, tag: Tag) -> None:
+        """There are no quoted regions in such a list."""
 
 
-def _take(m: Machine, value: Value, to: int) -> None:
-    """Takes text up to `to` into the value, but for one newline at its end."""
-    if to == m.pos:
-        return
-    text = m.text[m.pos : to]
-    m.advance(to)
-    take_text(m, value, text)
+class Parameter:
+    """The value of a parameter.
 
+    Strings are written as they come; values that are not, or may not be, are set aside.
+    """
 
-def take_text(m: Machine, value: Value, text: str) -> None:
-    if value.newline:
-        text = value.newline + text
-    value.newline = _newline_at_end(text)
-    keep_in_value(m, value, text[: len(text) - len(value.newline)])
+    ends_itself = False
 
+    def __init__(self, invoke: Invoke, key: str, tag: Tag, lone: bool) -> None:
+        self.machine = machine = invoke.machine
+        self.invoke = invoke
+        self.key = key
+        self.tag = tag
+        self.start = machine.source.pos
+        self.types = machine.tools.types_of(invoke.name, key)
+        self._lone = lone  # may hold all arguments of the call
+        self.judge = Judge(invoke, key, tag)
+        self.own_letters = frozenset(n[:1].lower() for n in (PARAMETER_PREFIX, key, tag.label))
+        untyped = tag.string not in ("true", "false")
+        # A text without a type may still be unwrapped, so its start decides whether it streams.
+        self._undecided = untyped and self.types == {"string"} and not lone
+        self.streams = tag.string == "true" and not lone
+        if self.streams:
+            invoke.call.open_string(key)
 
-def _newline_at_end(text: str) -> str:
-    """The newline that a text ends with, or the first half of one."""
-    if text[-1] == "\n":
-        return "\r\n" if text[-2:-1] == "\r" else "\n"
-    return "\r" if text[-1] == "\r" else ""
+    @property
+    def is_idle(self) -> bool:
+        """Whether text in which no tag begins may be written as it comes."""
+        return self.streams and self.invoke.call.streams
 
-
-# JSON is held until it ends, with an eye on its strings.
-
-
-def read_json(m: Machine) -> bool:
-    value = m.value
-    assert value is not None
-    text, at = m.text, m.pos
-    while mark := (_JSON_STRING_MARK if value.in_string else _JSON_MARK).search(text, at):
-        at = mark.start()
-        if mark[0] == '"':
-            value.in_string = not value.in_string
-            at += 1
-        elif mark[0] == "\n":
-            return _read_again(m, value)
-        elif mark[0] == "\\":
-            if at + 1 == len(text):
-                break
-            at += 2
+    def take(self, to: int) -> None:
+        source = self.machine.source
+        if to == source.pos:
+            return
+        if self._undecided and not self._decide(source.slice(source.pos, to)):
+            return
+        if self.streams:
+            self.invoke.call.write_string(source.take(to))
         else:
-            going_on = _pass_tag(m, value, at)
-            if isinstance(going_on, bool):
-                return going_on
-            at = going_on
-    _take(m, value, len(text) if mark is None else at)
-    return m.final and value.in_string and _read_again(m, value)
+            source.set_aside(to)
+
+    def take_rest(self, to: int) -> None:
+        self._undecided = False
+        self.take(to)
+
+    def _decide(self, text: str) -> bool:
+        """Whether it is known now if the text is to be unwrapped (rule 7)."""
+        start = text.lstrip()
+        opening = CDATA[0]
+        if len(text) <= LONGEST_SPACE and len(start) < len(opening) and opening.startswith(start):
+            return False
+        self._undecided = False
+        if not start.startswith(opening):
+            self.streams = True
+            self.invoke.call.open_string(self.key)
+        return True
+
+    def close(self, tag: Tag | None) -> Move:
+        machine, source, call = self.machine, self.machine.source, self.invoke.call
+        if self.streams:
+            call.close_string()
+        else:
+            raw = source.aside()
+            if machine.tags.parameter_close[:-1] in raw and self.tag.string != "true":
+                machine.report_raw(kinds.QUOTED_MARKUP, self.start, raw)
+            json_text = self._typed(raw)
+            if self._lone:
+                call.add_lone(self.key, json_text, raw)
+            else:
+                call.add(self.key, json_text)
+        if tag is None:
+            machine.report_raw(kinds.IMPLIED_CLOSE, source.pos, "")
+        else:
+            machine.check_spelling(tag)
+            source.advance(tag.end)
+        return (State.INVOKE,)
+
+    def _typed(self, raw: str) -> str:
+        """A parameter's text as JSON (rule 7)."""
+        if self.tag.string == "true":
+            return quoted(raw)
+        if self.tag.string != "false":
+            return typed(raw, self.types)
+        found = read_json(raw)
+        if found is None:
+            self.machine.report_raw(kinds.INVALID_JSON, self.start, raw)
+            return quoted(raw)
+        if found.repaired:
+            self.machine.report_raw(kinds.REPAIRED_JSON, self.start, raw)
+        return found.text
+
+    def cut(self) -> Move:
+        source = self.machine.source
+        if self.streams:
+            return self.invoke.cut(in_string=True)
+        self.invoke.call.settle()
+        return self.invoke.cut(rest=f"{quoted(self.key)}: {quoted(source.aside())}")
+
+    def stop(self) -> Move:
+        if self.judge.quoted:
+            return self.cut()
+        return self.close(None)
 
 
-def _read_again(m: Machine, value: Value) -> bool:
-    """The JSON is broken: its quotes mean nothing, and the first closer that fits ends it."""
-    keep_newline(m, value)
-    held = value.raw
-    value.held = []
-    value.quotes = []
-    value.in_string = False
-    if m.recorded is not None:
-        m.recorded = ["".join(m.recorded)[: -len(held) or None]]
-    m.base += m.pos - len(held)
-    m.text = held + m.rest
-    m.pos = 0
-    m.state = State.VALUE
-    return True
+class Body:
+    """A JSON object in place of parameters (rules 8, 11 and 14)."""
+
+    ends_itself = True
+    streams = False
+    own_letters: frozenset[str] = frozenset()
+
+    def __init__(self, invoke: Invoke) -> None:
+        self.machine = machine = invoke.machine
+        self.invoke = invoke
+        self.start = machine.source.pos
+        self.judge = BodyJudge(invoke, "", NO_TAG)
+        machine.report_raw(kinds.JSON_BODY, self.start, "")
+
+    def take(self, to: int) -> None:
+        self.machine.source.set_aside(to)
+
+    take_rest = take
+
+    def close(self, tag: Tag | None) -> Move:
+        self.invoke.take_body(self._arguments(self.machine.source.aside()))
+        return (State.INVOKE,)
+
+    def _arguments(self, raw: str) -> str:
+        machine = self.machine
+        found = read_json(raw)
+        if found is None or not isinstance(found.value, dict):
+            machine.report_raw(kinds.INVALID_JSON, self.start, raw)
+            return f"{{{quoted(RAW_PARAMETER)}: {quoted(raw.rstrip())}}}"
+        if found.repaired:
+            machine.report_raw(kinds.REPAIRED_JSON, self.start, raw)
+        inner = self._unwrapped(found.text, found.value)
+        if inner is None:
+            return found.text.strip()
+        machine.report_raw(kinds.UNWRAPPED_ARGUMENTS, machine.source.pos, "")
+        return inner
+
+    def _unwrapped(self, text: str, value: dict[str, object]) -> str | None:
+        """Arguments that stand one level deeper than they should."""
+        tool, tools = self.invoke.name, self.machine.tools
+        key = next(iter(value), "")
+        if len(value) == 1:
+            if not tools.may_unwrap(tool, key):
+                return None
+        elif value.keys() == {"name", "arguments"} and value["name"] == tool:
+            if {"name", "arguments"} & tools.keys(tool).keys():
+                return None
+            key = "arguments"
+        else:
+            return None
+        found = object_in(dict(members_of(text))[key])
+        return None if found is None else found.text.strip()
+
+    def cut(self) -> Move:
+        raw = self.machine.source.aside()
+        found = read_json(raw)
+        if found is not None and isinstance(found.value, dict):
+            self.invoke.take_body(found.text.strip())
+            return self.invoke.cut()
+        return self.invoke.cut(rest=f"{quoted(RAW_PARAMETER)}: {quoted(raw)}")
+
+    def stop(self) -> Move:
+        return self.close(None)
+
+
+class CallList:
+    """Calls written as JSON in a wrapper (rules 5 and 14)."""
+
+    ends_itself = True
+    streams = False
+    own_letters: frozenset[str] = frozenset()
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.start = machine.source.pos
+        self.judge = ListJudge(machine)
+
+    def take(self, to: int) -> None:
+        self.machine.source.set_aside(to)
+
+    take_rest = take
+
+    def close(self, tag: Tag | None) -> Move:
+        raw = self.machine.source.aside()
+        calls = calls_in(raw)
+        if calls is None:
+            self.machine.report_raw(kinds.UNEXPECTED_TEXT, self.start, raw)
+        else:
+            self._make(calls, raw)
+        return (State.BLOCK,)
+
+    def _make(self, calls: list[tuple[str, str]], raw: str) -> None:
+        machine = self.machine
+        kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.JSON_CALLS
+        machine.report_raw(kind, self.start, raw)
+        for name, arguments in calls:
+            machine.whole_call(name, arguments, machine.source.pos)
+
+    def cut(self) -> Move:
+        """Calls that are complete before the cut stay calls (rule 16)."""
+        machine = self.machine
+        raw = machine.source.aside()
+        calls = calls_in(raw) or calls_in(_complete_part(raw))
+        if calls is None:
+            machine.report_raw(kinds.CUT_SHORT, self.start, raw)
+            machine.cut = True
+        else:
+            self._make(calls, raw)
+        return (State.BLOCK,)
+
+    def stop(self) -> Move:
+        return self.cut()
+
+
+def _complete_part(text: str) -> str:
+    """A list that was cut, without the element in which it was."""
+    decoder = json.JSONDecoder(strict=False)
+    elements, at = [], text.find("[") + 1
+    try:
+        while at:
+            at = next(n for n in range(at, len(text)) if not text[n].isspace() and text[n] != ",")
+            start = at
+            _, at = decoder.raw_decode(text, at)
+            elements.append(text[start:at])
+    except (ValueError, StopIteration, RecursionError):
+        pass
+    return f"[{', '.join(elements)}]"

@@ -1,183 +1,269 @@
-"""What a tag means inside a value: where values end (RECOVERY.md, rules 3 and 4)."""
+"""What a tag means inside a value: where values end (recovery.md, rules 3, 4, 11, 12 and 13)."""
 
 from __future__ import annotations
 
-from dsv4.parsing import diagnostics as kinds
-from dsv4.parsing.machine import Ahead, Machine, Value, Verdict
-from dsv4.parsing.tags import Tag
+import re
+from collections import Counter
+from enum import Enum
+
+from dsv4.format.spellings import BAR, OPENING_BRACKETS
+from dsv4.parsing.invokes import Invoke
+from dsv4.parsing.limits import LONGEST_REMARK
+from dsv4.parsing.machine import Ahead, Machine
+from dsv4.parsing.runs import CALL_TAGS, is_odd_close, runs_out
+from dsv4.parsing.tags import Partial, Tag
+
+_NOWHERE = -(2**62)
+_MARK = re.compile(f"[{OPENING_BRACKETS}{BAR}]")
 
 
-def judge_in_value(m: Machine, tag: Tag) -> Verdict:
-    """A tag in the value of a parameter."""
-    value = m.value
-    assert value is not None
-    kind = m.kind(tag)
-    if tag.kind == "eos" and not value.quotes:
-        return _judge_eos(m, tag)
-    if kind not in ("wrapper", "invoke", "parameter"):
-        return Verdict.TEXT
-    if tag.plain and not (value.tag is not None and value.tag.plain):
-        return _judge_plain(m, tag, kind)
-    if value.quotes and not (tag.closing and kind not in value.quotes):
-        return _count_quoted(value, tag, kind)
-    if tag.bare and not _opens_line(m, tag):
-        return Verdict.TEXT
-    if not tag.closing:
-        return _OPENERS[kind](m, tag)
-    return _CLOSERS[kind](m, tag)
+class Verdict(Enum):
+    """What a tag means inside a value."""
+
+    TEXT = "a part of the value"
+    WAIT = "more text must come first"
+    CLOSE = "the value's own close"
+    IMPLIED = "something that cannot be inside, so the value has ended"
+    QUOTE = "the start of a quoted region"
+    SPELLED = "a close that closes nothing: a part of the value, and a departure"
 
 
-def _opens_line(m: Machine, tag: Tag) -> bool:
-    if tag.start > m.pos:
-        return m.text[tag.start - 1] == "\n"
-    return m.value is not None and m.value.newline[-1:] == "\n"
-
-
-def _judge_eos(m: Machine, tag: Tag) -> Verdict:
-    """EOS ends a value only where the text ends."""
-    if tag.end < len(m.text):
-        return Verdict.TEXT
-    return Verdict.IMPLIED if m.final else Verdict.WAIT
-
-
-def _judge_plain(m: Machine, tag: Tag, kind: str) -> Verdict:
-    """A tag without the DSML token is text, but for a close with the right markup behind it."""
-    if kind != "parameter" or not tag.closing:
-        return Verdict.TEXT
-    ahead = m.follow(tag.end)
-    if ahead is Ahead.MORE:
-        return Verdict.WAIT
-    marked = isinstance(ahead, Tag) and not ahead.plain
-    return Verdict.CLOSE if marked and _may_follow_close(m, ahead) else Verdict.TEXT
-
-
-# Closing tags.
-
-
-def _judge_parameter_close(m: Machine, tag: Tag) -> Verdict:
-    ahead = m.follow(tag.end)
-    if ahead is Ahead.MORE:
-        return Verdict.WAIT
-    return Verdict.CLOSE if _may_follow_close(m, ahead) else Verdict.SPELLED
-
-
-def _may_follow_close(m: Machine, ahead: Tag | Ahead) -> bool:
-    if not isinstance(ahead, Tag):
-        return ahead is Ahead.END
-    kind = m.kind(ahead)
-    if kind == "parameter":
-        return not ahead.closing
-    if kind == "wrapper":
-        return ahead.closing
-    return kind in ("invoke", "eos")
-
-
-def _judge_invoke_close(m: Machine, tag: Tag) -> Verdict:
-    ahead = m.follow(tag.end)
-    if ahead is Ahead.MORE:
-        return Verdict.WAIT
-    ends = _is_end(ahead) or m.opens(ahead, "invoke") or _is_wrapper(m, ahead)
-    return Verdict.IMPLIED if ends else Verdict.TEXT
-
-
-def _judge_wrapper_close(m: Machine, tag: Tag) -> Verdict:
-    if _opens_line(m, tag):
-        return Verdict.IMPLIED
-    ahead = m.follow(tag.end)
-    if ahead is Ahead.MORE:
-        return Verdict.WAIT
-    ends = _is_end(ahead) or m.opens(ahead, "wrapper") or m.closes(ahead, "think")
-    return Verdict.IMPLIED if ends else Verdict.TEXT
-
-
-def _is_end(ahead: Tag | Ahead) -> bool:
-    return ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
-
-
-def _is_wrapper(m: Machine, ahead: Tag | Ahead) -> bool:
-    return m.opens(ahead, "wrapper") or m.closes(ahead, "wrapper")
-
-
-# Opening tags.
-
-
-def _judge_parameter(m: Machine, tag: Tag) -> Verdict:
-    named = m.key(tag) is not None
-    return Verdict.IMPLIED if named and _opens_line(m, tag) else Verdict.TEXT
-
-
-def _judge_invoke(m: Machine, tag: Tag) -> Verdict:
-    name = m.called(tag)
-    ends = _opens_line(m, tag)
-    if name is None or (ends and not m.wrapped and not m.tools.declares(name)):
-        return Verdict.TEXT
-    certain = m.is_certain(tag, m.wrapped)
+def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> Verdict:
     if certain is None:
-        return Verdict.TEXT if m.final else Verdict.WAIT
-    if not certain:
-        return Verdict.TEXT
-    return Verdict.IMPLIED if ends else Verdict.QUOTE
+        return Verdict.WAIT
+    return yes if certain else no
 
 
-def _judge_wrapper(m: Machine, tag: Tag) -> Verdict:
-    ahead = m.follow(tag.end)
+class Judge:
+    """Decides what tags in the value of one parameter mean."""
+
+    __slots__ = ("_counts", "_invoke", "_key", "_looked", "_machine", "_region", "_tag", "quoted")
+
+    def __init__(self, invoke: Invoke, key: str, tag: Tag) -> None:
+        self._machine = invoke.machine
+        self._invoke = invoke
+        self._key = key
+        self._tag = tag
+        # Opening tags of a quoted region that are not closed yet, and how many of each kind.
+        self._region: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self.quoted = False  # there was such a region
+        self._looked = (_NOWHERE, 0)  # how far after which close was looked for what must follow
+
+    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+        """What `tag` means; `json_ended` says that the value is JSON, and whole."""
+        machine, tool = self._machine, self._invoke.name
+        if self._looked[0] == tag.end:
+            return self._judge_soon(tag)
+        if tag.broken or tag.kind in ("think", "bos", "role", "native"):
+            return Verdict.TEXT
+        if tag.kind == "eos":
+            return Verdict.TEXT if self.quoted else judge_eos(machine, tag)
+        kind = machine.kind(tag, tool)
+        if self._region and self._is_counted(tag, kind):
+            return Verdict.TEXT
+        if self._is_own_close(tag, kind):
+            return self._judge_close(tag)
+        if not self._region and is_odd_close(machine, tag, "parameter", tool, self._key):
+            return _decided(runs_out(machine, tag.end, "parameter", tool), Verdict.CLOSE)
+        if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
+            return Verdict.TEXT
+        if tag.closing:
+            if self.quoted:
+                return Verdict.TEXT
+            ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
+            return _decided(ends(tag), Verdict.IMPLIED)
+        if kind == "parameter":
+            if json_ended and machine.key(tag, tool) is not None:
+                return Verdict.IMPLIED
+            return Verdict.IMPLIED if self._lets_act(tag) else Verdict.TEXT
+        return self._judge_quote(tag, kind or "", json_ended)
+
+    # The value's own close.
+
+    def _is_own_close(self, tag: Tag, kind: str | None) -> bool:
+        if not tag.closing or tag.bare:
+            return False
+        if tag.marked:
+            return kind == "parameter"
+        return not self._tag.marked and tag.label == self._tag.label
+
+    def _judge_close(self, tag: Tag) -> Verdict:
+        ahead = self._machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return Verdict.WAIT
+        follows = self._may_follow(ahead)
+        if follows is False and not self._region:
+            return self._judge_soon(tag)
+        return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+
+    def _judge_soon(self, tag: Tag) -> Verdict:
+        soon = self._comes_soon(tag.end)
+        return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+
+    def _may_follow(self, ahead: Tag | Ahead) -> bool | None:
+        """Whether the grammar can go on after a close (rule 4)."""
+        machine, tool = self._machine, self._invoke.name
+        if not isinstance(ahead, Tag):
+            return ahead is Ahead.END
+        if ahead.kind == "eos" or machine.opens(ahead, "parameter", tool):
+            return True
+        if machine.opens(ahead, "invoke", tool) or machine.closes(ahead, "invoke", tool):
+            return True
+        if machine.closes(ahead, "wrapper", tool) or machine.is_element(ahead, tool):
+            return True
+        if machine.is_plain_parameter(ahead, tool):
+            return True
+        if is_odd_close(machine, ahead, "invoke", tool):
+            return runs_out(machine, ahead.end, "invoke", tool)
+        return False
+
+    def _comes_soon(self, start: int) -> bool | None:
+        """Whether a remark stands between the close and what must follow it (rule 11)."""
+        machine, source, tool = self._machine, self._machine.source, self._invoke.name
+        at = self._looked[1] if self._looked[0] == start else start
+        limit = start + LONGEST_REMARK
+        while at <= limit:
+            found = source.search(_MARK, at, min(source.end, limit + 1))
+            if found is None:
+                at = min(source.end, limit + 1)
+                if at > limit or source.final:
+                    return False
+                break
+            at = source.place(found.start())
+            tag = source.tag_at(at)
+            if isinstance(tag, Partial):
+                if source.final:
+                    return False
+                break
+            if tag is None or not tag.marked or tag.broken or tag.bare:
+                at += 1
+                continue
+            kind = machine.kind(tag, tool)
+            if tag.closing and kind in ("invoke", "wrapper"):
+                return True
+            if kind == "parameter" and (tag.closing or self._lets_act(tag)):
+                return not tag.closing
+            if not tag.closing and kind in ("invoke", "wrapper"):
+                return False
+            at = tag.end
+        else:
+            return False
+        self._looked = start, at
+        return None
+
+    # What implies a close (rule 12).
+
+    def opens_line(self, tag: Tag) -> bool:
+        return self._machine.source.opens_line(tag.start)
+
+    def _lets_act(self, tag: Tag) -> bool:
+        """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
+        machine, tool = self._machine, self._invoke.name
+        key = machine.key(tag, tool)
+        if key is None or self.quoted or not self.opens_line(tag):
+            return False
+        keys = machine.tools.keys(tool)
+        if not keys:
+            return True
+        return key in keys and key != self._key and not self._invoke.call.has(key)
+
+    def _ends_at_wrapper(self, tag: Tag) -> bool | None:
+        machine = self._machine
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
+        return machine.is_end(ahead) or machine.opens(ahead, "wrapper") or thought
+
+    def _ends_at_invoke(self, tag: Tag) -> bool | None:
+        machine = self._machine
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if machine.is_end(ahead) or machine.opens(ahead, "wrapper"):
+            return True
+        if not isinstance(ahead, Tag):
+            return False
+        if machine.opens(ahead, "invoke"):
+            return machine.is_certain(ahead, machine.block is not None)
+        return machine.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
+
+    # Quoted regions: their tags are counted, and are text until their own close (rule 4).
+
+    def _judge_quote(self, tag: Tag, kind: str, json_ended: bool) -> Verdict:
+        machine = self._machine
+        if kind == "invoke":
+            if machine.called(tag) is None:
+                return Verdict.TEXT
+            opens = machine.is_certain(tag, machine.block is not None)
+            return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return Verdict.WAIT
+        opens = machine.opens(ahead, "invoke")
+        return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
+
+    def open_quote(self, tag: Tag) -> None:
+        self.quoted = True
+        if not tag.self_closed:
+            self._count(self._machine.kind(tag, self._invoke.name) or "")
+
+    def _count(self, kind: str) -> None:
+        self._region.append(kind)
+        self._counts[kind] += 1
+
+    def _is_counted(self, tag: Tag, kind: str | None) -> bool:
+        """Counts a tag of the region. A close that has no partner there is not the region's."""
+        if not tag.marked or tag.bare or kind not in CALL_TAGS:
+            return True
+        if not tag.closing:
+            if not tag.self_closed:
+                self._count(kind)
+            return True
+        if not self._counts[kind]:
+            return False
+        while True:
+            closed = self._region.pop()
+            self._counts[closed] -= 1
+            if closed == kind:
+                return True
+
+
+def judge_eos(machine: Machine, tag: Tag) -> Verdict:
+    """EOS ends a value where nothing follows it but EOS, white space or a turn made up.
+
+    How far a run of them was followed is remembered, for the others in it.
+    """
+    begun, reached = machine.eos_run
+    if not begun <= tag.start < reached:
+        begun, reached = tag.start, tag.end
+    ahead = machine.follow(reached)
+    while isinstance(ahead, Tag) and ahead.kind == "eos":
+        reached = ahead.end
+        ahead = machine.follow(reached)
+    machine.eos_run = begun, reached
     if ahead is Ahead.MORE:
         return Verdict.WAIT
-    return Verdict.QUOTE if m.opens(ahead, "invoke") else Verdict.TEXT
+    ends = ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "role")
+    return Verdict.IMPLIED if ends else Verdict.TEXT
 
 
-_OPENERS = {
-    "parameter": _judge_parameter,
-    "invoke": _judge_invoke,
-    "wrapper": _judge_wrapper,
-}
-_CLOSERS = {
-    "parameter": _judge_parameter_close,
-    "invoke": _judge_invoke_close,
-    "wrapper": _judge_wrapper_close,
-}
+class BodyJudge(Judge):
+    """Decides what tags mean in arguments that should be JSON, and are not."""
 
+    __slots__ = ()
 
-# Quoted regions: their tags are counted, and are text until their own close.
-
-
-def open_quote(m: Machine, value: Value, tag: Tag) -> None:
-    m.report(kinds.QUOTED_MARKUP, tag.start, tag.end)
-    if not tag.self_closed:
-        value.quotes = [m.kind(tag) or ""]
-
-
-def _count_quoted(value: Value, tag: Tag, kind: str) -> Verdict:
-    if tag.bare:
-        return Verdict.TEXT
-    if tag.closing:
-        while value.quotes.pop() != kind:
-            pass
-    elif not tag.self_closed:
-        value.quotes.append(kind)
-    return Verdict.TEXT
-
-
-# JSON that stands for more than one value.
-
-
-def judge_in_body(m: Machine, tag: Tag) -> Verdict:
-    """A tag behind a JSON body, or inside a broken one."""
-    if tag.kind == "eos":
-        return _judge_eos(m, tag)
-    if m.closes(tag, "invoke") or (m.closes(tag, "wrapper") and not tag.plain):
-        verdict = _CLOSERS[m.kind(tag) or ""](m, tag)
-        return Verdict.BEFORE if verdict is Verdict.IMPLIED else verdict
-    if m.opens(tag, "invoke") and not tag.plain and _opens_line(m, tag):
-        certain = m.is_certain(tag, m.wrapped)
-        if certain is None and not m.final:
-            return Verdict.WAIT
-        return Verdict.BEFORE if certain else Verdict.TEXT
-    return Verdict.TEXT
-
-
-def judge_in_list(m: Machine, tag: Tag) -> Verdict:
-    """A tag behind a list of calls."""
-    if tag.kind == "eos":
-        return _judge_eos(m, tag)
-    return Verdict.BEFORE if m.closes(tag, "wrapper") and not tag.plain else Verdict.TEXT
+    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+        machine = self._machine
+        if tag.kind == "eos":
+            return judge_eos(machine, tag)
+        kind = machine.kind(tag, self._invoke.name)
+        if tag.broken or not tag.marked or tag.bare or kind not in ("invoke", "wrapper"):
+            return Verdict.TEXT
+        if tag.closing:
+            ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
+            return _decided(ends(tag), Verdict.IMPLIED)
+        if kind == "wrapper" or not self.opens_line(tag):
+            return Verdict.TEXT
+        return _decided(machine.is_certain(tag, machine.block is not None), Verdict.IMPLIED)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from dsv4.encoding.prompt import Piece
-from dsv4.errors import EncodeError, shown
+from dsv4.encoding.pieces import Piece
+from dsv4.errors import OptionError, shown
 
 # What a policy says of a piece: its tokens' weight.
 Weigh: TypeAlias = Callable[[Piece], float]
@@ -117,7 +117,7 @@ def weigher(policy: Policy, pieces: Sequence[Piece]) -> Weigh:
         return lambda piece: policy(piece.message, piece.field)
     if not isinstance(policy, str) or policy not in _POLICIES:
         found, expected = shown(policy), ", ".join(_POLICIES)
-        raise EncodeError("policy", f"found {found}, expected a function or one of {expected}")
+        raise OptionError("policy", f"found {found}, expected a function or one of {expected}")
     return _POLICIES[policy](pieces)
 
 

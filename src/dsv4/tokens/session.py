@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4.encoding.prompt import Piece, Prompt
-from dsv4.encoding.turns import as_dict, last_turn, turn_stop
-from dsv4.errors import EncodeError
+from dsv4.encoding.conventions import NATIVE
+from dsv4.encoding.door import as_message, maybe_list
+from dsv4.encoding.omissions import Omission
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.turns import last_turn, turn_stop
+from dsv4.errors import EncodeError, OptionError
 from dsv4.format import tokens
-from dsv4.format.dialects import dialect_named
 from dsv4.parsing.message import Message, assemble
-from dsv4.request import encode
+from dsv4.parsing.parser import StreamParser
+from dsv4.request import Options, Request
+from dsv4.tokens.coder import Coder
 from dsv4.tokens.masks import Owned
-from dsv4.tokens.prefix import Difference, difference_between
-from dsv4.tokens.stream import StreamParser
-from dsv4.tokens.tokenizer import Tokenizer
+from dsv4.tokens.prefix import Difference, Side, difference_between
+from dsv4.tokens.stream import IdParser
 
-# Options that only concern the first turn. What follows a context is encoded without them.
-_OPENING = ("tools", "response_format", "effort", "bos")
-# What leaves an assistant turn without EOS.
-_OPEN = ("wo_eos", "prefix")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class _Sampled(NamedTuple):
@@ -31,30 +33,65 @@ class _Sampled(NamedTuple):
     thinking: bool
 
 
+class Snapshot(NamedTuple):
+    """The ids of a session at some time. Settled ones are only ever added to."""
+
+    settled: Owned
+    pieces: int
+    tail: Owned
+
+    @property
+    def owned(self) -> Owned:
+        """The ids, and the pieces they came from."""
+        ends = self.settled.ends[: self.pieces]
+        whole = Owned()
+        whole.add_run(
+            self.settled.ids[: ends[-1] if ends else 0], self.settled.pieces[: self.pieces], ends
+        )
+        whole.add_run(self.tail.ids, self.tail.pieces, self.tail.ends)
+        return whole
+
+
 class Session:
-    """Messages so far, and their ids. Options are those of `dsv4.encode`, but for `context`.
+    """Messages so far, and their ids.
+
+    `tokenizer` gives the ids. The options are those of `Request`, but for `context`; or give a
+    `Request`, whose messages are the first. Raises an `OptionError` for an option that is wrong.
 
     What stands before the last user turn is settled: kept as ids, and not looked at again. Only a
-    message that brings tools, or a first system message for the request's tools, changes it.
+    message that brings tools, or a first system message for the request's tools, changes it. In the
+    dialect "v3.2" all of the conversation is looked at every time.
     Messages are kept as they are given: do not change them afterwards.
     """
 
-    def __init__(self, tokenizer: Tokenizer, **options: Any) -> None:
-        if "context" in options:
-            raise EncodeError("context", "found it, expected earlier messages to be appended")
-        if options.get("tools") is not None and not isinstance(options["tools"], (str, dict)):
-            options["tools"] = list(options["tools"])  # they are needed more than once
+    def __init__(
+        self, tokenizer: Coder, request: Request | None = None, **options: Unpack[Options]
+    ) -> None:
+        if request is not None and options:
+            problem = f"found {', '.join(options)} beside a request, expected the options on it"
+            raise OptionError("request", problem)
+        if request is None:
+            options.setdefault("dialect", tokenizer.dialect)
+            request = Request((), **options)
+        if request.context:
+            raise OptionError("context", "found it, expected earlier messages to be appended")
         self._tokenizer = tokenizer
-        self._options = options
-        self._dialect = dialect_named(options.get("dialect", "v4"))
+        self._request = replace(request, messages=())
+        self._dialect = tokenizer.dialect_for(request.dialect)
+        # V3.2 reads each turn by those before it, so nothing of it is ever settled.
+        self._settles = self._dialect.layout == "v4"
         self._messages: list[dict[str, Any]] = []
         self._sampled: dict[int, _Sampled] = {}
-        self._declared: list[Any] = list(options.get("tools") or ())
-        self._keeps_reasoning = bool(self._declared)  # tools switch the dropping off
+        self._declared: list[Any] = list(request.tools or ())
+        self._shows_tools = request.tool_choice != "none"
+        # Tools switch the dropping off.
+        self._keeps_reasoning = self._shows_tools and bool(self._declared)
         self._system: int | None = None  # the first system message
         # The ids that are settled, and those that are not, as they were last given.
         self._settled = Owned()
         self._tail = Owned()
+        self._settled_images: list[Any] = []
+        self._tail_images: list[Any] = []
         self._settled_messages = 0
         self._settled_calls: dict[str, Any] | None = None
         self._starts_over = False
@@ -62,33 +99,49 @@ class Session:
         # Where, and why, the last call of `prompt_ids` gave something else than the call before it
         # went on. None if all that was there before is still there.
         self.rewritten: Difference | None = None
+        for message in request.messages:
+            self.append(message)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
+        """The messages so far, in a list of its own; those that were sampled as they were read."""
         return list(self._messages)
 
+    @property
+    def images(self) -> list[Any]:
+        """The records of the images in the prompt, in its order, as `Prompt.images` has them."""
+        self._bring_up_to_date()
+        return self._settled_images + self._tail_images
+
     def append(self, message: Any) -> None:
-        """Adds a message: a dict, or what parsing gave."""
-        fields = as_dict(message, f"messages[{len(self._messages)}]")
+        """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
+
+        Raises an `EncodeError` for what is no message, and for one that has no place in the format
+        here: then the session is as it was.
+        """
+        fields = as_message(message, ("messages", len(self._messages)))
+        self._check(fields)
         self._messages.append(fields)
         self._is_current = False
-        if self._brings_tools(fields) or self._takes_extras(fields):
+        # Both are asked, because each remembers what it has seen.
+        if any([self._brings_tools(fields), self._takes_extras(fields)]):
             self._starts_over = True
 
     def append_sampled(self, ids: Iterable[int]) -> Message:
         """Adds what the model wrote, and keeps it as it was sampled. Returns how it reads.
 
+        `ids` go on where the prompt ended: what it held of the answer is part of the message.
         Without an EOS at its end the turn is left open. What is sampled next goes on with an open
         turn: both are one message, and the whole of it is returned.
         """
         open_turn = self._open_turn()
-        before = open_turn or _Sampled([], self._asks_for_reasoning())
+        before = open_turn or _Sampled(self._given_start(), self._asks_for_reasoning())
         sampled = before._replace(ids=[*before.ids, *ids])
         message = self._read(sampled)
         if open_turn is not None:
             self._messages.pop()
         index = len(self._messages)
-        fields = message.to_dict(ids=f"sampled_{index}")
+        fields = message.to_dict()
         if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
             fields["wo_eos"] = True
         self._sampled[index] = sampled
@@ -97,16 +150,61 @@ class Session:
 
     def prompt_ids(self) -> list[int]:
         """The ids of the conversation so far. The last turn asks for an answer, if it can."""
+        self._bring_up_to_date()
+        return self._settled.ids + self._tail.ids
+
+    def snapshot(self) -> Snapshot:
+        """What the session holds now, to be looked at even after it has grown."""
+        self._bring_up_to_date()
+        return Snapshot(self._settled, len(self._settled.pieces), self._tail)
+
+    def _bring_up_to_date(self) -> None:
         if not self._is_current:
             self._encode_tail()
             self._is_current = True
-        return self._settled.ids + self._tail.ids
+
+    def _check(self, message: dict[str, Any]) -> None:
+        """Encodes a message by itself, after the one before it: so it costs what it is long."""
+        if not self._settles:
+            replace(self._request, messages=[*self._messages, message], prefix="").encode()
+            return
+        before = self._messages[-1:]
+        carries = self._has_extras() and self._system is None and message.get("role") == "system"
+        if self._declared and not carries:
+            before = [{"role": "system", "tools": self._declared}, *before]
+        request = replace(
+            self._request,
+            messages=[message],
+            context=() if carries else before,
+            tools=self._request.tools if carries else None,
+            response_format=self._request.response_format if carries else None,
+            tool_choice="none" if self._request.tool_choice == "none" else "auto",
+            prefix="",
+        )
+        try:
+            prompt = request.encode()
+            if not prompt.text.isascii():
+                self._tokenizer.check_text(prompt)
+        except EncodeError as error:
+            raise _counted_from(len(self._messages), error) from None
 
     # What the model wrote.
 
+    def _given_start(self) -> list[int]:
+        """The ids of what the prompt holds of the answer: a prefix, or the opening of a call."""
+        if not self._request.prefix and self._request.tool_choice in ("auto", "none"):
+            return []
+        self.prompt_ids()
+        given: list[Piece] = []
+        for piece in reversed(self._tail.pieces):
+            if piece.message is not None or piece.field == "header":
+                break
+            given.insert(0, piece)
+        return self._tokenizer.ids_of(given)
+
     def _asks_for_reasoning(self) -> bool:
         """Whether the model begins by thinking: it does not where it carries a task out."""
-        if not self._options.get("thinking", True):
+        if not self._request.thinking:
             return False
         if not self._messages:
             return True
@@ -116,7 +214,9 @@ class Session:
     def _open_turn(self) -> _Sampled | None:
         """What there is of an open turn at the end. None if there is none."""
         last = self._messages[-1] if self._messages else {}
-        if last.get("role") != "assistant" or not any(last.get(field) for field in _OPEN):
+        if last.get("role") != "assistant" or not any(
+            last.get(field) for field in NATIVE.open_turn_fields
+        ):
             return None
         index = len(self._messages) - 1
         return self._sampled.get(index) or self._as_sampled(index)
@@ -130,12 +230,10 @@ class Session:
         return _Sampled(self._tokenizer.ids_of(model), thinking)
 
     def _read(self, sampled: _Sampled) -> Message:
-        parser = StreamParser(
-            self._tokenizer,
-            thinking=sampled.thinking,
-            tools=self._declared or None,
-            dialect=self._dialect,
+        reader = StreamParser(
+            thinking=sampled.thinking, tools=self._declared or None, dialect=self._dialect
         )
+        parser = IdParser(self._tokenizer, reader)
         return assemble([*parser.feed_ids(sampled.ids), *parser.finish()])
 
     def _kept(self, prompt: Prompt, start: int) -> dict[int, list[int]]:
@@ -170,12 +268,11 @@ class Session:
     def _brings_tools(self, message: dict[str, Any]) -> bool:
         """Whether this message switches the dropping of reasoning off."""
         role = message.get("role")
-        if not message.get("tools") or role == "tool":
+        if not self._shows_tools or role == "tool" or not maybe_list(message.get("tools")):
             return False
         if role == "user" and not (self._dialect.users_keep_tools and self._opens_turn()):
             return False
-        if isinstance(message["tools"], (list, tuple)):
-            self._declared += message["tools"]
+        self._declared += maybe_list(message["tools"]) or ()
         switched, self._keeps_reasoning = not self._keeps_reasoning, True
         return switched
 
@@ -191,24 +288,25 @@ class Session:
         return self._has_extras() and self._system > 0
 
     def _has_extras(self) -> bool:
-        return bool(self._options.get("tools") or self._options.get("response_format"))
+        return bool(self._request.tools or self._request.response_format)
 
     # The tail: what is not settled.
 
     def _encode_tail(self) -> None:
         start = 0 if self._starts_over else self._settled_messages
-        new = self._encoded_from(start)
+        prompt = self._prompt_from(start)
+        new = self._tokenizer.owned(prompt, self._kept(prompt, start)).counted_from(start)
         old, before = self._tail, len(self._settled.ids)
         if self._starts_over:
             old, before = _joined(self._settled, self._tail), 0
             self._settled, self._settled_calls, self._starts_over = Owned(), None, False
-        self.rewritten = difference_between(old, new, before)
+            self._settled_images = []
+        self.rewritten = difference_between(
+            Side(old, tuple), Side(new, lambda: _moved(prompt.dropped, start)), before
+        )
         self._tail, self._settled_messages = new, start
+        self._tail_images = list(prompt.images)
         self._settle(self._last_turn(start))
-
-    def _encoded_from(self, start: int) -> Owned:
-        prompt = self._prompt_from(start)
-        return self._tokenizer.owned(prompt, self._kept(prompt, start)).counted_from(start)
 
     def _prompt_from(self, start: int) -> Prompt:
         messages = self._messages[start:]
@@ -216,18 +314,28 @@ class Session:
             # With an EOS there is always something that the sampled ids can take the place of.
             messages[n - start] = {**self._messages[n], "wo_eos": False}
         if not start:
-            return encode(messages, **self._options)
-        options = {name: o for name, o in self._options.items() if name not in _OPENING}
-        if self._keeps_reasoning:
-            options["drop_thinking"] = False
-        # A user turn comes first. All that it takes from turns before is the order of their calls.
+            return replace(self._request, messages=messages).encode()
+        # A user turn comes first. All that it takes from turns before is the order of their calls;
+        # what opens the prompt is there already.
         context = [self._settled_calls or self._messages[start - 1]]
+        if self._declared:
+            context.insert(0, {"role": "system", "tools": self._declared})
+        request = replace(
+            self._request,
+            messages=messages,
+            context=context,
+            tools=None,
+            response_format=None,
+            drop_thinking=self._request.drop_thinking and not self._keeps_reasoning,
+        )
         try:
-            return encode(messages, context=context, **options)
+            return request.encode()
         except EncodeError as error:
-            raise EncodeError(_counted_from(start, error.path), error.problem) from None
+            raise _counted_from(start, error) from None
 
     def _settle(self, last: int) -> None:
+        if not self._settles:
+            return
         start = self._settled_messages
         # The request's own tools are on the first system message: it is encoded with all of them.
         takes_extras = self._has_extras() and self._system is not None and self._system >= last
@@ -235,6 +343,9 @@ class Session:
             return
         head, self._tail = self._tail.parted(last)
         self._settled.add_run(head.ids, head.pieces, head.ends)
+        images = sum(piece.field == "image" for piece in head.pieces)
+        self._settled_images += self._tail_images[:images]
+        del self._tail_images[:images]
         self._settled_messages = last
         for message in self._messages[start:last]:
             if message["role"] == "assistant" and message.get("tool_calls"):
@@ -253,7 +364,7 @@ class Session:
         return last
 
     def _drops(self) -> bool:
-        return all(self._options.get(name, True) for name in ("thinking", "drop_thinking"))
+        return self._request.thinking and self._request.drop_thinking
 
 
 def _joined(a: Owned, b: Owned) -> Owned:
@@ -263,8 +374,14 @@ def _joined(a: Owned, b: Owned) -> Owned:
     return joined
 
 
-def _counted_from(start: int, path: str) -> str:
-    """The path of a message, as the session counts it."""
-    return re.sub(
-        r"^messages\[(\d+)]", lambda found: f"messages[{start + int(found[1])}]", path, count=1
-    )
+def _moved(dropped: Iterable[Omission], start: int) -> list[Omission]:
+    """What was left out, with messages as the session counts them."""
+    return [omission._replace(message=omission.message + start) for omission in dropped]
+
+
+def _counted_from(start: int, error: EncodeError) -> EncodeError:
+    """The error, with messages as the session counts them."""
+    name, index, *rest = error.location
+    if name != "messages" or not isinstance(index, int):
+        return error
+    return EncodeError((name, index + start, *rest), error.problem)

@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
-from dsv4.format import tokens
+from dsv4.format.spellings import FIXED
+from dsv4.format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4.parsing.events import Event
-from dsv4.parsing.parser import StreamParser as TextParser
-from dsv4.tokens.tokenizer import Tokenizer
+from dsv4.parsing.options import Reason
+from dsv4.parsing.parser import StreamParser
+from dsv4.tokens.coder import Coder
 
-# The tokens that mean something in a completion.
-_ACTING = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
-# Text that spells one of them gets another first character on its way through the parser: half a
-# surrogate pair, which no text has that was decoded from bytes.
-_STAND_INS = {"<": "\udc3c", str(tokens.DSML)[0]: "\udc7c"}
-_RESTORED = {ord(stand_in): letter for letter, stand_in in _STAND_INS.items()}
-_LONGEST_START = max(map(len, _ACTING)) - 1
+# The tokens that mean something in a completion: those that every vocabulary has, and others.
+_NEEDED = tuple(map(str, (BOS, EOS, THINK_START, THINK_END, DSML)))
+_FURTHER = tuple(spelling for spelling, _, _ in FIXED)
 
 
-class StreamParser(TextParser):
-    """`dsv4.StreamParser`, fed with ids too. Takes the same options, behind the tokenizer."""
+class IdParser:
+    """Feeds a `dsv4.StreamParser` with ids.
 
-    def __init__(self, tokenizer: Tokenizer, *args: Any, **options: Any) -> None:
+    A special token is what has its id. Text of ordinary tokens never spells one, whatever it looks
+    like.
+
+    - `tokenizer`: the vocabulary of the ids.
+    - `parser`: what reads the completion, fresh: `dsv4.StreamParser(…)` or `request.parser()`. A
+      `StreamParser` with its default options, if not given.
+
+    Raises a `VocabularyError` where the vocabulary lacks a token that completions have.
+    """
+
+    def __init__(self, tokenizer: Coder, parser: StreamParser | None = None) -> None:
         self._tokenizer = tokenizer
-        self._acting = {tokenizer.special_id(str(token)): str(token) for token in _ACTING}
+        self._parser = StreamParser() if parser is None else parser
+        self._acting = {tokenizer.special_id(token): token for token in _NEEDED}
+        added = tokenizer.vocabulary.added
+        self._acting |= {added[token]: token for token in _FURTHER if token in added}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._spelling = ""  # the start of text that may spell a special token
-        self._has_stand_ins = False
-        super().__init__(*args, **options)
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
-        """The events that `ids` bring. Characters may be split over tokens."""
+        """The events that `ids` bring, possibly none.
+
+        `ids` are the next ids of the completion; characters may be split over them. Raises an
+        `OptionError` for an id that is not in the vocabulary.
+        """
         events: list[Event] = []
         for token, run in groupby(ids, self._acting.get):
             if token is None:
@@ -42,51 +52,18 @@ class StreamParser(TextParser):
                 continue
             events += self._feed_bytes(b"", final=True)
             for _ in run:
-                events += super().feed(token)
-        return self._restored(events)
+                events += self._parser.feed(token)
+        return events
 
     def feed(self, text: str) -> list[Event]:
         """The events that `text` brings, in which special tokens are spelled."""
-        return self._restored([*self._feed_bytes(b"", final=True), *super().feed(text)])
+        return [*self._feed_bytes(b"", final=True), *self._parser.feed(text)]
 
-    def finish(self) -> list[Event]:
-        return self._restored([*self._feed_bytes(b"", final=True), *super().finish()])
+    def finish(self, reason: Reason | None = None) -> list[Event]:
+        """The events that the end of the text brings. `reason` is why generation ended."""
+        return [*self._feed_bytes(b"", final=True), *self._parser.finish(reason)]
 
     def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
-        """Text of ordinary tokens: what it spells must not act."""
-        text = self._spelling + self._decoder.decode(data, final)
-        self._spelling = ""
-        if any(first in text for first in _STAND_INS):
-            text = self._disguised(text)
-            kept = 0 if final else _unfinished(text)
-            text, self._spelling = text[: len(text) - kept], text[len(text) - kept :]
-        return super().feed(text) if text else []
-
-    def _disguised(self, text: str) -> str:
-        for token in _ACTING:
-            if token in text:
-                text = text.replace(token, _STAND_INS[token[0]] + token[1:])
-                self._has_stand_ins = True
-        return text
-
-    def _restored(self, events: list[Event]) -> list[Event]:
-        return list(map(_restored, events)) if self._has_stand_ins else events
-
-
-def _unfinished(text: str) -> int:
-    """How much of the text's end may be the start of a special token's spelling."""
-    end = text[-_LONGEST_START:]
-    for start in range(len(end)):
-        if end[start] in _STAND_INS and any(t.startswith(end[start:]) for t in _ACTING):
-            return len(end) - start
-    return 0
-
-
-def _restored(event: Event) -> Event:
-    """An event with the stand-ins taken back."""
-    changed = {
-        name: value.translate(_RESTORED)
-        for name in ("text", "raw", "name")
-        if isinstance(value := getattr(event, name, None), str) and not value.isascii()
-    }
-    return replace(event, **changed) if changed else event  # type: ignore[arg-type]
+        """Text of ordinary tokens: what it spells does not act."""
+        text = self._decoder.decode(data, final)
+        return self._parser.feed_inert(text) if text else []

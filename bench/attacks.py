@@ -1,0 +1,192 @@
+"""Texts made to cost much: python bench/attacks.py [--size N]
+
+Each pattern is fed to the parser in chunks of 1, 4 and 64 characters. The table says what a
+character costs, in microseconds; the last column is the cost of twice the text in chunks of 1,
+divided by that of the text: 2 is linear. `tests/test_attacks.py` counts the work for all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import dsv4
+
+DSML, EOS = "｜DSML｜", "<｜end▁of▁sentence｜>"
+TOOLS = [
+    {
+        "name": "write_file",
+        "parameters": {"properties": {"path": {"type": "string"}, "content": {"type": "string"}}},
+    },
+    {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}},
+]
+BLOCK, BLOCK_END = f"<{DSML}tool_calls>", f"</{DSML}tool_calls>"
+INVOKE, INVOKE_END = f'<{DSML}invoke name="write_file">', f"</{DSML}invoke>"
+STRING = f'<{DSML}parameter name="content" string="true">'
+JSON = f'<{DSML}parameter name="content" string="false">'
+END = f"</{DSML}parameter>"
+PLAIN = '<invoke name="f"><parameter name="a">'
+NATIVE, NATIVE_CALL = "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>"
+# Where texts begin: in prose, in a block, in a call, in a string, in JSON, in a body.
+IN_BLOCK, IN_CALL = BLOCK, f"{BLOCK}{INVOKE}"
+IN_STRING, IN_JSON = f"{BLOCK}\n{INVOKE}\n{STRING}", f"{BLOCK}\n{INVOKE}\n{JSON}"
+
+# A name -> where it begins, and what comes again and again.
+PATTERNS: dict[str, tuple[str, str]] = {
+    "spaces after a plain tag": ("<tool", " "),
+    "spaces after a DSML tag": (f"<{DSML}invoke", " "),
+    "plain tags with spaces": ("", "<tool" + " " * 1000),
+    "DSML tags with spaces": ("", f"<{DSML}invoke" + " " * 1000),
+    "attributes": ("", "<tool" + " a=1" * 240),
+    "quoted attributes": ("", "<tool" + ' a="1"' * 160),
+    "DSML attributes": ("", f"<{DSML}invoke" + ' a="1"' * 160),
+    "long names": ("", "<" + "tool" * 250),
+    "long DSML names": ("", f"<{DSML}" + "x" * 1000),
+    "long attribute names": ("", f"<{DSML}invoke " + "x" * 1000),
+    "open quotes": ("", '<tool a="'),
+    "open quotes of three kinds": ("", "<tool a=\"<tool a='<tool a=“"),
+    "open DSML quotes": ("", f'<{DSML}invoke name="'),
+    "open quotes with text": ("", f'<{DSML}invoke name="' + "x" * 900),
+    "objects in attributes": ("", f'<{DSML}invoke name="f" arguments="' + '{"a": ' * 100),
+    "brackets": ("", "<"),
+    "slashes": ("", "</"),
+    "bars": ("", DSML[0]),
+    "brackets and bars": ("", "<" + DSML[0]),
+    "half tokens": ("", f"<{DSML[:-1]}"),
+    "tokens": ("", DSML),
+    "tokens in brackets": ("", f"<{DSML}"),
+    "half EOS": ("", EOS[:8]),
+    "EOS": ("", EOS),
+    "think tags": ("", "<think>"),
+    "ends of thought": ("", "</think>"),
+    "spaced ends of thought": ("", "<   /   think "),
+    "newlines": ("", "\n"),
+    "blank lines": ("", "\n \n"),
+    "backticks": ("", "`"),
+    "fences": ("", "```\n"),
+    "fences in lines": ("", "a ```js\n"),
+    "ticks in a line": ("", "``` "),
+    "list markers": ("", "- "),
+    "wrappers": ("", BLOCK),
+    "wrappers on lines": ("", f"{BLOCK}\n"),
+    "closers": ("", f"{INVOKE_END}\n"),
+    "closers and text": ("", f"{INVOKE_END} x "),
+    "bare closers": ("", f"{DSML}invoke>"),
+    "invokes": ("", INVOKE),
+    "calls": ("", f"{INVOKE}{INVOKE_END}"),
+    "wrapped calls": (IN_BLOCK, f"{INVOKE}{INVOKE_END}"),
+    "text in a block": (IN_BLOCK, "x"),
+    "lines in a block": (IN_BLOCK, "x\n"),
+    "brackets in a block": (IN_BLOCK, "x<"),
+    "braces in a block": (IN_BLOCK, "x\n{"),
+    "JSON calls": (IN_BLOCK, '{"name": "f"}\n'),
+    "a list of calls": (f"{IN_BLOCK}[", '{"name": "f"},'),
+    "examples": (IN_BLOCK, f'<{DSML}invoke name="$TOOL_NAME">'),
+    "parameters": (IN_CALL, f'<{DSML}parameter name="k" string="true">v{END}'),
+    "self-closing parameters": (IN_CALL, f'<{DSML}parameter name="k" string="v"/>'),
+    "remarks": (IN_CALL, "x"),
+    "brackets in remarks": (IN_CALL, "x<"),
+    "closers in remarks": (IN_CALL, f"x{END}"),
+    "a body": (f'{IN_CALL}{{"a": "', "x"),
+    "braces in a body": (IN_CALL, "{"),
+    "newlines in a body": (IN_CALL, '{"a": "\n'),
+    "a string": (IN_STRING, "x"),
+    "newlines in a string": (IN_STRING, "\n"),
+    "indentation in a string": (IN_STRING, "\n    "),
+    "brackets in a string": (IN_STRING, "<"),
+    "closers in a string": (IN_STRING, f"{END}x"),
+    "closers and spaces": (IN_STRING, END + " " * 250),
+    "closers and lines": (IN_STRING, f"{END}\n"),
+    "closers and brackets": (IN_STRING, END + "<" * 250),
+    "closers and tags": (IN_STRING, END + "x <b> " * 40),
+    "closers of calls in a string": (IN_STRING, INVOKE_END),
+    "closers of blocks in a string": (IN_STRING, BLOCK_END),
+    "invokes in a string": (IN_STRING, INVOKE),
+    "quoted calls": (IN_STRING, f"{BLOCK}{INVOKE}"),
+    "quoted calls that close": (IN_STRING, f"{INVOKE}{STRING}{END}{INVOKE_END}"),
+    "parameters in a string": (IN_STRING, f"\n{STRING}"),
+    "odd closers in a string": (IN_STRING, f"</{DSML}>"),
+    "plain closers in a string": (IN_STRING, "</parameter>"),
+    "half tags in a string": (IN_STRING, f'\n<{DSML}invoke name="a'),
+    "EOS in a string": (IN_STRING, EOS),
+    "HTML in a string": (IN_STRING, '<div class="x">a</div>\n'),
+    "quotes in JSON": (IN_JSON, '"\\"'),
+    "nesting in JSON": (IN_JSON, '["'),
+    "brackets in JSON": (IN_JSON, "["),
+    "closers in JSON": (IN_JSON, f'"{END}",'),
+    "closers in broken JSON": (IN_JSON, f"x{END}"),
+    "newlines in JSON": (IN_JSON, '"a\n'),
+    "parameters in JSON": (f"{IN_JSON}1 ", STRING),
+    "backslashes in JSON": (f'{IN_JSON}"', "\\"),
+    "plain invokes": ("", '<invoke name="f">'),
+    "plain calls": ("", '<invoke name="f"></invoke>'),
+    "an open plain call": (PLAIN, "x"),
+    "brackets in a plain call": (PLAIN, "<b"),
+    "closers in a plain call": (PLAIN, "</parameter>x"),
+    "plain calls that end": ("", f"{PLAIN}x"),
+    "JSON in plain tags": ("", '<tool_call>{"name": "f"'),
+    "plain wrappers": ("", "<calls>"),
+    "native blocks": ("", NATIVE),
+    "native calls": (NATIVE, NATIVE_CALL + '{"a": "b"}<｜tool▁call▁end｜>'),
+    "open native calls": (NATIVE, NATIVE_CALL + "{"),
+    "braces in a native call": (f"{NATIVE}{NATIVE_CALL}{{", "}"),
+    "a block in a fence": (f"```\n\n{IN_STRING}", "x"),
+    "blocks in a fence": ("```\n", f"\n{IN_STRING}"),
+    "a made-up turn": (f"{EOS}<｜User｜>", "x"),
+}
+
+
+def text_of(name: str, size: int) -> str:
+    start, again = PATTERNS[name]
+    return (start + again * (size // len(again) + 1))[:size]
+
+
+def openers_and_closers(size: int) -> str:
+    """Quoted openers, and then as many closers."""
+    pair = f"{INVOKE}{STRING}"
+    return IN_STRING + pair * (size // 2 // len(pair)) + END * (size // 2 // len(END))
+
+
+TEXTS: dict[str, Callable[[int], str]] = {
+    **{name: (lambda size, name=name: text_of(name, size)) for name in PATTERNS},  # type: ignore[misc]
+    "quoted openers, then closers": openers_and_closers,
+    "a plain call of many parameters": lambda size: (
+        '<invoke name="f">' + '<parameter name="a">x</parameter>' * (size // 34) + "</invoke>"
+    ),
+    "many parameters": lambda size: (
+        IN_CALL
+        + "".join(f'<{DSML}parameter name="k{n}" string="true">v{END}' for n in range(size // 58))
+    ),
+}
+
+
+def feed(text: str, size: int) -> None:
+    parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+    for at in range(0, len(text), size):
+        parser.feed(text[at : at + size])
+    parser.finish()
+
+
+def cost(text: str, size: int) -> float:
+    """Microseconds a character."""
+    start = time.process_time()
+    feed(text, size)
+    return (time.process_time() - start) / len(text) * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--size", type=int, default=1_000_000, help="characters in each text")
+    args = parser.parse_args()
+    print("| pattern | 1 | 4 | 64 | twice |\n|---|---|---|---|---|")
+    for name, make in TEXTS.items():
+        text = make(args.size)
+        costs = [cost(text, size) for size in (1, 4, 64)]
+        half = cost(make(args.size // 2), 1)
+        row = " | ".join(f"{each:.2f}" for each in costs)
+        print(f"| {name} | {row} | {2 * costs[0] / half:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

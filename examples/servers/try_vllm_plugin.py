@@ -1,0 +1,114 @@
+"""Drives the plugin through vLLM's own classes, without a GPU: python try_vllm_plugin.py
+
+Needs vLLM 0.32 to be importable. Its parsers are composed as its server does it, a tokenizer that
+knows two ids stands for the model's, and each completion is read whole and in pieces of several
+sizes.
+"""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import vllm
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.parser.parser_manager import ParserManager
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
+
+import dsv4
+from dsv4.format.tokens import THINK_END, THINK_START
+
+PLUGIN = "dsv4.compat.vllm_plugin"
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        },
+    }
+]
+MESSAGES: list[dict[str, Any]] = [
+    {"reasoning": "A question.", "content": "Hello, wörld!"},
+    {"reasoning": "Look.", "content": "", "tool_calls": [("weather", {"city": "Paris\n<b>"})]},
+    {"content": "Both:", "tool_calls": [("weather", {"city": "A"}), ("weather", {"city": "B"})]},
+]
+THINK_IDS = {str(THINK_START): 1, str(THINK_END): 2}
+
+
+def completion(message: dict[str, Any]) -> str:
+    """What the model would have written."""
+    calls = [{"function": {"name": n, "arguments": a}} for n, a in message.get("tool_calls", ())]
+    turn = {"role": "assistant", "content": message["content"], "tool_calls": calls}
+    turn["reasoning_content"] = message.get("reasoning", "")
+    before = dsv4.encode([{"role": "user", "content": "Hi"}], tools=TOOLS)
+    after = dsv4.encode([{"role": "user", "content": "Hi"}, turn], tools=TOOLS)
+    return str(after)[len(str(before)) :]
+
+
+def new_parser(thinking: bool = True) -> Any:
+    parsers = ParserManager.get_parser(
+        tool_parser_name="dsv4",
+        reasoning_parser_name="dsv4",
+        enable_auto_tools=True,
+        model_name="deepseek-v4",
+    )
+    tokenizer = SimpleNamespace(get_vocab=lambda: THINK_IDS, vocab=THINK_IDS)
+    tools = request().tools
+    return parsers(tokenizer, tools, chat_template_kwargs={"thinking": thinking})
+
+
+def request() -> ChatCompletionRequest:
+    question = [{"role": "user", "content": "Hi"}]
+    return ChatCompletionRequest(model="m", messages=question, tools=TOOLS, stream=True)
+
+
+def read_whole(text: str) -> tuple[str, str, list[Any]]:
+    reasoning, content, calls = new_parser().parse(text, request(), enable_auto_tools=True)
+    made = [(call.name, json.loads(call.arguments)) for call in calls or ()]
+    return reasoning or "", content or "", made
+
+
+def read_in_pieces(text: str, size: int) -> tuple[str, str, list[Any]]:
+    parser, asked = new_parser(), request()
+    pieces = [text[n : n + size] for n in range(0, len(text), size)]
+    reasoning, content, calls = "", "", {}
+    for n, piece in enumerate(pieces):
+        ids = [2] if str(THINK_END) in piece else [9]
+        last = n == len(pieces) - 1
+        delta = parser.parse_delta(piece, ids, asked, prompt_token_ids=[1], finished=last)
+        if delta is None:
+            continue
+        reasoning += delta.reasoning or ""
+        content += delta.content or ""
+        for call in delta.tool_calls:
+            name, arguments = calls.get(call.index, ("", ""))
+            function = call.function
+            calls[call.index] = (
+                name + (function.name or ""),
+                arguments + (function.arguments or ""),
+            )
+    return reasoning, content, [(name, json.loads(args)) for name, args in calls.values()]
+
+
+def main() -> None:
+    ToolParserManager.import_tool_parser(PLUGIN)
+    ReasoningParserManager.import_reasoning_parser(PLUGIN)
+    for message in MESSAGES:
+        text = completion(message)
+        expected = (message.get("reasoning", ""), message["content"], message.get("tool_calls", []))
+        for found in (read_whole(text), *(read_in_pieces(text, size) for size in (1, 3, 7, 1000))):
+            assert found == expected, (found, expected)
+    # Half a call is not sent, and a call ends reasoning that its model forgot to end.
+    text = completion(MESSAGES[1])
+    cut = text[: text.index("Paris")]
+    forgotten = text.replace(str(THINK_END), "")
+    for size in (1, 5, 1000):
+        assert read_in_pieces(cut, size) == ("Look.", "", [])
+        reasoning, _, calls = read_in_pieces(forgotten, size)
+        assert (reasoning.strip(), calls) == ("Look.", MESSAGES[1]["tool_calls"])
+    print(f"vLLM {vllm.__version__}: {len(MESSAGES)} completions read, whole and in pieces")
+
+
+if __name__ == "__main__":
+    main()

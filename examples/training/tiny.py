@@ -1,0 +1,55 @@
+"""A tokenizer with the real V4 vocabulary, and a model that is small enough for a laptop.
+
+The model is made on the spot and knows nothing. Put your own checkpoint in its place:
+`AutoTokenizer.from_pretrained(…)`, `AutoModelForCausalLM.from_pretrained(…)`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from dsv4.compat import hf
+from dsv4.tokens import Tokenizer
+
+HERE = Path(__file__).parent
+TRAINED = HERE.parent.parent / "build" / "training"
+
+
+def new_tokenizer() -> Any:
+    """A tokenizer of `transformers` whose prompts and answers are dsv4's."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=Tokenizer.load().vocabulary.name,
+        eos_token="<｜end▁of▁sentence｜>",
+        pad_token="<｜▁pad▁｜>",
+    )
+    # In training a turn must stay what it was when it was sampled, whatever follows it.
+    return hf.install(tokenizer, drop_thinking=False)
+
+
+def new_model(tokenizer: Any) -> Any:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+        bos_token_id=0,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return LlamaForCausalLM(config)
+
+
+def conversations() -> list[dict[str, Any]]:
+    """`conversations.jsonl`: one conversation a line, with its tools."""
+    lines = (HERE / "conversations.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]

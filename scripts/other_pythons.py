@@ -1,0 +1,99 @@
+"""Runs the core's tests on every other supported Python that this machine has.
+
+    python scripts/other_pythons.py          # what is likely to break: vectors, corpus, rules
+    python scripts/other_pythons.py --all    # all tests that need no extra
+
+Interpreters are looked for on PATH and among pyenv's versions; none found is no failure. Each gets
+an environment of its own under build/pythons, which is made once and kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = ROOT / "build" / "pythons"
+SUPPORTED = [(3, minor) for minor in range(10, 15)]
+REQUIREMENTS = ["pytest>=8", "hypothesis>=6.100"]
+
+# What differs between Pythons is how classes are made, what the standard library accepts, and how
+# errors are worded. These files see all of it in seconds; property tests take minutes.
+SMOKE = [
+    *("tests/test_vectors.py", "tests/test_corpus.py", "tests/test_recovery.py"),
+    *("tests/test_streaming.py", "tests/test_strict.py", "tests/test_message.py"),
+    *("tests/test_errors.py", "tests/test_public_names.py", "tests/test_signatures.py"),
+    *("tests/test_dialects.py", "tests/test_prompt.py", "tests/test_architecture.py"),
+]
+# The pages show what needs the extras, and are the same on every Python.
+NOT_HERE = ["--ignore=tests/test_documentation.py", "--ignore=tests/test_publishing.py"]
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--all", action="store_true", help="all tests that need no extra")
+    run_all = options.parse_args().all
+    found = {version: path for version in SUPPORTED if (path := interpreter(version))}
+    found.pop(sys.version_info[:2], None)
+    missing = [".".join(map(str, version)) for version in SUPPORTED if version not in found]
+    print(f"other Pythons: {len(found)} found; not found, or this one: {', '.join(missing)}")
+    failed = [name(version) for version in found if not passes(version, found[version], run_all)]
+    if failed:
+        print(f"failed on {', '.join(failed)}")
+    return bool(failed)
+
+
+def interpreter(version: tuple[int, int]) -> str | None:
+    """A Python of that version that starts. A shim of pyenv's is there even if it does not."""
+    return next((path for path in candidates(name(version)) if starts(path, version)), None)
+
+
+def candidates(executable: str) -> Iterator[str]:
+    on_path = shutil.which(executable)
+    if on_path:
+        yield on_path
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    yield from map(str, sorted(versions.glob(f"*/bin/{executable}"), reverse=True))
+
+
+def starts(path: str, version: tuple[int, int]) -> bool:
+    command = [path, "-c", "import sys, venv, ensurepip; print(sys.version_info[:2])"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() == str(version)
+
+
+def passes(version: tuple[int, int], path: str, run_all: bool) -> bool:
+    print(f"-- {name(version)}", flush=True)
+    python = environment(version, path)
+    files = [file for file in SMOKE if ROOT.joinpath(file).exists()]
+    selected = NOT_HERE if run_all else files
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["--tb=short", "--maxfail=20", "-m", "not large", *selected]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return not subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode
+
+
+def environment(version: tuple[int, int], path: str) -> str:
+    """The interpreter of an environment with what tests need. dsv4 itself comes from the source."""
+    folder = ENVIRONMENTS / name(version)
+    python = str(folder / "bin" / "python")
+    ready, contents = folder / "ready", "\n".join(REQUIREMENTS)
+    if not ready.exists() or ready.read_text() != contents:
+        subprocess.run([path, "-m", "venv", "--clear", str(folder)], check=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *REQUIREMENTS], check=True)
+        ready.write_text(contents)
+    return python
+
+
+def name(version: tuple[int, int]) -> str:
+    return "python{}.{}".format(*version)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""What mkdocs cannot do from docs/ alone. mkdocs calls these functions; mkdocs.yml names this file.
+
+- The pages that stand beside the code they speak of (CHANGELOG.md, bench/README.md, …) join in.
+- Each public module gets a page of reference, made from its docstrings: a module is public if it
+  says what it offers, in `__all__`.
+- Links to files that are no pages, such as source code, lead to the repository if its address is
+  set in pyproject.toml. Without one they are not links.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
+
+# Pages from outside docs/, and where they are in the navigation.
+OTHER_PAGES = {
+    "bench/README.md": "Benchmarks",
+    "fuzz/README.md": "Fuzzing",
+    "tests/corpus/README.md": "Corpus",
+    "tests/vectors/README.md": "Vectors",
+    "CHANGELOG.md": "Changelog",
+    "CONTRIBUTING.md": "Contributing",
+    "SECURITY.md": "Security",
+}
+LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<path>(?![a-z]+:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def public_modules() -> dict[str, list[str]]:
+    """Every module with an `__all__`, with the names in it, from the top down."""
+    found = {}
+    for path in sorted(SRC.rglob("*.py")):
+        parts = path.relative_to(SRC).with_suffix("").parts
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        names = offered(path)
+        if names and not any(part.startswith("_") for part in module.split(".")):
+            found[module] = names
+    return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("dsv4"), item[0])))
+
+
+def offered(path: Path) -> list[str]:
+    """The names in a module's `__all__`, which is a list of strings."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+def source_of(module: str) -> Path:
+    path = SRC / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def defined_in(module: str, name: str) -> tuple[str, str]:
+    """The module in which a public name gets its value, and its name there, through all imports.
+
+    A package that imports a module of its own says nothing of a value: the name is that module's.
+    """
+    for node in ast.parse(source_of(module).read_text("utf-8")).body:
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            if (alias.asname or alias.name) == name:
+                found = str(node.module), alias.name
+                return found if found == (module, name) else defined_in(*found)
+    return module, name
+
+
+def is_module(path: str) -> bool:
+    return source_of(path).exists()
+
+
+def reference_page(module: str, names: list[str]) -> str:
+    """A page that mkdocstrings fills in, name by name."""
+    parts = [f"# {module}\n", f"::: {module}\n    options:\n      members: false\n"]
+    parts += [entry(module, name) for name in names if name != "__version__"]
+    return "\n".join(parts)
+
+
+def entry(module: str, name: str) -> str:
+    """Where a name's documentation goes. A module has a page of its own."""
+    home, original = defined_in(module, name)
+    path = f"{module}.{name}"
+    if is_module(f"{home}.{original}"):
+        return f"## {name}\n\nA module: see [{path}]({path}.md).\n"
+    # A function in a module of its own name: only its whole path tells it from the module.
+    shown = f"{home}.{original}" if home.endswith(f".{original}") else path
+    options = f"      heading: {name!r}\n      show_root_heading: true\n"
+    return f"::: {shown}\n    options:\n{options}      show_root_toc_entry: true\n"
+
+
+def page_name(module: str) -> str:
+    return f"reference/{module}.md"
+
+
+def repository() -> str:
+    """The address that pyproject.toml gives, or nothing."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    settings = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
+    return str(settings["tool"]["dsv4"]["repository"]).rstrip("/")
+
+
+def on_config(config: Any) -> Any:
+    config.repo_url = repository() or None
+    modules = [{module: page_name(module)} for module in public_modules()]
+    parts = {title: pages for entry in config.nav for title, pages in entry.items()}
+    parts["Guides"] += [{title_of(page): page.name} for page in pages_not_in(str(config.nav))]
+    parts["Project"] += [{title: path} for path, title in OTHER_PAGES.items()]
+    config.nav.insert(-1, {"Reference": modules})
+    return config
+
+
+def pages_not_in(navigation: str) -> list[Path]:
+    """Pages of docs/ that mkdocs.yml does not name: a new page is a guide unless it says more."""
+    return [page for page in sorted(ROOT.glob("docs/*.md")) if f"'{page.name}'" not in navigation]
+
+
+def title_of(page: Path) -> str:
+    return page.read_text("utf-8").splitlines()[0].lstrip("# ")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File
+
+    for path in OTHER_PAGES:
+        text = ROOT.joinpath(path).read_text("utf-8")
+        files.append(File.generated(config, path, content=text))
+    for module, names in public_modules().items():
+        page = reference_page(module, names)
+        files.append(File.generated(config, page_name(module), content=page))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    # Where the page stands in the repository: those of docs/ are not at the top there.
+    source = page.file.src_uri
+    place = source if source in OTHER_PAGES else f"docs/{source}"
+
+    def in_site(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(place), link["path"]))
+        target = path.removeprefix("docs/") if path.startswith("docs/") else path
+        anchor = link["anchor"] or ""
+        if path == "README.md":
+            target = "index.md"
+        if files.get_file_from_path(target):
+            relative = posixpath.relpath(target, posixpath.dirname(source) or ".")
+            return f"{link['text']}({relative}{anchor})"
+        if path.startswith("docs/"):
+            return link[0]  # there is no such page, as mkdocs will say
+        return in_repository(link["text"], path + anchor, config.repo_url)
+
+    return "".join(outside_code(markdown, lambda prose: LINK.sub(in_site, prose)))
+
+
+def in_repository(text: str, path: str, address: str | None) -> str:
+    return f"{text}({address}/blob/main/{path})" if address else text[1:-1]
+
+
+def outside_code(markdown: str, change: Any) -> Iterator[str]:
+    """The text in which everything but fenced code is changed."""
+    fence = ""
+    for line in markdown.splitlines(keepends=True):
+        opened = re.match(r"\s*(```+|~~~+)", line)
+        if fence:
+            fence = "" if opened and line.strip() == fence else fence
+            yield line
+        elif opened:
+            fence = opened[1]
+            yield line
+        else:
+            yield change(line)

@@ -1,0 +1,51 @@
+"""What pyproject.toml cannot say of a distribution: links that work away from the repository.
+
+The page of a package index shows README.md without the files beside it. So its links are made
+absolute, from the one setting `repository` in pyproject.toml. While that is empty they stay as
+they are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from setuptools import setup
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parent
+VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+# A Markdown link or image whose target is a path: no scheme, no anchor of the page itself.
+LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?![a-z]+:|#)[^)\s]+)\)")
+
+
+def absolute(markdown: str, repository: str, tag: str) -> str:
+    """The text with its relative links as addresses: images as files, everything else as pages."""
+
+    def address(link: re.Match[str]) -> str:
+        view = "raw" if link["image"] else "blob"
+        return f"{link['image']}[{link['text']}]({repository}/{view}/{tag}/{link['path']})"
+
+    return LINK.sub(address, markdown) if repository else markdown
+
+
+def metadata() -> dict[str, object]:
+    settings = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
+    repository = settings["tool"]["dsv4"]["repository"].rstrip("/")
+    found = VERSION.search(ROOT.joinpath("src", "dsv4", "version.py").read_text("utf-8"))
+    assert found, "src/dsv4/version.py: found no __version__"
+    readme = ROOT.joinpath("README.md").read_text("utf-8")
+    return {
+        "long_description": absolute(readme, repository, f"v{found[1]}"),
+        "long_description_content_type": "text/markdown",
+        "project_urls": {"Repository": repository} if repository else {},
+    }
+
+
+if __name__ == "__main__":
+    setup(**metadata())

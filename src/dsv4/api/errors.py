@@ -1,0 +1,81 @@
+"""What is wrong with a request, or went wrong with it, before a protocol puts it into words.
+
+dsv4.Error
+└── ApiError            a status, a type, a message and the field it is about
+    └── ContextOverflow a prompt longer than the model's context
+"""
+
+from __future__ import annotations
+
+from dsv4.errors import EncodeError, Error, OptionError, shown
+
+# What both vendors call an error of a status. A protocol changes the few names that differ.
+TYPES: dict[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+SERVER_FAULT = "api_error"
+
+
+class ApiError(Error):
+    """A request that is answered with an error.
+
+    `status` is the HTTP status, `type` the kind of error as both vendors name it (made from the
+    status if not given), `message` says what was found and what would be right. `path` is the
+    field of the request it is about (`messages[2].content[0].type`), None if it is about none;
+    `code` is a word for programs, None if there is none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        status: int = 400,
+        type: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.status = status
+        self.type = type or TYPES.get(status, SERVER_FAULT)
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ContextOverflow(ApiError):
+    """A prompt of `tokens` tokens where the model reads at most `limit`.
+
+    Clients know an overflow by its words, which differ: each protocol writes its own.
+    """
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        message = f"the prompt has {tokens} tokens, the model's context {limit}"
+        super().__init__(message, code="context_length_exceeded")
+        self.tokens = tokens
+        self.limit = limit
+
+
+def wrong(found: object, expected: str, path: str) -> ApiError:
+    """The error for a field that holds something else than it should."""
+    return ApiError(f"found {shown(found)}, expected {expected}", path=path)
+
+
+def as_api_error(error: BaseException) -> ApiError:
+    """Any exception as one that can be answered. Of a fault of ours nothing is told."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, (EncodeError, OptionError)):
+        return ApiError(error.problem, path=error.path)
+    return ApiError("The server failed to answer this request.", status=500)

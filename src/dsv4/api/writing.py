@@ -1,0 +1,273 @@
+"""The writer that all protocols share: the parser's events in, calls held until they are complete.
+
+A protocol says how it writes text and calls. When that happens is decided here, so that no protocol
+ever sends half a call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from dsv4.api.ids import new_id
+from dsv4.api.outcome import HeldCall, Outcome
+from dsv4.api.request import CALL_IDS, ApiRequest
+from dsv4.api.sse import quoted, quoted_ascii
+from dsv4.api.tools import QUALIFIED, ToolName
+from dsv4.api.usage import Usage
+from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER
+from dsv4.parsing.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    Diagnostic,
+    End,
+    Event,
+    ReasoningDelta,
+    StopHit,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4.parsing.json_values import without_duplicates
+
+ProtocolEvent: TypeAlias = dict[str, Any]
+Events: TypeAlias = list[ProtocolEvent]
+# What a backend knows about tokens: one object for each, as Chat Completions has them.
+Logprobs: TypeAlias = Sequence[dict[str, Any]] | None
+
+
+class EventWriter:
+    """Takes the parser's events one at a time and gives the protocol's.
+
+    `start`, any number of `write` and `keep_alive`, then `finish`, or `fail` at any time. Each
+    gives a list of events, which may be empty.
+    """
+
+    id_prefix = ""
+    # How an event becomes bytes.
+    frame: Callable[[ProtocolEvent], bytes]
+
+    def __init__(
+        self,
+        call: ApiRequest,
+        *,
+        id: str | None = None,
+        created: int | None = None,
+        model: str | None = None,
+        seal: Callable[[], str] | None = None,
+    ) -> None:
+        """`call` is the request that is answered. `id` (made if not given), `created` (a time in
+        seconds) and `model` (the request's if not given) are written into the response. `seal`
+        is asked, when reasoning ends, what the client is to give back with it."""
+        self.call = call
+        self.id = id or new_id(self.id_prefix)
+        self.created = int(time.time()) if created is None else created
+        self.model = model or call.model
+        self.outcomes = [Outcome() for _ in range(call.n)]
+        # Which event goes on with the text that is open, and what stands around a piece of it.
+        self.hot: type | None = None
+        self.hot_choice = 0
+        self.before = self.after = ""
+        self._streamed = call.settings.calls == "streamed"
+        self._seal = seal
+        self._input = Usage()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that comes now would be written: one call was wanted, and it is here."""
+        return not self.call.parallel and all(outcome.complete for outcome in self.outcomes)
+
+    def write(self, event: Event, choice: int = 0, logprobs: Logprobs = None) -> Events:
+        """What an event brings. `choice` is the index of the choice it belongs to, `logprobs` what
+        the backend knows about its tokens."""
+        handler = HANDLERS.get(event.__class__)
+        if handler is None:
+            return []
+        outcome = self.outcomes[choice]
+        if outcome.complete and not self.call.parallel and handler in CONTENT:
+            return []
+        events: Events = handler(self, event, choice, outcome, logprobs)
+        return events
+
+    def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
+        """What `events` bring, as bytes of server-sent events.
+
+        `choice` and `logprobs` are as for `write`. The commonest event, more of the text that is
+        open, takes a shorter way: what stands before and after its text is ready.
+        """
+        if len(events) == 1 and logprobs is None:
+            event = events[0]
+            kind = event.__class__
+            if kind is self.hot and choice == self.hot_choice:
+                text: str = event.text  # type: ignore[union-attr]
+                if text and text.isascii():
+                    return f"{self.before}{quoted_ascii(text)}{self.after}".encode()
+            elif kind is ArgumentsDelta and not self._streamed:
+                self._arguments(event, choice, self.outcomes[choice], None)  # type: ignore[arg-type]
+                return b""
+        written = [e for event in events for e in self.write(event, choice, logprobs)]
+        return b"".join(map(self.frame, written)) if written else b""
+
+    def heat(self, event: type, choice: int, delta: ProtocolEvent) -> None:
+        """Makes the text that is open the one with a shorter way. `delta` is how a piece of it is
+        written, with a zero byte for its text."""
+        self.hot, self.hot_choice = event, choice
+        self.before, _, self.after = self.frame(delta).decode().rpartition(quoted("\0"))
+
+    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+        """What opens a response. The prompt has `input_tokens` tokens, `cached` of them known."""
+        raise NotImplementedError
+
+    def keep_alive(self) -> Events:
+        """What can be sent while nothing comes."""
+        raise NotImplementedError
+
+    def fail(self, error: BaseException) -> Events:
+        """What tells the client that the response will not be completed, because of `error`."""
+        raise NotImplementedError
+
+    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+        """What closes a response: `usage` is what was counted, `reason` why the engine stopped."""
+        raise NotImplementedError
+
+    # How a protocol writes. `position` counts the calls of a choice that are sent.
+
+    def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        """More of the thinking of a `choice`: `text`, with the `logprobs` of its tokens."""
+        raise NotImplementedError
+
+    def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        """More of the answer of a `choice`: `text`, with the `logprobs` of its tokens."""
+        raise NotImplementedError
+
+    def call_start(self, call: HeldCall, choice: int) -> Events:
+        """The start of a `call` of a `choice`: its id and its name."""
+        raise NotImplementedError
+
+    def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
+        """More of the arguments of a `call` of a `choice`: `text`."""
+        raise NotImplementedError
+
+    def call_end(self, call: HeldCall, choice: int) -> Events:
+        """The end of a `call` of a `choice`."""
+        raise NotImplementedError
+
+    # When it writes.
+
+    def _reasoning(
+        self, event: ReasoningDelta, choice: int, outcome: Outcome, logprobs: Logprobs
+    ) -> Events:
+        return self.reasoning(event.text, choice, logprobs) if event.text else []
+
+    def _content(
+        self, event: ContentDelta, choice: int, outcome: Outcome, logprobs: Logprobs
+    ) -> Events:
+        return self.content(event.text, choice, logprobs) if event.text else []
+
+    def _start(self, event: ToolCallStart, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        held = HeldCall(self._call_id(event.id), self._tool(event))
+        outcome.open[event.index] = held
+        return self._begin(held, choice, outcome) if self._streamed else []
+
+    def _arguments(
+        self, event: ArgumentsDelta, choice: int, outcome: Outcome, _: Logprobs
+    ) -> Events:
+        held = outcome.open.get(event.index)
+        if held is None:
+            return []
+        held.parts.append(event.text)
+        return self.call_arguments(held, event.text, choice) if self._streamed else []
+
+    def _end_call(self, event: ToolCallEnd, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        held = outcome.open.pop(event.index, None)
+        if held is None:
+            return []
+        outcome.complete += 1
+        if self._streamed:
+            return self.call_end(held, choice)
+        arguments = "".join(held.parts)
+        if outcome.repeats_keys:
+            arguments = without_duplicates(arguments)
+            held.parts = [arguments]
+        return [
+            *self._begin(held, choice, outcome),
+            *self.call_arguments(held, arguments, choice),
+            *self.call_end(held, choice),
+        ]
+
+    def _begin(self, held: HeldCall, choice: int, outcome: Outcome) -> Events:
+        held.position = outcome.sent
+        outcome.sent += 1
+        return self.call_start(held, choice)
+
+    def _abort(self, event: ToolCallAborted, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        held = outcome.open.pop(event.index, None)
+        if held is not None:
+            held.parts.append(event.closing)
+            outcome.cut.append(held)
+        return []
+
+    def _diagnose(self, event: Diagnostic, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        outcome.repeats_keys |= event.kind == DUPLICATE_PARAMETER
+        return []
+
+    def _stop(self, event: StopHit, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        outcome.stop = event.string
+        return []
+
+    def _end(self, event: End, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        outcome.finish = event.finish
+        return []
+
+    def _call_id(self, id: str) -> str:
+        """The parser's id, in this protocol's form."""
+        prefix = CALL_IDS[self.call.protocol]
+        if not id:
+            return new_id(prefix)
+        other = CALL_IDS["chat"]
+        return prefix + id[len(other) :] if id.startswith(other) else id
+
+    def _tool(self, event: ToolCallStart) -> ToolName:
+        """What the client calls the tool. One that it did not declare keeps the model's name."""
+        if event.namespace is None:
+            return self.call.names.get(event.name) or ToolName(event.name)
+        name = f"{event.namespace}{QUALIFIED}{event.name}"
+        return self.call.names.get(name) or ToolName(event.name, event.namespace)
+
+
+def full_name(call: HeldCall) -> str:
+    """The name of a called tool, in a protocol that has no namespaces."""
+    tool = call.tool
+    return tool.name if tool.namespace is None else f"{tool.namespace}{QUALIFIED}{tool.name}"
+
+
+def written(
+    writer: EventWriter, events: Iterable[Any], usage: Usage | None, reason: Any
+) -> Iterator[ProtocolEvent]:
+    """Everything that a writer writes for the parser's events: those of one choice, or of each."""
+    counted = usage or Usage()
+    yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
+    choices = [events] if writer.call.n == 1 else events
+    for choice, choice_events in enumerate(choices):
+        for event in choice_events:
+            yield from writer.write(event, choice)
+    yield from writer.finish(usage=usage, reason=reason)
+
+
+HANDLERS: dict[type, Any] = {
+    ReasoningDelta: EventWriter._reasoning,
+    ContentDelta: EventWriter._content,
+    ToolCallStart: EventWriter._start,
+    ArgumentsDelta: EventWriter._arguments,
+    ToolCallEnd: EventWriter._end_call,
+    ToolCallAborted: EventWriter._abort,
+    Diagnostic: EventWriter._diagnose,
+    StopHit: EventWriter._stop,
+    End: EventWriter._end,
+}
+# What is not written any more after the one call that was wanted.
+CONTENT = {
+    HANDLERS[kind]
+    for kind in (ReasoningDelta, ContentDelta, ToolCallStart, ArgumentsDelta, ToolCallEnd)
+}

@@ -1,0 +1,207 @@
+"""What can be fixed without guessing what was meant.
+
+Each fix takes the body of a request and returns one that says the same, or None where there is
+nothing to fix. Nothing is changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from dsv4.encoding.conventions import NATIVE
+from dsv4.reading.bodies import role_of
+
+Messages: TypeAlias = list[Any]
+Body: TypeAlias = dict[str, Any]
+
+
+class Fixed(NamedTuple):
+    """A body after all fixes, and what they did."""
+
+    body: Any
+    done: list[str]
+
+
+def fixed(body: Any) -> Fixed:
+    """A list of messages or a Chat request with everything fixed that can be.
+
+    What is neither comes back as it is.
+    """
+    listed = isinstance(body, list)
+    request = {"messages": body} if listed else body
+    if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
+        return Fixed(body, [])
+    done: list[str] = []
+    for what, fix in _FIXES:
+        better = fix(request)
+        if better is not None:
+            request = better
+            done.append(what)
+    return Fixed(request["messages"] if listed and list(request) == ["messages"] else request, done)
+
+
+# The request.
+
+
+def _thinking(request: Body) -> Body | None:
+    """Other servers' switches, which are not read, as the one that is."""
+    arguments = request.get("chat_template_kwargs")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    flags = [request.get("enable_thinking"), *(arguments.get(n) for n in _SWITCHES)]
+    flags = [flag for flag in flags if isinstance(flag, bool)]
+    if not flags or request.get("thinking") is not None or len(set(flags)) > 1:
+        return None
+    rest = {
+        n: v for n, v in request.items() if n not in ("enable_thinking", "chat_template_kwargs")
+    }
+    others = {n: v for n, v in arguments.items() if n not in _SWITCHES}
+    kept = {"chat_template_kwargs": others} if others else {}
+    return {**rest, **kept, "thinking": {"type": "enabled" if flags[0] else "disabled"}}
+
+
+_SWITCHES = ("thinking", "enable_thinking")
+
+
+def _functions(request: Body) -> Body | None:
+    """OpenAI's older name for tools."""
+    functions = request.get("functions")
+    if not isinstance(functions, list) or request.get("tools"):
+        return None
+    tools = [{"type": "function", "function": function} for function in functions]
+    return {
+        ("tools" if n == "functions" else n): tools if n == "functions" else v
+        for n, v in request.items()
+        if n != "tools"
+    }
+
+
+def _same_tools(request: Body) -> Body | None:
+    """A tool that is declared twice, in the same words."""
+    tools = request.get("tools")
+    if not isinstance(tools, list):
+        return None
+    kept = [tool for n, tool in enumerate(tools) if tool not in tools[:n]]
+    return {**request, "tools": kept} if len(kept) < len(tools) else None
+
+
+# The messages.
+
+
+def _old_calls(messages: Messages) -> Messages | None:
+    """OpenAI's older form of calls and results: `function_call`, and the role `function`."""
+    done: Messages = []
+    waiting: tuple[str, str] | None = None
+    for index, message in enumerate(messages):
+        call = message.get("function_call") if role_of(message) == "assistant" else None
+        if isinstance(call, dict) and not message.get("tool_calls"):
+            waiting = (str(call.get("name")), f"call_{index}")
+            rest = {n: v for n, v in message.items() if n != "function_call"}
+            calls = [{"id": waiting[1], "type": "function", "function": call}]
+            done.append({**rest, "tool_calls": calls})
+        elif role_of(message) == "function" and waiting and message.get("name") == waiting[0]:
+            rest = {n: v for n, v in message.items() if n not in ("role", "name")}
+            done.append({"role": "tool", "tool_call_id": waiting[1], **rest})
+            waiting = None
+        else:
+            done.append(message)
+    return done if done != messages else None
+
+
+def _ids_of_results(messages: Messages) -> Messages | None:
+    """A result without an id, where one call alone can be meant."""
+    done = list(messages)
+    for index, message in enumerate(messages):
+        calls = message.get("tool_calls") if role_of(message) == "assistant" else None
+        if isinstance(calls, list) and len(calls) == 1 and isinstance(calls[0], dict):
+            results = list(_results_after(messages, index))
+            if calls[0].get("id") and len(results) == 1:
+                result = messages[results[0]]
+                if not result.get("tool_call_id"):
+                    done[results[0]] = {**result, "tool_call_id": calls[0]["id"]}
+    return done if done != messages else None
+
+
+def _results_after(messages: Messages, index: int) -> Iterator[int]:
+    for n in range(index + 1, len(messages)):
+        if role_of(messages[n]) != "tool":
+            return
+        yield n
+
+
+def _one_system(messages: Messages) -> Messages | None:
+    """System messages at the start, of text alone, as one with a blank line between."""
+    count = next((n for n, m in enumerate(messages) if not _is_plain_system(m)), len(messages))
+    if count < 2:
+        return None
+    text = "\n\n".join(message["content"] for message in messages[:count])
+    return [{"role": "system", "content": text}, *messages[count:]]
+
+
+def _is_plain_system(message: Any) -> bool:
+    return (
+        role_of(message) == "system"
+        and isinstance(message.get("content"), str)
+        and set(message) == {"role", "content"}
+    )
+
+
+def _closed_turns(messages: Messages) -> Messages | None:
+    """Turns that are to be continued, and are not the last."""
+    done = [
+        {n: v for n, v in message.items() if n not in NATIVE.open_turn_fields}
+        if index < len(messages) - 1 and role_of(message) == "assistant"
+        else message
+        for index, message in enumerate(messages)
+    ]
+    return done if done != messages else None
+
+
+def _names(messages: Messages) -> Messages | None:
+    """Fields under a name that can only mean one thing, where that is missing."""
+    done = [_renamed(message) for message in messages]
+    return done if done != messages else None
+
+
+def _renamed(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    right = {
+        _NAMES[name]: value
+        for name, value in message.items()
+        if name in _NAMES and message.get(_NAMES[name]) is None
+    }
+    if not right:
+        return message
+    return {
+        n: v for n, v in message.items() if _NAMES.get(n) not in right and n not in right
+    } | right
+
+
+_NAMES = {
+    "contents": "content",
+    "toolCalls": "tool_calls",
+    "toolCallId": "tool_call_id",
+    "reasoningContent": "reasoning_content",
+    "reasoning_contents": "reasoning_content",
+}
+
+
+def _of_messages(fix: Callable[[Messages], Messages | None]) -> Callable[[Body], Body | None]:
+    def fix_request(request: Body) -> Body | None:
+        better = fix(request["messages"])
+        return None if better is None else {**request, "messages": better}
+
+    return fix_request
+
+
+_FIXES: Sequence[tuple[str, Callable[[Body], Body | None]]] = (
+    ("thinking is switched where it is read", _thinking),
+    ("functions became tools", _functions),
+    ("a tool that was declared twice is declared once", _same_tools),
+    ("fields got their right names", _of_messages(_names)),
+    ("function_call became tool_calls", _of_messages(_old_calls)),
+    ("results got the id of their call", _of_messages(_ids_of_results)),
+    ("system messages became one", _of_messages(_one_system)),
+    ("turns in the middle got their end", _of_messages(_closed_turns)),
+)

@@ -1,0 +1,89 @@
+"""Every kind of finding: how serious it is, and what it means. docs/checking.md has examples."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+# An error cannot be encoded. A warning is most likely a mistake. A note is what the format does
+# with a conversation that may well be right.
+Level: TypeAlias = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+
+# What a conversation is for: a prompt to be answered, or an example to learn from.
+Purpose: TypeAlias = Literal["inference", "training"]
+PURPOSES: tuple[Purpose, ...] = ("inference", "training")
+
+
+class Kind(NamedTuple):
+    level: Level
+    meaning: str
+
+
+KINDS: dict[str, Kind] = {
+    # What cannot be encoded.
+    "not_json": Kind("error", "The file or the line is not UTF-8, or not JSON."),
+    "not_a_conversation": Kind("error", "The JSON is neither messages nor a Chat request."),
+    "not_encodable": Kind("error", "The format has no place for this."),
+    "lone_surrogate": Kind("error", "Half of a surrogate pair, which no tokenizer accepts."),
+    # Calls and their results.
+    "result_without_call": Kind("warning", "A tool result that answers no call."),
+    "call_without_result": Kind("warning", "A call that the conversation goes on without."),
+    "duplicate_call_id": Kind("warning", "Two calls of one message have the same id."),
+    "repeated_call_id": Kind("note", "Calls of two messages have the same id."),
+    "arguments_not_json": Kind("warning", "Arguments that are text, but not JSON."),
+    "invalid_arguments": Kind("warning", "Arguments that the tool's schema does not allow."),
+    # Tools.
+    "calls_without_tools": Kind("warning", "There are calls, but no tools are declared."),
+    "undeclared_tool": Kind("warning", "A call of a tool that is not among those declared."),
+    "duplicate_tool": Kind("warning", "Two tools have the same name."),
+    "invalid_schema": Kind("warning", "A tool's parameters are no valid JSON schema."),
+    # Fields.
+    "unread_field": Kind("warning", "A field that is misspelled, or belongs to something else."),
+    "unknown_field": Kind("note", "A field of a message that the format does not know."),
+    # Turns.
+    "glued_system": Kind("warning", "Two system messages, with nothing between their texts."),
+    "system_in_the_middle": Kind("warning", "A later system message, which no token announces."),
+    "developer_as_system": Kind("warning", "`developer` is not a name for the system prompt here."),
+    "turn_without_token": Kind("warning", "An assistant turn that follows no turn which asks."),
+    "prefix_not_last": Kind("warning", "A turn in the middle is left open, without its EOS."),
+    "empty_message": Kind("warning", "A message that says nothing."),
+    # What is left out of the prompt.
+    "dropped_message": Kind("warning", "A message that is not in the prompt."),
+    "dropped_reasoning": Kind("note", "Reasoning that is not in the prompt."),
+    "tools_keep_reasoning": Kind("note", "Tools keep old reasoning in the prompt."),
+    "lost_task": Kind("warning", "A task that is not in the prompt."),
+    "lost_tools": Kind("warning", "Tools that are not in the prompt."),
+    "lost_response_format": Kind("warning", "A response format that is not in the prompt."),
+    "unsupported_content": Kind("warning", "A block that the prompt only says is unsupported."),
+    # Text.
+    "special_token_in_text": Kind("warning", "Text that spells a special token."),
+    "lookalike_token": Kind("warning", "Text that looks like a control token, and is none."),
+    # The conversation as a whole.
+    "nothing_to_generate": Kind("note", "The prompt asks the model for nothing."),
+    "nothing_to_learn": Kind("warning", "No turn of the conversation is the model's."),
+}
+
+# What a server does with a request, where a profile is given: this, and the kind of the trap.
+SERVER_PREFIX = "server_"
+
+# What is more, or less, than usual where the purpose is known. None is not worth a word.
+_ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
+    None: {"nothing_to_learn": None},
+    "inference": {"nothing_to_generate": "warning", "nothing_to_learn": None},
+    "training": {
+        "nothing_to_generate": None,
+        "dropped_reasoning": None,
+        "tools_keep_reasoning": None,
+    },
+}
+
+
+def maybe_level(kind: str, purpose: Purpose | None) -> Level | None:
+    """How serious a kind is for a purpose. None where it is not worth a word."""
+    if kind.startswith(SERVER_PREFIX):
+        return "error" if kind == f"{SERVER_PREFIX}refused" else "warning"
+    return _ELSEWHERE[purpose].get(kind, KINDS[kind].level)
+
+
+def is_kind(name: str) -> bool:
+    return name in KINDS or name.startswith(SERVER_PREFIX)

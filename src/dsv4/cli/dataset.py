@@ -1,0 +1,251 @@
+"""dsv4 dataset"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from dsv4.cli.failure import DONE, FINDINGS, INTERRUPTED, MISUSE, Failure
+from dsv4.cli.requests import (
+    add_prompt_arguments,
+    add_tokenizer_argument,
+    overrides_of,
+    positive,
+)
+from dsv4.cli.terminal import own_stderr
+from dsv4.cli.writing import json_text
+
+if TYPE_CHECKING:
+    from dsv4.dataset.run import Summary
+    from dsv4.reading.bodies import Overrides
+
+HELP = "make training data: token ids and loss masks of conversations"
+EXAMPLE = """
+dsv4 dataset conversations.jsonl -o train.parquet
+dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
+dsv4 dataset conversations.jsonl -o train.jsonl --resume
+dsv4 dataset conversations.jsonl -o data --format megatron --pack 4096 --too-long cut
+dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 --stats
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        metavar="IN",
+        nargs="+",
+        help="JSON lines (.jsonl, .jsonl.gz, .jsonl.zst; - is stdin), a JSON array of "
+        "conversations (.json), or .parquet",
+    )
+    parser.add_argument(
+        *("-o", "--output"),
+        required=True,
+        metavar="OUT",
+        help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst, .parquet, "
+        ".bin (Megatron, with .idx) or .npy (NumPy); - is stdout, as .jsonl",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy"),
+        help="what to write, if the name of OUT does not say",
+    )
+    parser.add_argument(
+        "--pack",
+        type=positive,
+        metavar="LENGTH",
+        help="put examples together in rows of at most this many tokens, with position_ids and "
+        "sequence_lengths",
+    )
+    parser.add_argument(
+        "--max-length",
+        type=positive,
+        metavar="N",
+        help="the most tokens of an example (default: that of a packed row)",
+    )
+    parser.add_argument(
+        "--too-long",
+        choices=("fail", "drop", "cut"),
+        default="fail",
+        help="what to do about a longer one: treat it as a bad line (the default), leave it out, "
+        "or cut it after the model's last complete turn",
+    )
+    parser.add_argument(
+        "--split",
+        type=_split,
+        metavar="PARTS",
+        help="write parts, as train=0.95,valid=0.05, to a file each; the same conversation is "
+        "always in the same part",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="NAME",
+        help="what the loss mask keeps: assistant (everything the model wrote, the default), "
+        "last_turn, answers (everything but reasoning) or calls (tool calls)",
+    )
+    parser.add_argument(
+        "--expand",
+        action="store_true",
+        help="make an example of each stretch of assistant turns, with the reasoning that a "
+        "single prompt would drop",
+    )
+    add_prompt_arguments(parser)
+    add_tokenizer_argument(parser)
+    parser.add_argument(
+        "--column", metavar="NAME", help="the column of a Parquet file with the conversations"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        metavar="N",
+        help="number of processes (default: one for each core)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="run on this machine (the default) or on Ray",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("fail", "skip"),
+        default="fail",
+        help="what to do about a bad line: stop (the default), or report it and go on",
+    )
+    parser.add_argument(
+        "--rejects", metavar="FILE", help="with --on-error skip: write bad lines to this file"
+    )
+    parser.add_argument(
+        "--drop-unlearnable",
+        action="store_true",
+        help="leave out examples in which the mask lets a model learn nothing",
+    )
+    parser.add_argument(
+        "--carry",
+        metavar="NAMES",
+        help="copy these fields or columns of the input, separated by commas, and add the file and "
+        "line of each row",
+    )
+    parser.add_argument(
+        "--labels",
+        action="store_true",
+        help="write labels (ids, or -100 where nothing is learned) instead of loss_mask",
+    )
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run; a finished one is not done again",
+    )
+    again.add_argument("--overwrite", action="store_true", help="replace an interrupted run")
+    parser.add_argument(
+        "--stats",
+        action="store_true",
+        help="print lengths, what the tokens are made of, speed and memory to stderr, as JSON",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    overrides = overrides_of(args)
+    with own_stderr() if args.engine == "ray" else nullcontext():
+        return _run(args, overrides)
+
+
+def _run(args: argparse.Namespace, overrides: Overrides) -> int:
+    from dsv4.cli.bar import Bar
+    from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
+
+    bar = Bar()
+    try:
+        summary = encode_files(
+            args.files,
+            args.output,
+            policy=args.policy,
+            expand=args.expand,
+            thinking=overrides.thinking,
+            effort=overrides.effort,
+            dialect=overrides.dialect,
+            tools=overrides.tools,
+            drop_thinking=overrides.drop_thinking,
+            bos=overrides.bos,
+            task=overrides.task,
+            tokenizer=args.tokenizer,
+            column=args.column,
+            jobs=args.jobs,
+            engine=args.engine,
+            on_error=args.on_error,
+            resume=args.resume,
+            overwrite=args.overwrite,
+            carry=None if args.carry is None else _names(args.carry),
+            labels=args.labels,
+            drop_unlearnable=args.drop_unlearnable,
+            rejects=args.rejects,
+            format=args.format,
+            max_length=args.max_length,
+            too_long=args.too_long,
+            pack=args.pack,
+            split=args.split,
+            counts=args.stats,
+            watcher=bar,
+        )
+    except Interrupted as interrupt:
+        raise Failure(f"interrupted{_going_on(interrupt.kept)}", INTERRUPTED) from None
+    except DatasetError as error:
+        status = FINDINGS if isinstance(error, BadLine) else MISUSE
+        raise Failure(f"{error.problem}{_going_on(error.kept)}", status) from None
+    for line in _closing(summary, args):
+        bar.say(f"dsv4: {line}")
+    if args.stats:
+        counted = {"counts": summary.counts.to_dict()} if summary.counts else {}
+        bar.say(json_text({**asdict(summary), **counted}))
+    return DONE
+
+
+def _split(text: str) -> dict[str, float]:
+    split: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, share = part.partition("=")
+        try:
+            split[name] = float(share)
+        except ValueError:
+            equals = ""
+        if not equals:
+            problem = f"found {part}, expected a name and a share, as train=0.95"
+            raise argparse.ArgumentTypeError(problem)
+    return split
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _closing(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
+    """What was done, and what somebody who trains on it should know."""
+    if summary.finished:
+        yield f"{args.output} is finished: nothing was left to do (--overwrite does it again)"
+        return
+    if summary.bad:
+        kept = f", kept in {args.rejects}" if args.rejects else ""
+        yield f"{_counted(summary.bad, 'bad line')} left out{kept}"
+    if summary.cut or summary.dropped:
+        yield f"too long: {summary.cut:,} cut after a turn, {summary.dropped:,} left out"
+    if summary.unlearnable:
+        what = f"{_counted(summary.unlearnable, 'example')} with nothing to learn"
+        yield f"{what} left out" if args.drop_unlearnable else f"{what} (see --drop-unlearnable)"
+    if summary.left_out:
+        turns = f"the reasoning of {_counted(summary.left_out, 'earlier turn')}"
+        yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"
+    learned = f"{summary.learned:,} learned"
+    sizes = f"{_counted(summary.examples, 'example')}, {_counted(summary.tokens, 'token')}"
+    time = f"{summary.seconds:,.1f} s"
+    yield f"{_counted(summary.conversations, 'conversation')}, {sizes}, {learned}, {time}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _going_on(kept: int) -> str:
+    return f" (--resume goes on after {kept} conversations)" if kept else ""

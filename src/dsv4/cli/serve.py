@@ -1,0 +1,48 @@
+"""dsv4 serve"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from dsv4.cli.failure import DONE, Failure
+
+HELP = "serve the OpenAI and Anthropic protocols over a DeepSeek-V4 backend"
+EXAMPLE = """\
+dsv4 serve                                          # a demo, without a GPU
+dsv4 serve --backend vllm --upstream http://gpu:8000
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from dsv4.serve.flags import add_flags
+
+    add_flags(parser)
+    parser.add_argument("--print-config", action="store_true", help="print the settings as TOML")
+    parser.add_argument("--clients", action="store_true", help="print settings for clients")
+
+
+def run(args: argparse.Namespace, fixed: dict[str, Any] | None = None) -> int:
+    from dsv4.serve.flags import flags_of
+    from dsv4.serve.settings import load, to_toml
+
+    settings = load({**(fixed or {}), **flags_of(args)})
+    if args.print_config:
+        sys.stdout.write(to_toml(settings))
+        return DONE
+    if args.clients:
+        from dsv4.serve.posture import all_clients, posture_of
+
+        sys.stdout.write(all_clients(posture_of(settings)))
+        return DONE
+    try:
+        from dsv4.serve.running import serve
+    except ImportError as error:
+        raise Failure(f"serving needs the extra `serve`: {error}") from None
+
+    return serve(settings, _say)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,163 @@
+"""The functions of the module released with V3.2: same names, parameters and results.
+
+The top-level module `encoding_dsv32` is this one under its released name. Where the results differ
+on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsv4.compat.release import (
+    ASSISTANT_SP_TOKEN,
+    USER_SP_TOKEN,
+    bos_token,
+    decode_dsml_to_arguments,
+    dsml_token,
+    eos_token,
+    find_last_user_index,
+    response_format_template,
+    system_msg_template,
+    thinking_end_token,
+    thinking_start_token,
+    thinking_template,
+    to_json,
+    tool_call_template,
+    tool_calls_from_openai_format,
+    tool_calls_template,
+    tool_calls_to_openai_format,
+    tools_from_openai_format,
+    user_msg_template,
+)
+from dsv4.encoding.calls import parameters_writer
+from dsv4.encoding.conventions import RELEASED
+from dsv4.encoding.conversation import render_conversation
+from dsv4.encoding.door import as_messages, check_roles
+from dsv4.encoding.render_v32 import RendererV32
+from dsv4.encoding.tools import schemas_text
+from dsv4.errors import EncodeError, OptionError, ParseError, shown
+from dsv4.format.dialects import V3_2
+from dsv4.parsing.strict import read_calls, read_strictly
+
+_MODES = ("thinking", "chat")
+assistant_msg_template = "{reasoning}{content}{tool_calls}" + eos_token
+
+
+def encode_messages(
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    context: list[dict[str, Any]] | None = None,
+    drop_thinking: bool = True,
+    add_default_bos_token: bool = True,
+) -> str:
+    """The prompt of a conversation, as text."""
+    for name, given in (("messages", messages), ("context", () if context is None else context)):
+        if not isinstance(given, (list, tuple)):
+            raise EncodeError((name,), f"found {shown(given)}, expected a list of messages")
+    if messages and thinking_mode not in _MODES:
+        raise _unknown_mode(thinking_mode)
+    renderer = render_conversation(
+        messages,
+        context or (),
+        V3_2,
+        RELEASED,
+        thinking_mode == "thinking",
+        drop_thinking,
+        add_default_bos_token,
+        effort="",
+    )
+    return "".join(renderer.flat)
+
+
+def _unknown_mode(thinking_mode: Any) -> OptionError:
+    found = shown(thinking_mode)
+    return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
+
+
+def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: str) -> str:
+    """One message of a conversation, with what it asks for after it."""
+    if not isinstance(messages, (list, tuple)) or not 0 <= index < len(messages):
+        raise OptionError("index", f"found {index}, expected that of a message")
+    if thinking_mode not in _MODES:
+        raise _unknown_mode(thinking_mode)
+    known = as_messages(messages, "messages")
+    check_roles(known, "messages", known_only=False)
+    # The message is the first of those that follow the ones before it.
+    renderer = RendererV32(
+        known[index:], known[:index], V3_2, RELEASED, thinking_mode == "thinking", dropping=False
+    )
+    renderer.render(1)
+    return "".join(renderer.flat)
+
+
+def render_tools(tools: list[dict[str, Any]]) -> str:
+    """The tools section, from function objects."""
+    bare = [{"function": tool} for tool in tools]
+    schemas = schemas_text(bare, RELEASED.named_tools, V3_2.namespaces, ("tools",))
+    return V3_2.tools_open + schemas + V3_2.tools_close
+
+
+def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
+    """The parameters of `{"name", "arguments"}` as markup. Arguments must be a JSON object."""
+    try:
+        writer = parameters_writer(V3_2.tags, V3_2.arguments)
+        return str(writer.write(tool_call.get("arguments")))
+    except (EncodeError, OptionError) as error:
+        raise OptionError(("arguments", *error.location), error.problem) from None
+
+
+def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
+    """A well-formed completion as a message. Raises a `ValueError` for any other."""
+    if thinking_mode not in _MODES:
+        raise _unknown_mode(thinking_mode)
+    message = read_strictly(text, thinking_mode == "thinking", V3_2.tags)
+    calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
+    return {
+        "role": "assistant",
+        "content": message.content,
+        "reasoning_content": message.reasoning,
+        "tool_calls": tool_calls_to_openai_format(calls),
+    }
+
+
+def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
+    """The calls of a block, from after the name in its opening tag on.
+
+    Returns where the block ends, the tag that ended it, and the calls.
+    """
+    opened = V3_2.tags.block_open[-2:]
+    if not text.startswith(opened, index):
+        raise ParseError(index, f"found {shown(text[index : index + 2])}, expected {opened!r}")
+    end, calls = read_calls(text, index + len(opened), V3_2.tags)
+    found = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return end, V3_2.tags.block_close[1:], found
+
+
+__all__ = [
+    "ASSISTANT_SP_TOKEN",
+    "USER_SP_TOKEN",
+    "assistant_msg_template",
+    "bos_token",
+    "decode_dsml_to_arguments",
+    "dsml_token",
+    "encode_arguments_to_dsml",
+    "encode_messages",
+    "eos_token",
+    "find_last_user_index",
+    "parse_message_from_completion_text",
+    "parse_tool_calls",
+    "render_message",
+    "render_tools",
+    "response_format_template",
+    "system_msg_template",
+    "thinking_end_token",
+    "thinking_start_token",
+    "thinking_template",
+    "to_json",
+    "tool_call_template",
+    "tool_calls_from_openai_format",
+    "tool_calls_template",
+    "tool_calls_to_openai_format",
+    "tools_from_openai_format",
+    "user_msg_template",
+]

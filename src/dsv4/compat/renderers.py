@@ -1,0 +1,168 @@
+"""The renderer protocol of PrimeIntellect's `renderers`, met by the encoder and the parser.
+
+    renderer = dsv4.compat.renderers.Renderer(dsv4.tokens.Tokenizer.load(), thinking=True)
+    rendered = renderer.render(messages, tools=tools, add_generation_prompt=True)
+
+Old reasoning is kept, so that a conversation that grows keeps its ids: `drop_thinking=True` gives
+what the model sees in use, and then no turn can be bridged to the next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from renderers import (
+    ParsedResponse,
+    ParsedToolCall,
+    RenderedTokens,
+    ToolCallParseStatus,
+    extract_message_tool_names,
+)
+
+from dsv4.encoding.endings import without_final_header
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.format import tokens
+from dsv4.parsing.message import assemble
+from dsv4.parsing.parser import StreamParser
+from dsv4.request import encode
+from dsv4.tokens import IdParser, Tokenizer
+
+# What comes from a message's own data. The markup of calls is the model's own too.
+_BODY = ("caller", "model")
+
+
+class Renderer:
+    """Messages to ids and back. `options` are those of `dsv4.encode`, but for `tools`."""
+
+    def __init__(self, tokenizer: Tokenizer, **options: Any) -> None:
+        self._tokenizer = tokenizer
+        self._options = {"drop_thinking": False, "dialect": tokenizer.dialect, **options}
+
+    @property
+    def is_prefix_stable(self) -> bool:
+        """Whether what was rendered stays when more messages follow."""
+        thinks = self._options.get("thinking", True)
+        return not (thinks and self._options["drop_thinking"])
+
+    def render(
+        self,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Any] | None = None,
+        add_generation_prompt: bool = False,
+    ) -> RenderedTokens:
+        """The ids of messages, and for each id whose it is and whether the model writes it."""
+        prompt = self._prompt(messages, tools, add_generation_prompt)
+        rendered = RenderedTokens(
+            message_roles=[message["role"] for message in messages],
+            message_tool_names=extract_message_tool_names(list(messages)),
+        )
+        owned = self._tokenizer.owned(prompt)
+        rendered.token_ids = owned.ids
+        for start, end, piece in owned:
+            _attribute(rendered, piece, end - start)
+        return rendered
+
+    def render_ids(
+        self,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Any] | None = None,
+        add_generation_prompt: bool = False,
+    ) -> list[int]:
+        """The ids alone."""
+        return self._tokenizer.encode(self._prompt(messages, tools, add_generation_prompt))
+
+    def parse_response(
+        self,
+        token_ids: list[int],
+        *,
+        tools: Sequence[Any] | None = None,
+        prompt_ids: list[int] | None = None,
+    ) -> ParsedResponse:
+        """What the model wrote. Calls that were cut short are among its calls, and say so."""
+        thinking = self._thinks_after(prompt_ids or [])
+        dialect = self._options["dialect"]
+        reader = StreamParser(thinking=thinking, tools=tools, dialect=dialect)
+        parser = IdParser(self._tokenizer, reader)
+        message = assemble([*parser.feed_ids(token_ids), *parser.finish()])
+        ended = not thinking or self._tokenizer.special_id(tokens.THINK_END) in token_ids
+        cut = ToolCallParseStatus.UNCLOSED_BLOCK
+        return ParsedResponse(
+            content=message.content or "",
+            reasoning_content=message.reasoning or None,
+            tool_calls=[
+                *(_parsed(call, ToolCallParseStatus.OK) for call in message.tool_calls),
+                *(_parsed(call, cut) for call in message.incomplete),
+            ],
+            reasoning_complete=ended,
+        )
+
+    def get_stop_token_ids(self) -> list[int]:
+        """The end of a turn."""
+        return [self._tokenizer.special_id(tokens.EOS)]
+
+    def bridge_to_next_turn(
+        self,
+        previous_prompt_ids: list[int],
+        previous_completion_ids: list[int],
+        new_messages: Sequence[Any],
+        *,
+        tools: Sequence[Any] | None = None,
+    ) -> RenderedTokens | None:
+        """The ids so far, as they were sampled, and what `new_messages` add to them.
+
+        None where the format would change what is there, or where a turn of the model is among
+        the new messages.
+        """
+        if not self.is_prefix_stable or any(m["role"] == "assistant" for m in new_messages):
+            return None
+        before = [*previous_prompt_ids, *previous_completion_ids]
+        eos = self._tokenizer.special_id(tokens.EOS)
+        if before[-1:] != [eos]:
+            before.append(eos)
+        after = encode(new_messages, context=[_ANSWERED], **self._options)
+        owned = self._tokenizer.owned(after)
+        unknown = len(before)
+        bridged = RenderedTokens(
+            token_ids=before + owned.ids,
+            message_indices=[-1] * unknown,
+            sampled_mask=[False] * unknown,
+            is_content=[False] * unknown,
+            message_roles=[message["role"] for message in new_messages],
+            message_tool_names=extract_message_tool_names(list(new_messages)),
+        )
+        for start, end, piece in owned:
+            _attribute(bridged, piece, end - start)
+        return bridged
+
+    def _prompt(self, messages: Sequence[Any], tools: Any, asks: bool) -> Prompt:
+        prompt = encode(messages, tools=tools, **self._options)
+        return prompt if asks else without_final_header(prompt)
+
+    def _thinks_after(self, prompt_ids: list[int]) -> bool:
+        """Whether the model goes on by thinking: the last of these tokens says."""
+        start, end = map(self._tokenizer.special_id, (tokens.THINK_START, tokens.THINK_END))
+        last = next((id for id in reversed(prompt_ids) if id in (start, end)), None)
+        return bool(self._options.get("thinking", True)) if last is None else last == start
+
+
+# Whatever comes before a new turn, it is an answer.
+_ANSWERED = {"role": "assistant", "content": ""}
+
+
+def _attribute(rendered: RenderedTokens, piece: Piece, count: int) -> None:
+    rendered.message_indices += [-1 if piece.message is None else piece.message] * count
+    rendered.sampled_mask += [piece.origin == "model"] * count
+    rendered.is_content += [piece.origin in _BODY] * count
+
+
+def _parsed(call: Any, status: ToolCallParseStatus) -> ParsedToolCall:
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        arguments = call.arguments
+    return ParsedToolCall(raw=call.arguments, name=call.name, arguments=arguments, status=status)

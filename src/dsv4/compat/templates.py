@@ -1,0 +1,127 @@
+"""The chat template, for each dialect and each engine that renders templates."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from dsv4.errors import OptionError, shown
+from dsv4.format import tokens
+from dsv4.format.dialects import (
+    NAME_END,
+    RESPONSE_FORMAT,
+    ROLES,
+    STRING_FALSE,
+    STRING_TRUE,
+    Dialect,
+    dialect_named,
+)
+
+# Who renders the template. `transformers` alone has a tag for what the model wrote.
+ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
+# The dialects that a template writes. V3.2 is another format, with a template of its own release.
+TEMPLATED = ("v4", "v4-0731", "v4-vision", "v4.1")
+
+# Whether strings can be read as JSON: llama.cpp has neither such a filter nor a test for one.
+_READS_JSON = dict.fromkeys(("transformers", "minijinja", "jinja2"), '"fromjson" is filter')
+
+_GENERATION = ("{%- generation -%}", "{%- endgeneration -%}")
+
+
+def chat_template(dialect: str | Dialect = "v4", engine: str = "transformers") -> str:
+    """The prompt of a dialect, written in Jinja.
+
+    `dialect` is one of `TEMPLATED`. `engine` says what renders the template, one of `ENGINES`: all
+    but "transformers" get it without the tag `generation`, which they do not know. Returns the
+    template; raises `OptionError` where there is none for a dialect or an engine.
+    """
+    if not isinstance(engine, str) or engine not in ENGINES:
+        found, expected = shown(engine), ", ".join(ENGINES)
+        raise OptionError("engine", f"found {found}, expected one of {expected}")
+    dialect = dialect_named(dialect)
+    if dialect.name not in TEMPLATED:
+        found, expected = shown(dialect.name), ", ".join(TEMPLATED)
+        raise OptionError(
+            "dialect", f"found {found}, expected one of {expected}: those of templates"
+        )
+    template = _source()
+    if engine != "transformers":
+        template = "".join(
+            line for line in template.splitlines(keepends=True) if line.strip() not in _GENERATION
+        )
+    words = [*_words(dialect), ("READS_JSON", _READS_JSON.get(engine, "false"))]
+    written = "".join(f"{{%- set {name} = {word} -%}}\n" for name, word in words)
+    for placeholder, text in (
+        ("@DIALECT@", dialect.name),
+        ("@ENGINE@", engine),
+        ("@EFFORTS@", dialect.efforts_described.replace("None", "none")),
+        ("{#- @WORDS@ -#}\n", written),
+    ):
+        template = template.replace(placeholder, text)
+    return template
+
+
+def _source() -> str:
+    package = os.path.dirname(os.path.dirname(__file__))
+    path = os.path.join(package, "format", "chat_template.jinja")
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def _literal(value: Any) -> str:
+    """A value as Jinja writes it: as JSON does, but for null."""
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _words(dialect: Dialect) -> list[tuple[str, str]]:
+    """What the template is written with: the format's words, and what is peculiar to a dialect."""
+    tags = dialect.tags
+    words: list[tuple[str, Any]] = [
+        ("BOS", tokens.BOS),
+        ("EOS", tokens.EOS),
+        ("USER", tokens.USER),
+        ("ASK_THINKING", tokens.ASSISTANT + tokens.THINK_START),
+        ("ASK_ANSWER", tokens.ASSISTANT + tokens.THINK_END),
+        ("REASONING_END", tokens.THINK_END),
+        ("REMINDER", tokens.LATEST_REMINDER),
+        ("SYSTEM", dialect.system_token or ""),
+        ("IMAGE", dialect.image_token or ""),
+        ("URL", tokens.EXTRACTED_URL),
+        ("TASKS", {task: str(token) for task, token in tokens.TASK_TOKENS.items()}),
+        ("ROLES", list(ROLES)),
+        ("RESULT_START", tokens.RESULT_START),
+        ("RESULT_END", tokens.RESULT_END),
+        ("CALLS_OPEN", tags.block_open),
+        ("CALLS_CLOSE", tags.block_close),
+        ("INVOKE_OPEN", tags.invoke_open),
+        ("INVOKE_CLOSE", tags.invoke_close),
+        ("NAME_END", NAME_END),
+        ("PARAMETER_OPEN", tags.parameter_open),
+        ("PARAMETER_CLOSE", tags.parameter_close),
+        ("STRING_TRUE", STRING_TRUE),
+        ("STRING_FALSE", STRING_FALSE),
+        ("TOOLS_OPEN", dialect.tools_open.removesuffix("\n")),
+        ("TOOLS_CLOSE", dialect.tools_close),
+        ("RESPONSE_FORMAT", RESPONSE_FORMAT),
+        (
+            "EFFORTS",
+            {name: text for name, text in dialect.efforts.items() if name.__class__ is str},
+        ),
+        ("EFFORT_UNSAID", dialect.efforts[None]),
+        ("FALSE_IS_UNSAID", dialect.false_efforts_are_none),
+        ("EFFORT_NUMBERED", _around_a_number(dialect)),
+        ("EFFORTS_DESCRIBED", dialect.efforts_described),
+        ("LISTS_ARE_BLOCKS", dialect.lists_are_blocks),
+        ("USERS_KEEP_TOOLS", dialect.users_keep_tools),
+        ("DEVELOPERS", "developer" in dialect.roles),
+        ("ANY_ARGUMENTS", dialect.arguments == "anything"),
+        ("NAMESPACES", dialect.namespaces),
+    ]
+    return [(name, _literal(word)) for name, word in words]
+
+
+def _around_a_number(dialect: Dialect) -> list[str] | None:
+    """What stands around an effort that is a number. None where none is."""
+    text = dialect.efforts.get(77)
+    return None if text is None else text.split("77")

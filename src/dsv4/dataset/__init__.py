@@ -1,0 +1,116 @@
+"""Files of conversations -> ids and loss masks, for training. Needs the extra `tokens`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
+
+if TYPE_CHECKING:
+    from dsv4.dataset.run import Summary
+    from dsv4.dataset.watching import Watcher
+
+__all__ = ["BadLine", "DatasetError", "Interrupted", "encode_files"]
+
+
+def encode_files(
+    inputs: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    policy: str | None = None,
+    expand: bool = False,
+    thinking: bool | None = None,
+    effort: str | int | None = None,
+    dialect: str | None = None,
+    tools: Sequence[Any] | None = None,
+    drop_thinking: bool | None = None,
+    bos: bool | None = None,
+    task: str | None = None,
+    tokenizer: str | os.PathLike[str] | None = None,
+    column: str | None = None,
+    jobs: int | None = None,
+    engine: Literal["local", "ray"] = "local",
+    on_error: Literal["fail", "skip"] = "fail",
+    resume: bool = False,
+    overwrite: bool = False,
+    carry: Sequence[str] | None = None,
+    labels: bool = False,
+    drop_unlearnable: bool = False,
+    rejects: str | os.PathLike[str] | None = None,
+    format: str | None = None,
+    max_length: int | None = None,
+    too_long: Literal["fail", "drop", "cut"] = "fail",
+    pack: int | None = None,
+    split: Mapping[str, float] | None = None,
+    counts: bool = False,
+    watcher: Watcher | None = None,
+) -> Summary:
+    """Encodes every conversation of some files, in order, into one file of training examples.
+
+    `inputs` are JSON lines (`.jsonl`, also with `.gz` or `.zst`; "-" is stdin) or Parquet files,
+    of which `column` holds JSON text. `output` has `input_ids` and `loss_mask` in every row:
+    `.jsonl`, `.jsonl.gz`, `.jsonl.zst` or `.parquet`; "-" is stdout.
+
+    `policy` says what a model learns from: "assistant" (the default), "last_turn", "answers" or
+    "calls". `expand` makes an example of each stretch of assistant turns, with the reasoning that
+    it was written with, and needs no policy. `thinking`, `effort`, `dialect`, `tools`,
+    `drop_thinking` and `bos` are those of `dsv4.Request`, `task` goes on every last message; what
+    is None is left to each line.
+
+    `tokenizer` is a `tokenizer.json` or the folder of a checkpoint, in place of the bundled
+    vocabulary. `jobs` is the number of processes (one for each core where it is None); `engine`
+    is "local", or "ray" to work where Ray runs. `on_error` is "fail" to end the run at the first
+    bad line, or "skip" to leave bad lines out, which `rejects` then names a file for. `resume` goes
+    on where an earlier run was stopped; without it, such a run is only replaced if `overwrite` is
+    true. `watcher` is told of bad lines and progress.
+
+    `carry` names fields or columns of the input that go along, with `file` and `line`. `labels`
+    writes ids, and -100 where nothing is learned, in place of the mask. `drop_unlearnable` leaves
+    out examples with nothing to learn.
+
+    Examples of more than `max_length` tokens are bad lines, are left out (`too_long="drop"`), or
+    are cut after the last of the model's turns that is whole ("cut"). `pack` puts examples together
+    in rows of at most so many tokens, with `position_ids` that begin anew and `sequence_lengths`.
+    `split` gives parts by name, `{"train": 0.95, "valid": 0.05}`: each gets an output of its own,
+    `train.jsonl` as `train.valid.jsonl`, and a conversation's own text says which part it is in.
+    `counts` counts lengths, and tokens by what they are of. `format` says what to write, where the
+    name of `output` does not: "jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron" (`.bin` with
+    `.idx`) or "numpy" (`.npy`).
+
+    Returns a `Summary` of what was done. Raises `BadLine` for a bad line, `DatasetError` where
+    files, options or the installation do not allow the run, and `Interrupted`, a
+    `KeyboardInterrupt`, after Ctrl-C.
+    """
+    # Imported here: the package names this function, and what it needs takes a while to import.
+    from dsv4.dataset.forms import form_named, output_named
+    from dsv4.dataset.run import Run
+    from dsv4.dataset.watching import Watcher
+    from dsv4.reading.bodies import Overrides
+
+    output = os.fspath(output)
+    run = Run(
+        inputs=[os.fspath(path) for path in inputs],
+        output=output if format is None else output_named(output, format),
+        overrides=Overrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
+        policy=policy,
+        expand=expand,
+        tokenizer=None if tokenizer is None else os.fspath(tokenizer),
+        column=column,
+        jobs=jobs,
+        engine=engine,
+        on_error=on_error,
+        resume=resume,
+        overwrite=overwrite,
+        carry=None if carry is None else tuple(carry),
+        labels=labels,
+        drop_unlearnable=drop_unlearnable,
+        rejects=None if rejects is None else os.fspath(rejects),
+        form=None if format is None else form_named(format),
+        longest=max_length,
+        too_long=too_long,
+        pack=pack,
+        counts=counts,
+    )
+    return run.encode(watcher or Watcher()) if split is None else run.encode_parts(split, watcher)

@@ -1,0 +1,163 @@
+"""The job on Ray Data: one task reads, as many as there are cores encode, this process writes.
+
+A row is a chunk, and each conversation in it the JSON text that was in the file: as columns, Arrow
+would give every schema the fields of all others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+from dsv4.dataset.chunks import Chunk, Position, Size, read_chunks
+from dsv4.dataset.extras import pyarrow, ray_with_data
+from dsv4.dataset.failures import DatasetError
+from dsv4.dataset.job import Done, Encoder, Job
+from dsv4.dataset.memory import Worker
+from dsv4.errors import Error
+
+# Blocks of rows are what Ray hands out, so they must not be much larger than a chunk.
+BLOCK_BYTES = 1 << 20
+# Reading takes little of a core. A share of its own keeps Ray from making reading and encoding one
+# task, which no second core could help with.
+READING_SHARE = 0.01
+
+
+def encoded_on_ray(
+    job: Job,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    size: Size,
+    jobs: int | None,
+) -> Generator[Done, None, None]:
+    ray = ray_with_data()
+    data = ray.data
+    _start(ray)
+    _be_quiet_and_orderly(data.DataContext.get_current())
+    arrow = {"batch_size": None, "batch_format": "pyarrow"}
+    chunks = data.from_items([{"start": list(start)}]).map_batches(
+        _read,
+        fn_kwargs={
+            "paths": list(paths),
+            "start": start,
+            "column": column,
+            "carry": job.carry,
+            "size": size,
+        },
+        num_cpus=READING_SHARE,
+        **arrow,
+    )
+    results = chunks.map_batches(
+        _Encode,
+        fn_constructor_args=(job,),
+        compute=data.ActorPoolStrategy(min_size=1, max_size=jobs or _cores(ray)),
+        num_cpus=1 - READING_SHARE,
+        **arrow,
+    )
+    try:
+        for batch in results.iter_batches(**arrow):
+            yield from _all_done(batch)
+    except ray.exceptions.RayError as error:
+        raise _failure(error) from None
+
+
+def _start(ray: Any) -> None:
+    """Joins the cluster that `RAY_ADDRESS` names, or starts Ray here."""
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def _cores(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def _be_quiet_and_orderly(context: Any) -> None:
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.target_max_block_size = BLOCK_BYTES
+    context.execution_options.preserve_order = True
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+
+
+def _failure(error: Exception) -> DatasetError:
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, DatasetError):
+        return cause
+    problem = str(cause).strip().splitlines() or [type(cause).__name__]
+    return DatasetError(f"Ray: {problem[-1]}")
+
+
+# In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
+
+
+def _read(
+    _: Any,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    carry: Sequence[str] | None,
+    size: Size,
+) -> Iterator[Any]:
+    try:
+        for chunk in read_chunks(paths, start, column, carry, size):
+            yield _table([chunk._asdict()], _CHUNK)
+    except Error as failure:
+        yield _table([{"failure": str(failure)}], _CHUNK)
+
+
+class _Encode:
+    def __init__(self, job: Job) -> None:
+        self._encoder = Encoder(job)
+
+    def __call__(self, chunks: Any) -> Any:
+        return _table([self._encoded(row) for row in chunks.to_pylist()], _DONE)
+
+    def _encoded(self, row: dict[str, Any]) -> dict[str, Any]:
+        if (failure := row.pop("failure")) is not None:
+            return {"failure": failure}
+        return self._encoder(Chunk(**{**row, "after": Position(*row["after"])}))._asdict()
+
+
+def _all_done(table: Any) -> Iterator[Done]:
+    for row in table.to_pylist():
+        if (failure := row.pop("failure")) is not None:
+            raise DatasetError(failure)
+        position, worker = Position(*row["after"]), Worker(*row["worker"])
+        yield Done(**{**row, "after": position, "worker": worker})
+
+
+# Columns, and the types that Arrow has for them: a `*` is for a list.
+_CHUNK = {
+    "failure": "string",
+    "name": "string",
+    "first": "int64",
+    "lines": "*large_binary",
+    "after": "*int64",
+}
+_DONE = {
+    "failure": "string",
+    "data": "large_binary",
+    "conversations": "int64",
+    "examples": "int64",
+    "rows": "int64",
+    "tokens": "int64",
+    "learned": "int64",
+    "unlearnable": "int64",
+    "left_out": "int64",
+    "cut": "int64",
+    "dropped": "int64",
+    "counts": "string",
+    "bad": "*string",
+    "rejects": "large_binary",
+    "after": "*int64",
+    "worker": "*int64",
+}
+
+
+def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> Any:
+    arrow = pyarrow()
+    types = {name: getattr(arrow, type.lstrip("*"))() for name, type in columns.items()}
+    lists = {name: arrow.list_(types[name]) for name in types if columns[name][0] == "*"}
+    return arrow.Table.from_pylist(rows, arrow.schema({**types, **lists}))

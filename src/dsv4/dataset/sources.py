@@ -1,0 +1,212 @@
+"""Where conversations come from: JSON lines, plain or compressed, JSON arrays, and Parquet."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Protocol
+
+from dsv4.dataset.columns import Column, column_of
+from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
+from dsv4.dataset.failures import DatasetError
+from dsv4.errors import shown
+from dsv4.reading.failures import reason
+from dsv4.reading.files import name_of, open_input
+from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
+
+BLOCK = 1 << 17
+# Positions in these say nothing of how much of the file was read.
+COMPRESSED = (".gz", ".zst", ".parquet", ".json")
+
+
+class Source(Protocol):
+    """A file of conversations."""
+
+    def check(self) -> None:
+        """Raises what can be known to be wrong before reading."""
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        """What follows the first `line` lines, which take `offset` bytes."""
+
+
+def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> Source:
+    if path.endswith(".parquet"):
+        return Rows(path, column, carry or ())
+    if path.endswith(".json") and column is None:
+        return Elements(path)
+    if column is not None:
+        raise DatasetError(f"column: only Parquet files have columns, and {name_of(path)} is none")
+    return Lines(path)
+
+
+class Lines:
+    """JSON lines. Line ends stay on, so that lengths add up to the offset in the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def check(self) -> None:
+        if self.path.endswith(".zst"):
+            zstandard()
+        with open_input(self.path):
+            pass
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with open_input(self.path) as raw, _telling(self.path):
+            file = _decompressed(raw, self.path)
+            if offset:
+                _skip(file, offset)
+            yield from file
+
+
+def _skip(file: BinaryIO, offset: int) -> None:
+    if file.seekable():
+        file.seek(offset)
+        return
+    while offset > 0:
+        offset -= len(file.read(min(offset, BLOCK))) or offset
+
+
+def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+    if path.endswith(".zst"):
+        return io.BufferedReader(_Blocks(_zstd_blocks(raw)), BLOCK)
+    return raw
+
+
+@contextmanager
+def _telling(path: str) -> Iterator[None]:
+    name = name_of(path)
+    try:
+        yield
+    except gzip.BadGzipFile as error:
+        raise DatasetError(f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    except OSError as error:
+        raise DatasetError(f"{name}: {reason(error)}") from None
+    except EOFError:
+        raise DatasetError(f"{name}: the compressed file is cut short") from None
+    except zlib.error as error:
+        raise DatasetError(f"{name}: the compressed file is damaged: {error}") from None
+
+
+class _Blocks(io.RawIOBase):
+    """A file of blocks of bytes that come one after the other."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._left = memoryview(block)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+
+def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
+    """What zstd frames hold. The library's own reader takes a file that is cut for a whole one."""
+    zstd = zstandard()
+    frame = None
+    try:
+        while data := raw.read(BLOCK):
+            while data:
+                frame = frame or zstd.ZstdDecompressor().decompressobj()
+                yield frame.decompress(data)
+                data = frame.unused_data if frame.eof else b""
+                frame = None if frame.eof else frame
+    except zstd.ZstdError as error:
+        raise zlib.error(str(error)) from None
+    if frame is not None:
+        raise EOFError
+
+
+class Elements:
+    """One JSON array of conversations. Its elements are the lines."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def check(self) -> None:
+        with open_input(self.path):
+            pass
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with open_input(self.path) as file:
+            name = name_of(self.path)
+            text = decoded(file.read(), name).removeprefix(BYTE_ORDER_MARK)
+        for element in self._elements(json_value(text, name))[line:]:
+            yield json.dumps(element).encode() + b"\n"
+
+    def _elements(self, value: Any) -> list[Any]:
+        if isinstance(value, list) and value and all(map(_is_conversation, value)):
+            return value
+        if _is_conversation(value) or (isinstance(value, list) and any(map(_has_role, value))):
+            return [value]
+        expected = "an array of conversations, or one conversation"
+        raise DatasetError(f"{name_of(self.path)}: found {shown(value)}, expected {expected}")
+
+
+def _is_conversation(value: Any) -> bool:
+    """Whether a JSON value is meant as one: messages, or an object around them."""
+    if isinstance(value, dict):
+        return "messages" in value or "conversations" in value
+    return isinstance(value, list) and any(map(_has_role, value))
+
+
+def _has_role(value: Any) -> bool:
+    return isinstance(value, dict) and "role" in value
+
+
+class Rows:
+    """A column of a Parquet file: conversations as JSON text, or as lists of messages."""
+
+    def __init__(self, path: str, column: str | None, carry: Sequence[str]) -> None:
+        self.path = path
+        self.column = column
+        self.carry = carry
+
+    def check(self) -> None:
+        with self._opened():
+            pass
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with self._opened() as (file, column):
+            yield from _rows(file, column, line)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, Column]]:
+        parquet, arrow = pyarrow_parquet(), pyarrow()
+        name = name_of(self.path)
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                yield file, column_of(file.schema_arrow, self.column, self.carry, name)
+        except OSError as error:
+            raise DatasetError(f"{name}: {reason(error)}") from None
+        except arrow.ArrowException as error:
+            problem = str(error).strip().partition("\n")[0]
+            raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None
+
+
+def _rows(file: Any, column: Column, skipped: int) -> Iterator[bytes]:
+    for group in range(file.num_row_groups):
+        size = file.metadata.row_group(group).num_rows
+        if skipped >= size:
+            skipped -= size
+            continue
+        for batch in file.iter_batches(BLOCK >> 9, row_groups=[group], columns=column.names):
+            for row in batch.slice(skipped).to_pylist():
+                yield column.line_of(row)
+            skipped = max(0, skipped - batch.num_rows)

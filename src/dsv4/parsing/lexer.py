@@ -1,0 +1,520 @@
+"""One tag at a time: a lexer that knows no context (recovery.md, rules 1, 13 and 18).
+
+A reading is a generator. It looks at the text from a bracket on, asks for more by yielding what it
+has so far (a `Partial`), and returns a tag, or None for text. Whatever it says holds for every way
+the text may go on. It never looks twice at what it has read, so that a tag that comes one character
+at a time costs what any text costs; only the head, of a few dozen characters, is matched again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from typing import TypeAlias
+
+from dsv4.format import tokens
+from dsv4.format.spellings import (
+    BAR,
+    BARS,
+    CLOSING_BRACKETS,
+    FIXED,
+    NAMING,
+    OPENING_BRACKETS,
+    QUOTES,
+    SMART_QUOTES,
+    SPACED_THINK_END,
+    TAG_PREFIXES,
+    WORD,
+)
+from dsv4.parsing.limits import LONGEST_TAG
+from dsv4.parsing.source import Source
+from dsv4.parsing.tags import Partial, Tag
+
+Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
+
+_DSML = str(tokens.DSML)
+_LONGEST_HEAD = 64
+# Attributes that mean something in any case.
+_KNOWN = frozenset({"string", "value", "arguments", *NAMING["invoke"], *NAMING["parameter"]})
+_OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
+_QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
+
+_FIXED = re.compile("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
+_FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
+_FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
+_OPEN = f"[{OPENING_BRACKETS}]"
+_BARRED = re.escape(BARS)
+_SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
+# The word with bars on a side, and spaces around them; or alone, right after the bracket.
+_HEAD = re.compile(
+    rf"{_OPEN}[ \t]{{0,4}}(/?)"
+    rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
+    rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
+    rf"|(?<=[{OPENING_BRACKETS}/]){WORD}\s?)(/?)",
+    re.IGNORECASE,
+)
+_HEAD_START = re.compile(
+    rf"{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
+    rf"|{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
+    re.IGNORECASE,
+)
+_TIGHT = re.compile(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
+_THINK = re.compile(SPACED_THINK_END)
+_THINK_START = re.compile(r"<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
+_PLAIN_HEAD = re.compile(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
+_PLAIN_HEAD_START = re.compile(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
+
+_LABEL = re.compile(rf"[^\s=/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]+")
+_KEY = re.compile(r"[A-Za-z_]")
+_KEY_REST = re.compile(r"[\w.:-]+")
+_SPACE = re.compile(r"\s+")
+_TAIL = re.compile(rf"[{_BARRED}/\s]+")
+_UNQUOTED = re.compile(rf"[^\s={OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
+# What may stand after the bracket, if it is no letter.
+_SECOND = frozenset("/ \t\n\r") | _BARS
+
+# Where a quoted value may end, or hold what no value holds.
+_IN_VALUE = {
+    quote: re.compile(rf"[{quote}{OPENING_BRACKETS}{BAR}\n]") for quote in ('"', "'")
+} | dict.fromkeys(SMART_QUOTES, re.compile(rf'[{SMART_QUOTES}"{OPENING_BRACKETS}{BAR}\n]'))
+_IN_JSON = re.compile(r'["{}\[\]\\]')
+_IN_JSON_STRING = re.compile(r'["\\]')
+
+# How the strict grammar writes tags, up to the name.
+_STRICT_HEAD = re.compile(rf'<{_DSML} ?(invoke|parameter) name="')
+# All of such a tag, where nothing in it can be read in two ways.
+_CANONICAL = re.compile(
+    rf"<(/?){_DSML}( ?)(tool_calls|calls|function_calls|invoke|parameter)"
+    r'(?: name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
+)
+# Where the name ends, or holds what no name holds.
+_NO_NAME = "|".join(["\n", _DSML, *(re.escape(spelling) for spelling, _, _ in FIXED)])
+_STRICT_END = {
+    "invoke": re.compile(f'(">)|{_NO_NAME}'),
+    "parameter": re.compile(f'(" string="(?:true|false)">)|{_NO_NAME}'),
+}
+_LONGEST_STRICT_END = 32
+
+
+def reading(source: Source, start: int) -> Reading | Tag | None:
+    """Reads what begins at `start`. What is plain to see is read at once: most tags, most text."""
+    canonical = source.match(_CANONICAL, start)
+    if canonical is not None and not source.is_inert(start + 1, start + 2 + len(_DSML)):
+        return _canonical(canonical, start)
+    second = source.at(start + 1)
+    if second:
+        if source.at(start) == BAR:
+            if second != _DSML[1]:
+                return None
+        elif not second.isalpha() and second not in _SECOND:
+            return None
+    return _Tag(source, start).read()
+
+
+def _canonical(found: re.Match[str], start: int) -> Tag:
+    """A tag as a release spells it."""
+    slash, space, label, name, string = found.groups()
+    tag = Tag(kind_of(label), start, found[0], closing=bool(slash))
+    tag.label = label
+    tag.marked = True
+    tag.spaced = bool(space)
+    if name is not None:
+        tag.attributes["name"] = name
+    if string is not None:
+        tag.attributes["string"] = string
+    return tag
+
+
+class _NoTag(Exception):
+    """It is none after all."""
+
+
+class _Tag:
+    """A tag while it is read."""
+
+    __slots__ = ("attributes", "closing", "marked", "partial", "source", "spaced", "start")
+
+    def __init__(self, source: Source, start: int) -> None:
+        self.source = source
+        self.start = start
+        self.partial = Partial.MAYBE
+        self.closing = self.marked = self.spaced = False
+        self.attributes: dict[str, str] = {}
+
+    def read(self) -> Reading:
+        try:
+            if self.source.at(self.start) == BAR:
+                return (yield from self._bare())
+            return (yield from self._bracketed())
+        except _NoTag:
+            return None
+
+    # The head: what it is that begins here.
+
+    def _bracketed(self) -> Reading:
+        source, start = self.source, self.start
+        while (second := source.at(start + 1)) == "":
+            yield self.partial
+        if not (second.isalpha() or second in _SECOND):
+            return None
+        while True:
+            rest = source.slice(start, start + _LONGEST_HEAD)
+            fixed = _FIXED.match(rest)
+            if fixed is not None and not source.is_inert(start, start + fixed.end()):
+                kind, closing = _FIXED_KINDS[fixed[0]]
+                return Tag(kind, start, fixed[0], closing)
+            head = _HEAD.match(rest)
+            if head is not None and head.end() < len(rest):
+                if self._is_spelled(head):
+                    return None
+                return (yield from self._after_head(head))
+            if (spaced := _THINK.match(rest)) and not source.is_inert(start, start + spaced.end()):
+                return Tag("think", start, spaced[0], closing=True)
+            if len(rest) == _LONGEST_HEAD or not self._may_begin(rest, head is not None):
+                return (yield from self._plain())
+            yield self.partial
+
+    def _may_begin(self, rest: str, headed: bool) -> bool:
+        """Whether a head may still come, or come to its end."""
+        if headed:
+            self.partial = Partial.SURELY if _TIGHT.match(rest) else Partial.MAYBE
+            return True
+        return rest in _FIXED_STARTS or bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
+
+    def _is_spelled(self, head: re.Match[str]) -> bool:
+        """Whether the token in a head is ordinary text that spells it."""
+        at = head[0].find(_DSML)
+        return at >= 0 and self.source.is_inert(self.start + at, self.start + at + len(_DSML))
+
+    def _after_head(self, head: re.Match[str]) -> Reading:
+        self.marked = True
+        self.closing = bool(head[1] or head[2])
+        self.spaced = head[0][-1].isspace()
+        self.partial = Partial.SURELY if _TIGHT.match(head[0]) else Partial.MAYBE
+        at = self.start + head.end()
+        if self.closing and self.source.at(at) in _CLOSING:
+            return self._made("", at, at + 1)  # a closing tag without a name
+        return (yield from self._labelled(at))
+
+    def _plain(self) -> Reading:
+        source = self.source
+        while True:
+            rest = source.slice(self.start, self.start + _LONGEST_HEAD)
+            head = _PLAIN_HEAD.match(rest)
+            if head is not None:
+                self.closing = bool(head[1])
+                self.partial = Partial.NAME
+                return (yield from self._labelled(self.start + head.end()))
+            if not _PLAIN_HEAD_START.match(rest):
+                return None
+            yield self.partial
+
+    def _bare(self) -> Reading:
+        """The DSML token with no bracket before it: what is left of a closing tag."""
+        source, start = self.source, self.start
+        while len(rest := source.slice(start, start + len(_DSML) + 2)) < len(_DSML) + 2:
+            if not (rest.startswith(_DSML) or _DSML.startswith(rest)):
+                return None
+            yield self.partial
+        if not rest.startswith(_DSML) or source.is_inert(start, start + len(_DSML)):
+            return None
+        self.marked = self.closing = self.spaced = True
+        tag = yield from self._labelled(start + len(_DSML) + rest[-2:-1].count(" "))
+        if tag is None or tag.broken or tag.attributes or tag.raw[-1] not in _CLOSING:
+            return None
+        tag.bare = True
+        return tag
+
+    # The name, the attributes and the end.
+
+    def _labelled(self, at: int) -> Reading:
+        start = at
+        at = yield from self._run(_LABEL, at)
+        label = self.source.slice(start, at)
+        if not label:
+            return None
+        if not self.marked:
+            self.partial = Partial.PLAIN
+        elif self.partial is Partial.MAYBE and not self.spaced:
+            self.partial = Partial.SURELY
+        if at - self.start > LONGEST_TAG:
+            return None
+        try:
+            return (yield from self._attributed(label, at))
+        except _NoTag:
+            strict = yield from self._strict()
+        if strict is not None or not self.marked:
+            return strict
+        broken = self._made(label, at, at)
+        broken.broken = True
+        return broken
+
+    def _attributed(self, label: str, at: int) -> Generator[Partial, None, Tag]:
+        source = self.source
+        if source.at(at) == "=":  # the name right after the tag's own
+            at = yield from self._valued(kind_of(label), at + 1)
+        while True:
+            after = yield from self._past_space(at)
+            while after == source.end:  # the end of all text
+                if "\n" in source.slice(at, after):
+                    return self._ended_before(label, at, after)
+                yield self.partial
+            character = source.at(after)
+            if _KEY.match(character):
+                end = yield from self._run(_KEY_REST, after)
+                equals = yield from self._past_space(end)
+                while equals == source.end:
+                    yield self.partial
+                if source.at(equals) == "=":
+                    key = source.slice(after, end)
+                    key = key.lower() if key.lower() in _KNOWN else key
+                    at = yield from self._valued(key, equals + 1)
+                    continue
+                return self._ended_before(label, at, after)
+            tail = after
+            if character in _QUOTES:  # one quote too many
+                tail += 1
+            run = yield from self._run(_TAIL, tail)
+            if source.at(run) in _CLOSING:
+                return self._made(label, at, run + 1)
+            barred = run > tail and not {"/", "\n"} & set(source.slice(at, run))
+            if barred and _KEY.match(source.at(run)):
+                at = run
+                continue
+            if source.at(run) in _OPENING:
+                return self._ended_before(label, at, run, bracket=True)
+            while run == source.end and "\n" not in source.slice(at, run):
+                yield self.partial
+            return self._ended_before(label, at, run)
+
+    def _ended_before(self, label: str, at: int, after: int, bracket: bool = False) -> Tag:
+        """The tag has no bracket at its end: it ends before the newline, or the next bracket."""
+        newline = self.source.slice(at, after).find("\n")
+        if newline >= 0:
+            return self._made(label, at, at + newline)
+        if bracket:
+            return self._made(label, at, after)
+        raise _NoTag
+
+    def _made(self, label: str, at: int, end: int) -> Tag:
+        source = self.source
+        if end - self.start > LONGEST_TAG:
+            raise _NoTag
+        tag = Tag(kind_of(label), self.start, source.slice(self.start, end), self.closing)
+        tag.label = label
+        tag.marked = self.marked
+        tag.spaced = self.spaced
+        tag.attributes = self.attributes
+        tag.self_closed = not self.closing and "/" in source.slice(at, end)
+        return tag
+
+    # Values of attributes.
+
+    def _valued(self, key: str, at: int) -> Generator[Partial, None, int]:
+        """Reads a value, and says where it ends."""
+        source = self.source
+        at = yield from self._past_space(at)
+        while at == source.end:
+            yield self.partial
+        quote = source.at(at)
+        if quote not in _IN_VALUE:
+            end = yield from self._run(_UNQUOTED, at)
+            if source.at(end) in _CLOSING and source.slice(end - 1, end) == "/":
+                end -= 1
+            if end == at:
+                raise _NoTag
+            self.attributes.setdefault(key, source.slice(at, end))
+            return end
+        found = yield from self._json_valued(quote, at + 1)
+        if found is None:
+            end = yield from self._quoted(quote, at + 1)
+            found = source.slice(at + 1, end), end
+        self.attributes.setdefault(key, found[0])
+        return found[1] + 1
+
+    def _quoted(self, quote: str, at: int) -> Generator[Partial, None, int]:
+        """Where a quoted value ends: at the first quote, after which the tag must go on."""
+        source = self.source
+        while True:
+            found = source.search(_IN_VALUE[quote], at, source.end)
+            if found is None:
+                at = source.end
+                yield from self._wait(at)
+                continue
+            at = source.place(found.start())
+            self._check_length(at)
+            if found[0] == "\n":
+                yield from self._no_blank_line(at)
+            elif found[0] in _OPENING or found[0] == BAR:
+                yield from self._no_token(at)
+            else:
+                yield from self._goes_on(at + 1)
+                return at
+            at += 1
+
+    def _no_blank_line(self, at: int) -> Generator[Partial, None, None]:
+        after = at + 1
+        while True:
+            while (character := self.source.at(after)) and character in " \t":
+                after += 1
+            self._check_length(after)
+            if character:
+                break
+            yield from self._wait(after)
+        if character == "\n":
+            raise _NoTag
+
+    def _no_token(self, at: int) -> Generator[Partial, None, None]:
+        """No token of the format stands inside a tag."""
+        source = self.source
+        while True:
+            rest = source.slice(at, at + _LONGEST_HEAD)
+            if rest.startswith(_DSML) or _HEAD.match(rest):
+                raise _NoTag
+            if _FIXED.match(rest) or _THINK.match(rest):
+                raise _NoTag
+            if len(rest) == _LONGEST_HEAD or not (
+                _DSML.startswith(rest)
+                or rest in _FIXED_STARTS
+                or _HEAD_START.match(rest)
+                or _THINK_START.match(rest)
+            ):
+                return
+            yield self.partial
+
+    def _goes_on(self, at: int) -> Generator[Partial, None, None]:
+        """After a value: another attribute, the tag's end, or a line's."""
+        source = self.source
+        after = yield from self._past_space(at)
+        while after == source.end and "\n" not in source.slice(at, after):
+            yield self.partial
+        character = source.at(after)
+        if character in _CLOSING or character in _OPENING:
+            return
+        if character in _BARS or character == "/" or "\n" in source.slice(at, after):
+            return
+        if _KEY.match(character):
+            end = yield from self._run(_KEY_REST, after)
+            equals = yield from self._past_space(end)
+            while equals == source.end:
+                yield self.partial
+            if source.at(equals) == "=":
+                return
+        raise _NoTag
+
+    def _json_valued(self, quote: str, at: int) -> Generator[Partial, None, tuple[str, int] | None]:
+        """An object in quotes ends where its braces do. None: it is something else."""
+        source = self.source
+        start = at
+        while at == source.end:
+            yield self.partial
+        if source.at(at) != "{" or quote == "'":
+            return None
+        depth, in_string = 0, False
+        while True:
+            found = source.search(_IN_JSON_STRING if in_string else _IN_JSON, at, source.end)
+            at = source.end if found is None else source.place(found.end())
+            if at - self.start > LONGEST_TAG:
+                return None
+            if found is None:
+                yield self.partial
+                continue
+            if found[0] == '"':
+                in_string = not in_string
+            elif found[0] == "\\":
+                if not in_string:
+                    return (yield from self._escaped_json(quote, start))
+                while at == source.end:
+                    yield self.partial
+                at += 1
+            else:
+                depth += 1 if found[0] in "{[" else -1
+                if depth == 0:
+                    break
+        while at == source.end:
+            yield self.partial
+        text = source.slice(start, at)
+        ends = source.at(at) == quote or (quote in SMART_QUOTES and source.at(at) in SMART_QUOTES)
+        if not ends or _HEAD.search(text) or _FIXED.search(text):
+            return None
+        return text, at
+
+    def _escaped_json(
+        self, quote: str, at: int
+    ) -> Generator[Partial, None, tuple[str, int] | None]:
+        """An object whose own quotes are escaped."""
+        source, start = self.source, at
+        while True:
+            found = source.search(_IN_JSON_STRING, at, source.end)
+            at = source.end if found is None else source.place(found.end())
+            self._check_length(at)
+            if found is None:
+                yield self.partial
+                continue
+            if found[0] == quote:
+                text = source.slice(start, at - 1)
+                return re.sub(r"\\(.)", r"\1", text), at - 1
+            while at == source.end:
+                yield self.partial
+            at += 1
+
+    # A tag in the strict spelling is one, whatever its name holds.
+
+    def _strict(self) -> Reading:
+        source = self.source
+        head = source.match(_STRICT_HEAD, self.start)
+        if head is None or self.closing:
+            return None
+        kind, start = head[1], source.place(head.end())
+        at = start
+        while (found := source.search(_STRICT_END[kind], at, source.end)) is None:
+            at = max(start, source.end - _LONGEST_STRICT_END)
+            if source.end - self.start > LONGEST_TAG:
+                return None
+            yield self.partial
+        end = source.place(found.end())
+        name = source.slice(start, source.place(found.start()))
+        if found[1] is None or end - self.start > LONGEST_TAG:
+            return None
+        self.attributes = {"name": name}
+        if kind == "parameter":
+            self.attributes["string"] = "true" if "true" in found[0] else "false"
+        return self._made(head[0].split(" name=")[0].removeprefix(f"<{_DSML}").strip(), end, end)
+
+    # Going on through the text.
+
+    def _check_length(self, at: int) -> None:
+        """Long tags are none, whether they come whole or in pieces."""
+        if at - self.start > LONGEST_TAG:
+            raise _NoTag
+
+    def _wait(self, at: int) -> Generator[Partial, None, None]:
+        self._check_length(at)
+        yield self.partial
+
+    def _run(self, pattern: re.Pattern[str], at: int) -> Generator[Partial, None, int]:
+        """Where a run of such characters ends. The end of all text ends it too."""
+        source = self.source
+        while True:
+            found = source.match(pattern, at)
+            if found is not None:
+                at = source.place(found.end())
+            self._check_length(at)
+            if at < source.end or source.final:
+                return at
+            yield self.partial
+
+    def _past_space(self, at: int) -> Generator[Partial, None, int]:
+        return self._run(_SPACE, at)
+
+
+def kind_of(label: str) -> str:
+    """What a tag is, by the first letters of its name; "named" for any other.
+
+    A namespace before the name, as XML has it, does not count.
+    """
+    label = label.rpartition(":")[2].lower()
+    for prefix, kind in TAG_PREFIXES:
+        if label.startswith(prefix):
+            return kind
+    return "named"

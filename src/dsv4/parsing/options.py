@@ -1,0 +1,80 @@
+"""The options of a parser, checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from dsv4.errors import OptionError, shown
+from dsv4.format.endings import Ending
+
+# Where stop strings act, and when a call is seen.
+StopIn: TypeAlias = Literal["content", "all"]
+Calls: TypeAlias = Literal["streamed", "whole"]
+# What a caller may know about why the text ended.
+Reason: TypeAlias = Literal["stop", "length"]
+
+
+def checked_bool(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(name, f"found {shown(value)}, expected True or False")
+    return value
+
+
+def checked_word(name: str, value: Any, words: tuple[str, ...]) -> Any:
+    if value not in words or not isinstance(value, str):
+        spelled = " or ".join(f'"{word}"' for word in words)
+        raise OptionError(name, f"found {shown(value)}, expected {spelled}")
+    return value
+
+
+def checked_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise OptionError(name, f"found {shown(value)}, expected text")
+    return value
+
+
+def checked_tools(tools: Any) -> list[Mapping[Any, Any]] | None:
+    """Tools as a list of tool or function objects, each of which has a name."""
+    if tools is None:
+        return None
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise OptionError("tools", f"found {shown(tools)}, expected a list of tools")
+    listed = list(tools)
+    for index, tool in enumerate(listed):
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping):
+            problem = f"found {shown(tool)}, expected a tool: an object with a function"
+            raise OptionError(("tools", index), problem)
+        if not isinstance(function.get("name"), str):
+            where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
+            raise OptionError(where, f"found {shown(function.get('name'))}, expected text")
+    return listed
+
+
+def checked_stops(stop: Any) -> list[str]:
+    """Stop strings, those that are not empty."""
+    given = [stop] if isinstance(stop, str) else stop
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise OptionError("stop", f"found {shown(stop)}, expected text or a list of texts")
+    stops = list(given)
+    for index, string in enumerate(stops):
+        if not isinstance(string, str):
+            raise OptionError(("stop", index), f"found {shown(string)}, expected text")
+    return [string for string in stops if string]
+
+
+def checked_ending(ending: Any) -> Ending | None:
+    if ending is not None and not isinstance(ending, Ending):
+        raise OptionError("ending", f"found {shown(ending)}, expected a prompt's ending")
+    return ending
+
+
+def checked_maker(new_id: Any) -> Callable[[], str]:
+    if not callable(new_id):
+        raise OptionError("new_id", f"found {shown(new_id)}, expected a function")
+    return new_id  # type: ignore[no-any-return]
+
+
+Stops: TypeAlias = Sequence[str] | str
+Tools: TypeAlias = Iterable[Any] | None

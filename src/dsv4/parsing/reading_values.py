@@ -1,0 +1,226 @@
+"""Going through values: texts, and JSON (recovery.md, rules 3 and 4)."""
+
+from __future__ import annotations
+
+import re
+
+from dsv4.format.spellings import BAR, OPENING_BRACKETS, WORD
+from dsv4.parsing import diagnostics as kinds
+from dsv4.parsing.json_values import read_json
+from dsv4.parsing.limits import LONGEST_SPACE
+from dsv4.parsing.machine import Machine, Move
+from dsv4.parsing.states import State
+from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.values import Value
+from dsv4.parsing.verdicts import Verdict
+
+# What counts in JSON: outside its strings, and inside.
+_JSON_MARK = re.compile(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
+_WORD = WORD.lower()
+_JSON_STRING_MARK = re.compile(r'["\\\n]')
+
+
+class Text:
+    """A value that is a text, up to the tag that ends it.
+
+    One newline at its end, with the indentation after it, is left in the source: it goes if the end
+    is implied.
+    """
+
+    def __init__(self, machine: Machine, value: Value) -> None:
+        self._source = machine.source
+        self._machine = machine
+        self.value = value
+        self._at = machine.source.pos
+
+    def skip(self) -> None:
+        """All text so far was dealt with by somebody else."""
+        self._at = self._source.pos
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            at = source.next_mark(self._at)
+            if at == source.end:
+                return self._wait(at)
+            if self._cannot_act(at):
+                self._at = at + 1
+                continue
+            tag = source.tag_at(at)
+            if isinstance(tag, Partial):
+                return self._wait(at)
+            if tag is None:
+                self._at = at + 1
+                continue
+            verdict = self.value.judge.judge(tag)
+            if verdict is Verdict.WAIT:
+                return self._wait(at)
+            if verdict is Verdict.CLOSE or verdict is Verdict.IMPLIED:
+                return self._close(tag, verdict)
+            if verdict is not Verdict.TEXT:
+                self._quote(tag, verdict)
+            self._at = tag.end
+
+    def _cannot_act(self, at: int) -> bool:
+        """Whether the first letters say that this is a tag without the DSML token, and text.
+
+        No such tag acts in a value, but for a close that may be the value's own.
+        """
+        source = self._source
+        letter = source.at(at + 1).lower()
+        if letter == "/":
+            letter, following = source.at(at + 2).lower(), source.at(at + 3).lower()
+            if letter in self.value.own_letters:
+                return False
+        else:
+            following = source.at(at + 2).lower()
+        if letter == _WORD[0]:
+            return following not in ("", _WORD[1])
+        return "a" <= letter <= "z"
+
+    def _wait(self, at: int) -> Move | None:
+        self._at = at
+        self.value.take(self._before_newline(at))
+        return None
+
+    def _before_newline(self, at: int) -> int:
+        """Where the text before `at` ends without a newline, and white space after that."""
+        source = self._source
+        start = max(source.pos, at - LONGEST_SPACE)
+        text = source.slice(start, at)
+        newline = text.rfind("\n")
+        if newline < 0 or text[newline:].strip(" \t\n"):
+            return at - text.endswith("\r")
+        return start + newline - text.endswith("\r", 0, newline)
+
+    def _quote(self, tag: Tag, verdict: Verdict) -> None:
+        self.value.take(self._before_newline(tag.start))
+        if verdict is Verdict.QUOTE:
+            self.value.judge.open_quote(tag)
+            self._machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+        elif self.value.streams:  # values that are set aside are looked at when they end
+            self._machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+
+    def _close(self, tag: Tag, verdict: Verdict) -> Move:
+        if verdict is Verdict.CLOSE:
+            self.value.take(tag.start)
+            return self.value.close(tag)
+        self.value.take(self._before_newline(tag.start))
+        self._source.advance(tag.start)
+        return self.value.close(None)
+
+    def end(self) -> Move | None:
+        source = self._source
+        if isinstance(source.tag_at(self._at) if self._at < source.end else None, Partial):
+            surely = source.tag_at(self._at) is Partial.SURELY
+            if surely:
+                return self._end_in_tag()
+        if source.stopped:
+            self.value.take_rest(self._before_newline(source.end))
+            source.advance(source.end)
+            return self.value.stop()
+        self.value.take_rest(source.end)
+        return self.value.cut()
+
+    def _end_in_tag(self) -> Move:
+        """The text ends inside a tag with the DSML token, which is no part of the value."""
+        source, at = self._source, self._at
+        if not source.stopped:
+            self.value.take_rest(at)
+            return self.value.cut()
+        self.value.take_rest(self._before_newline(at))
+        source.advance(at)
+        self._machine.report_cut(at)
+        return self.value.stop()
+
+
+class Json:
+    """A value that is JSON, held until it ends, with an eye on its strings.
+
+    Where it is broken, or a raw newline stands in one of its strings, its quotes mean nothing: it
+    is read again as a text, and the first close that fits ends it.
+    """
+
+    def __init__(self, machine: Machine, value: Value) -> None:
+        self._source = machine.source
+        self._machine = machine
+        self.value = value
+        self._at = machine.source.pos
+        self._in_string = False
+        self._depth = 0
+        self._is_whole: bool | None = None
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            pattern = _JSON_STRING_MARK if self._in_string else _JSON_MARK
+            found = source.search(pattern, self._at, source.end)
+            if found is None:
+                return self._wait(source.end)
+            at = source.place(found.start())
+            if found[0] == '"':
+                self._in_string = not self._in_string
+            elif found[0] == "\n":
+                return self._again()
+            elif found[0] == "\\":
+                if at + 1 == source.end:
+                    return self._wait(at)
+                at += 1
+            elif found[0] in "{}[]":
+                self._depth += 1 if found[0] in "{[" else -1
+                if self._depth == 0 and self.value.ends_itself:
+                    self.value.take(at + 1)
+                    return self.value.close(None)
+            else:
+                self._at = at
+                move = self._read_tag(at)
+                if move is None or move:
+                    return move or None
+                continue
+            self._at = at + 1
+
+    def _read_tag(self, at: int) -> Move | None:
+        """A tag outside strings. None to wait, () to go on."""
+        tag = self._source.tag_at(at)
+        if isinstance(tag, Partial):
+            return self._wait(at)
+        if tag is None:
+            self._at = at + 1
+            return ()
+        verdict = self.value.judge.judge(tag, self._has_ended(at))
+        if verdict is Verdict.WAIT:
+            return self._wait(at)
+        if verdict is Verdict.CLOSE or verdict is Verdict.IMPLIED:
+            self.value.take(at)
+            return self.value.close(tag if verdict is Verdict.CLOSE else None)
+        self._at = tag.end
+        return ()
+
+    def _has_ended(self, at: int) -> bool:
+        """Whether the JSON before a tag is whole."""
+        if self.value.ends_itself or self._depth != 0 or self._is_whole is False:
+            return False
+        self.value.take(at)
+        self._is_whole = read_json(self._source.peek_aside()) is not None
+        return self._is_whole
+
+    def _wait(self, at: int) -> Move | None:
+        self._at = at
+        self.value.take(at)
+        return None
+
+    def _again(self) -> Move:
+        self._source.put_back()
+        return (State.VALUE, self.value)
+
+    def end(self) -> Move | None:
+        source = self._source
+        if self._in_string:
+            return self._again()
+        if source.tag_at(self._at) is Partial.SURELY if self._at < source.end else False:
+            self.value.take(self._at)
+            if source.stopped:
+                self._machine.report_cut(self._at)
+        else:
+            self.value.take(source.end)
+        return self.value.stop() if source.stopped else self.value.cut()

@@ -1,0 +1,292 @@
+"""The text: what has come and is not done with yet.
+
+All text that waits, waits here, and every place in it is counted from where the completion begins;
+what the prompt already holds of the turn has negative places. Text that need not be looked at
+again, but may still have to be given back, is put aside (`set_aside`), so that the buffer stays
+small however much is held.
+
+Every pattern is matched through `match` and `search`, which is how the tests count the characters
+that patterns are given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from typing import TypeAlias
+
+from dsv4.format.spellings import BAR, OPENING_BRACKETS
+from dsv4.parsing.limits import LONGEST_SPACE
+from dsv4.parsing.tags import Partial, Tag
+
+# How a tag is read: by asking for more until it is one, or is none.
+Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
+Lexer: TypeAlias = Callable[["Source", int], "Reading | Tag | None"]
+
+_NOWHERE = -(2**62)
+# How much of the text before the buffer may still matter.
+_REMEMBERED = LONGEST_SPACE + 1
+
+# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
+MARKS = (*OPENING_BRACKETS, BAR)
+
+_MARK = re.compile(f"[{''.join(MARKS)}]")
+# In a short text one search for all marks is faster than one for each, which are remembered.
+_SHORT = 128
+_SPACE = re.compile(rf"\s{{1,{LONGEST_SPACE + 1}}}")
+
+
+class Source:
+    """Text, with the place that reading has reached.
+
+    `base` is the place of the first character of `text`, `pos` the place up to which everything is
+    done with, `end` the place where the text ends for now. `final` says that no more will come, and
+    `stopped` that the model itself ended the text, though its EOS is not in it; `cut_off` that
+    something else did.
+    """
+
+    __slots__ = (
+        "_aside",
+        "_inert",
+        "_kept",
+        "_marks",
+        "_pending_as",
+        "_read",
+        "_readings",
+        "_recorded",
+        "_spaces",
+        "aside_from",
+        "base",
+        "before",
+        "cut_off",
+        "end",
+        "final",
+        "pending",
+        "pos",
+        "stopped",
+        "text",
+    )
+
+    def __init__(self, read: Lexer, start: int = 0) -> None:
+        self._read = read
+        self.text = ""
+        self.base = self.pos = self.end = start
+        self.final = self.stopped = self.cut_off = False
+        # Where a tag begins that was waited for, and as what.
+        self.pending: int | None = None
+        self._pending_as = Partial.MAYBE
+        self.before = ""  # the last characters before `base`
+        # From where each mark was looked for, and where it was found, if it was.
+        self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
+        self._readings: dict[int, Reading | Tag | None] = {}
+        self._spaces: dict[int, int] = {}
+        self._inert: list[tuple[int, int]] = []
+        self._aside: list[str] = []
+        self.aside_from = 0
+        self._recorded: list[str] | None = None
+        self._kept: list[str] | None = None
+
+    # What comes in.
+
+    def append(self, text: str, inert: bool = False) -> None:
+        """More text. In inert text no special token is spelled, whatever it looks like."""
+        if inert and text:
+            self._inert.append((self.end, self.end + len(text)))
+        if self._kept is not None:
+            self._kept.append(text)
+        self.text = self.text + text if self.text else text
+        self.end += len(text)
+
+    def skip(self, count: int, last: str) -> None:
+        """Text that somebody else has dealt with, up to the character `last`; nothing waits."""
+        self.before = last or self.before
+        self.end += count
+        self.base = self.pos = self.end
+
+    def trim(self) -> None:
+        """Forgets the text that is done with."""
+        done = self.pos - self.base
+        self.before = (self.before + self.text[:done])[-_REMEMBERED:]
+        self.text = self.text[done:]
+        self.base = self.pos
+        if self._readings:
+            self._readings = {at: r for at, r in self._readings.items() if at >= self.pos}
+        if self._spaces:
+            self._spaces = {at: end for at, end in self._spaces.items() if at >= self.pos}
+        if self._inert:
+            self._inert = [span for span in self._inert if span[1] > self.pos]
+
+    def is_inert(self, start: int, end: int) -> bool:
+        """Whether any of this text cannot spell a special token."""
+        return any(a < end and start < b for a, b in self._inert)
+
+    # What is here.
+
+    def slice(self, start: int, end: int) -> str:
+        return self.text[start - self.base : end - self.base]
+
+    def at(self, place: int) -> str:
+        """The character at a place, "" at the end."""
+        return self.text[place - self.base : place - self.base + 1]
+
+    def char_before(self, place: int) -> str:
+        return self.text[place - self.base - 1] if place > self.base else self.before[-1:]
+
+    def opens_line(self, place: int) -> bool:
+        """Whether nothing but white space, and not too much, stands before a place on its line."""
+        start = max(self.base, place - _REMEMBERED)
+        text = self.slice(start, place)
+        if len(text) < _REMEMBERED:
+            text = (self.before + text)[-_REMEMBERED:]
+        newline = text.rfind("\n")
+        return newline >= 0 and not text[newline:].strip()
+
+    def match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
+        return pattern.match(self.text, at - self.base)
+
+    def search(self, pattern: re.Pattern[str], at: int, end: int) -> re.Match[str] | None:
+        return pattern.search(self.text, at - self.base, end - self.base)
+
+    def place(self, index: int) -> int:
+        """The place of an index into `text`, as matches have them."""
+        return index + self.base
+
+    def next_mark(self, at: int) -> int:
+        """The next place from `at` on where a tag may begin, else the end.
+
+        Each mark is looked for once in each stretch of text, as long as places only grow.
+        """
+        if self.end - at < _SHORT:
+            found_mark = self.search(_MARK, at, self.end)
+            return self.end if found_mark is None else self.place(found_mark.start())
+        first = self.end
+        for n, mark in enumerate(MARKS):
+            begun, place = self._marks[n]
+            if at < begun or place < at:
+                begun = at
+                place = at
+            elif place < self.end and self.text[place - self.base] == mark:
+                first = min(first, place)
+                continue
+            found = self.text.find(mark, place - self.base)
+            place = self.end if found < 0 else found + self.base
+            self._marks[n] = begun, place
+            first = min(first, place)
+        return first
+
+    def is_mark(self, at: int) -> bool:
+        return self.text[at - self.base] in MARKS
+
+    def past_space(self, at: int) -> int:
+        """Where white space from `at` on ends, at most a little more than is ever allowed."""
+        known = self._spaces.get(at, at)
+        if known - at <= LONGEST_SPACE:
+            space = self.match(_SPACE, known)
+            if space is not None:
+                known = self._spaces[at] = self.place(space.end())
+        return known
+
+    def tag_at(self, at: int) -> Tag | Partial | None:
+        """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
+        if at in self._readings:
+            found = self._readings[at]
+        elif at + 1 == self.end and not self.final:
+            self.pending = at
+            self._pending_as = Partial.MAYBE
+            return Partial.MAYBE  # one character says nothing
+        else:
+            found = self._readings[at] = self._read(self, at)
+        if found is None or isinstance(found, Tag):
+            return found
+        try:
+            partial = next(found)
+        except StopIteration as done:
+            tag: Tag | None = done.value
+            self._readings[at] = tag
+            return tag
+        self.pending = at
+        self._pending_as = partial
+        return partial
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether what was waited for last, a tag that has begun, has still not come to its end.
+
+        Then nobody has anything to do, however many characters come.
+        """
+        if self.pending is None or self.final or self.pending < self.pos:
+            return False
+        known = self._pending_as
+        return self.tag_at(self.pending) is known
+
+    # What is done with.
+
+    def advance(self, to: int) -> None:
+        if self._recorded is not None:
+            self._recorded.append(self.slice(self.pos, to))
+        self.pos = to
+
+    def take(self, to: int) -> str:
+        text = self.slice(self.pos, to)
+        self.advance(to)
+        return text
+
+    def set_aside(self, to: int) -> None:
+        """Takes text out of the buffer, to wait."""
+        if not self._aside:
+            self.aside_from = self.pos
+        self._aside.append(self.take(to))
+
+    def aside(self) -> str:
+        """The text that was set aside. It waits no longer."""
+        text, self._aside = "".join(self._aside), []
+        return text
+
+    def peek_aside(self) -> str:
+        """The text that was set aside. It goes on waiting."""
+        return "".join(self._aside)
+
+    def put_back(self) -> None:
+        """Puts the text that was set aside where it was, to be read again."""
+        text = self.aside()
+        if self._recorded is not None:
+            recorded = "".join(self._recorded)
+            self._recorded = [recorded[: len(recorded) - len(text)]]
+        self.text = text + self.slice(self.pos, self.end)
+        self.base = self.pos = self.pos - len(text)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forgets what was found at which place."""
+        self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
+        self._readings.clear()
+        self._spaces.clear()
+        self.pending = None
+
+    @property
+    def waiting(self) -> str:
+        """All that has come and is not done with."""
+        return "".join(self._aside) + self.slice(self.pos, self.end)
+
+    # What is remembered for the end.
+
+    def keep(self, start: int, raw: str) -> None:
+        """Keeps all text from `start` on, where `raw` stands, to the end."""
+        rest = self.slice(max(start + len(raw), self.base), self.end)
+        self._kept = [raw, rest]
+
+    def kept(self) -> str:
+        return "".join(self._kept or ())
+
+    # What is remembered of text that is not shown.
+
+    def record(self) -> None:
+        self._recorded = []
+
+    @property
+    def is_recording(self) -> bool:
+        return self._recorded is not None
+
+    def recorded(self) -> str:
+        text, self._recorded = "".join(self._recorded or ()), None
+        return text

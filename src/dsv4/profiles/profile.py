@@ -1,0 +1,80 @@
+"""A profile: one release of one server, as a value. The next release is another value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dsv4.errors import shown
+from dsv4.profiles import llama_cpp, recipe, recipe_layouts, sglang, vllm
+from dsv4.profiles.body import Object, as_object
+from dsv4.profiles.mode import Mode
+from dsv4.profiles.places import refused
+from dsv4.profiles.served import SERVED, served
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How a server writes prompts.
+
+    `server` is what people call it. `verified` says whether its prompts were compared with those of
+    the server itself. `dialects` are the ones that it can write.
+    """
+
+    name: str
+    server: str
+    write: Callable[[Object, str], str]
+    mode: Callable[[Object, str], Mode]
+    verified: bool = True
+    dialects: tuple[str, ...] = tuple(SERVED)
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile("vllm-0.32", "vLLM 0.32", vllm.render, vllm.mode),
+        Profile("sglang-0.5.23", "SGLang 0.5.23", sglang.render, sglang.mode),
+        Profile("recipe-0.2.0", "deepseek-recipe 0.2.0", recipe_layouts.render, recipe.mode),
+        Profile(
+            "llama.cpp",
+            "llama.cpp (unverified)",
+            llama_cpp.render,
+            llama_cpp.mode,
+            verified=False,
+            dialects=("v4",),
+        ),
+    )
+}
+# The official API is built on deepseek-recipe.
+ALIASES = {"deepseek-api": "recipe-0.2.0"}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of a name or an alias. Raises `EncodeError` for a name that is neither."""
+    found = PROFILES.get(ALIASES.get(name, name)) if isinstance(name, str) else None
+    if found is None:
+        expected = ", ".join((*PROFILES, *ALIASES))
+        raise refused("profile", f"found {shown(name)}, expected one of {expected}")
+    return found
+
+
+def render(body: Any, name: str, *, dialect: str = "v4") -> str:
+    """The prompt that a server writes for a Chat Completions request.
+
+    `body` is the request, or its messages alone; it is not changed. `name` is a key of `PROFILES`,
+    or "deepseek-api". `dialect` is the model's: "v4", which every server writes with the effort
+    texts of 31 July, or "v4.1".
+
+    Returns the prompt as text. Raises `EncodeError` where the server refuses the request, or where
+    the profile does not cover it: a dialect that the server cannot write, images on vLLM.
+    """
+    profile = profile_named(name)
+    served(dialect)
+    if dialect not in profile.dialects:
+        expected = " or ".join(profile.dialects)
+        raise refused("dialect", f"found {dialect}, expected {expected} on {profile.server}")
+    try:
+        return profile.write(as_object(body), dialect)
+    except RecursionError:
+        raise refused("request", "found values nested too deep, expected fewer levels") from None

@@ -1,0 +1,1 @@
+"""Conversations as files and clients hand them in: bytes, text, JSON, and the request they make."""

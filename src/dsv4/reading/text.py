@@ -1,0 +1,36 @@
+"""Bytes -> text -> JSON values. An error says in which line and column of which file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dsv4.reading.failures import InputError
+
+BYTE_ORDER_MARK = "\ufeff"  # some editors put one in front
+
+
+def decoded(data: bytes, name: str, line: int = 1) -> str:
+    """The text of UTF-8 that starts at a line of a file."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line += before.count(b"\n")
+        column = len(before) - (before.rfind(b"\n") + 1) + 1
+        raise InputError(f"{name}:{line}:{column}: not UTF-8: {error.reason}") from None
+
+
+def json_value(text: str, name: str, line: int = 1) -> Any:
+    """The value of JSON text that starts at a line of a file."""
+    if not text.strip():
+        raise InputError(f"{name}: found nothing, expected JSON")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{name}:{error.lineno + line - 1}:{error.colno}"
+        raise InputError(f"{place}: not JSON: {error.msg[:1].lower()}{error.msg[1:]}") from None
+    except RecursionError:
+        raise InputError(f"{name}:{line}: the JSON is nested too deep to be read") from None
+    except ValueError as error:  # a number of too many digits
+        raise InputError(f"{name}:{line}: {error}") from None

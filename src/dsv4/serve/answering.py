@@ -1,0 +1,478 @@
+"""A request of any protocol, from its bytes to the last byte of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any
+
+from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
+from dsv4.api.ids import mark, new_id
+from dsv4.encoding.prompt import Prompt
+from dsv4.grammar import for_request
+from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
+from dsv4.parsing.message import assemble
+from dsv4.serve.asgi import (
+    DisconnectWatch,
+    EventStream,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_json,
+)
+from dsv4.serve.backend import BackendError, Chunk, Options, is_chat
+from dsv4.serve.generation import ClientGone, Generation
+from dsv4.serve.healing import Healer
+from dsv4.serve.keys import Key
+from dsv4.serve.limits import Busy
+from dsv4.serve.reading import Reader, usage_of
+from dsv4.serve.recorder import Exchange
+from dsv4.serve.replay.turns import Call, Turn
+from dsv4.serve.server import Server
+
+PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
+# Encoding a prompt of this many bytes takes longer than other streams should wait.
+_LARGE = 200_000
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A request that is ready to be generated."""
+
+    key: Key
+    body: dict[str, Any]
+    call: ApiRequest
+    prompt: Prompt
+    ids: list[int] | None
+    options: Options
+    turn_ids: list[str]
+    shared: int | None
+    began: float
+
+    @property
+    def prompt_tokens(self) -> int:
+        # Without a vocabulary: about four characters make a token.
+        return len(self.ids) if self.ids is not None else len(self.prompt.text) // 4
+
+
+class Answering:
+    """The route of one protocol."""
+
+    def __init__(self, server: Server, protocol: str) -> None:
+        self._server = server
+        self._protocol = protocol
+        self._module = PROTOCOLS[protocol]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status = 500
+        try:
+            status = await self._answer(scope, receive, send)
+        except ClientGone:
+            status = 499
+            self._server.metrics.gone.inc()
+        except Exception as error:
+            status = await self._refuse(send, error)
+            if not _is_expected(error):
+                raise
+        finally:
+            self._server.metrics.requests.labels(self._protocol, str(status)).inc()
+
+    async def _refuse(self, send: Send, error: Exception) -> int:
+        """An error before the first byte, in the protocol's own form."""
+        status, body = self._module.error(api_error(error))
+        headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
+        if status in (429, 503):
+            # Some clients give up at once without it, and others when it is long.
+            headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
+        await send_json(send, status, body, headers)
+        return int(status)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+        server = self._server
+        headers = headers_of(scope)
+        key = server.keys.owner(headers)
+        if key is None:
+            raise ApiError("The API key is missing or not known here.", status=401)
+        data = await read_body(scope, receive, server.settings)
+        body, call = await self._read(data, key)
+        async with server.gate.entered():
+            server.metrics.running.set(server.gate.running)
+            server.metrics.waiting.set(server.gate.waiting)
+            try:
+                prepared = await self._prepare(body, call, key, len(data))
+                debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
+                await _Run(server, self._module, prepared, receive, send, debug, headers).go()
+            finally:
+                server.metrics.running.set(server.gate.running - 1)
+        return 200
+
+    async def _read(self, data: bytes, key: Key) -> tuple[dict[str, Any], ApiRequest]:
+        server = self._server
+        body = read_json(data, server.settings.max_depth)
+        if self._protocol == "responses" and server.memory.store is not None:
+            body = await server.conversations.continued(key.name, body)
+        # It is asked again when it is needed, and what it lacks is said then.
+        with suppress(BackendError):
+            await server.meet_backend()
+        call = self._module.read(body, dialect=server.dialect, settings=server.api_settings)
+        self._check(body, call)
+        return body, call
+
+    def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
+        settings = self._server.settings
+        if settings.strict_models and call.model != self._server.model.name:
+            message = f"found {call.model!r}, expected {self._server.model.name!r}"
+            raise ApiError(message, path="model", status=404, code="model_not_found")
+        listed = "input" if self._protocol == "responses" else "messages"
+        for name, most in ((listed, settings.max_messages), ("tools", settings.max_tools)):
+            given = body.get(name)
+            if isinstance(given, list) and len(given) > most:
+                raise ApiError(f"found {len(given)} {name}, expected at most {most}", path=name)
+
+    async def _prepare(
+        self, body: dict[str, Any], call: ApiRequest, key: Key, size: int
+    ) -> Prepared:
+        server = self._server
+        began = time.monotonic()
+        call, recalled = await server.memory.recalled(key.name, call)
+        server.metrics.replayed.labels("used").inc(recalled)
+        prompt, ids = await _encoded(call, server, size)
+        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, began)
+        if ids is not None:
+            prepared.shared = server.prefixes.shared(key.name, ids)
+        prepared.options = self._options(prepared)
+        prepared.turn_ids = [new_id("turn_") for _ in range(call.n)]
+        return prepared
+
+    def _options(self, prepared: Prepared) -> Options:
+        server, call = self._server, prepared.call
+        tokens, context = prepared.prompt_tokens, server.context
+        if tokens >= context and not is_chat(server.backend):
+            raise ContextOverflow(tokens, context)
+        sampling = call.sampling
+        return Options(
+            max_tokens=max(min(call.max_tokens, context - tokens), 1),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            seed=sampling.seed,
+            logprobs=call.top_logprobs if call.logprobs else None,
+            grammar=self._grammar(call),
+        )
+
+    def _grammar(self, call: ApiRequest) -> Any:
+        """What holds the model to a call that must be made, or to the form of its answer."""
+        form = self._server.backend.grammar_form
+        request = call.request
+        forced = request.tool_choice not in ("auto", "none")
+        if form is None or not (forced or request.response_format):
+            return None
+        return for_request(request, form=form, parallel=call.parallel)
+
+
+async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
+    def encoded() -> tuple[Prompt, list[int] | None]:
+        prompt = call.request.encode()
+        return prompt, None if server.tokenizer is None else server.tokenizer.encode(prompt)
+
+    return await asyncio.to_thread(encoded) if size > _LARGE else encoded()
+
+
+def read_json(data: bytes, deepest: int) -> dict[str, Any]:
+    """A body as a dict, no deeper than allowed."""
+    from dsv4.api.bodies import body_of
+
+    body = body_of(data)
+    if _is_deeper(body, deepest):
+        raise ApiError(f"The body is nested deeper than {deepest} levels.")
+    return body
+
+
+def _is_deeper(value: Any, deepest: int) -> bool:
+    level: list[Any] = [value]
+    for _ in range(deepest):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def api_error(error: Exception) -> Exception:
+    """Failures of the server's own as errors that a protocol can write."""
+    if isinstance(error, BackendError):
+        status = error.status
+        return ApiError(error.message, status=status if status in (400, 429, 503, 504) else 502)
+    if isinstance(error, Busy):
+        return ApiError("The server is busy: all streams are taken.", status=429)
+    return error
+
+
+def _is_expected(error: Exception) -> bool:
+    return isinstance(error, (ValueError, BackendError, Busy))
+
+
+class _Run:
+    """One generation, streamed or whole, and what is kept of it."""
+
+    def __init__(
+        self,
+        server: Server,
+        module: ModuleType,
+        prepared: Prepared,
+        receive: Receive,
+        send: Send,
+        debug: bool,
+        headers: Mapping[str, str],
+    ) -> None:
+        self._server = server
+        self._module = module
+        self._prepared = prepared
+        self._receive = receive
+        self._send = send
+        self._debug = debug
+        self._request_headers = headers
+        call = prepared.call
+        healed = is_chat(server.backend)
+        self._readers: Sequence[Any] = [
+            Healer(call) if healed else Reader(call, prepared.prompt, server.tokenizer)
+            for _ in range(call.n)
+        ]
+        self._generation = Generation(server.settings, self._readers, self._open)
+
+    def _open(self) -> AsyncGenerator[Chunk, None]:
+        backend: Any = self._server.backend
+        prepared = self._prepared
+        if is_chat(backend):
+            return backend.stream_request(as_chat(prepared.body, prepared.call.protocol))
+        chunks: AsyncGenerator[Chunk, None] = backend.stream(
+            prepared.prompt, prepared.ids, prepared.options
+        )
+        return chunks
+
+    async def go(self) -> None:
+        watch = DisconnectWatch(self._receive, self._generation.client_gone)
+        try:
+            if self._prepared.call.stream:
+                await self._stream()
+            else:
+                await self._whole()
+        finally:
+            await watch.close()
+            self._note()
+
+    # Both ways.
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        prepared = self._prepared
+        headers = {"x-request-id": prepared.turn_ids[0]}
+        if prepared.shared is not None:
+            headers["x-dsv4-prefix"] = str(prepared.shared)
+        return headers
+
+    def _usage(self) -> Any:
+        return usage_of(self._readers, self._prepared.prompt_tokens)
+
+    def _reasons(self) -> list[str | None]:
+        return [None if reader.is_done else reader.finish for reader in self._readers]
+
+    def _debugged(self) -> dict[str, Any]:
+        diagnostics = [
+            asdict(event)
+            for reader in self._readers
+            for event in reader.events
+            if isinstance(event, Diagnostic)
+        ]
+        return {
+            "prompt": self._prepared.prompt.text,
+            "completion": [reader.sampled for reader in self._readers],
+            "diagnostics": diagnostics,
+        }
+
+    # Whole.
+
+    async def _whole(self) -> None:
+        async def ignored(*_: Any) -> None:
+            return None
+
+        await self._generation.run(ignored, ignored)
+        call = self._prepared.call
+        events = [reader.events for reader in self._readers]
+        body = self._module.whole(
+            call,
+            events if call.n > 1 else events[0],
+            usage=self._usage(),
+            reason=self._reasons() if call.n > 1 else self._reasons()[0],
+            **self._named(),
+        )
+        if self._debug:
+            body["dsv4"] = self._debugged()
+        await self._store(body)
+        await send_json(self._send, 200, body, self._headers)
+
+    # Streamed.
+
+    async def _stream(self) -> None:
+        call, watch = self._prepared.call, self._generation
+        writer = self._module.Writer(call, **self._named())
+        stream = EventStream(self._send, self._headers)
+        frames = self._module.frames
+
+        def begun() -> bytes:
+            """What stands before all else, if nothing was written yet."""
+            if stream.has_begun:
+                return b""
+            return bytes(frames(writer.start(input_tokens=self._prepared.prompt_tokens)))
+
+        async def sent(data: bytes) -> None:
+            if data:
+                assert watch.watch is not None
+                watch.watch.sends()
+                await stream.write(data)
+                watch.watch.sent()
+
+        # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
+        held: list[tuple[int, Event]] | None = [] if self._server.memory.seals else None
+
+        async def passed(events: list[tuple[int, Event]]) -> None:
+            if held is not None:
+                after = next((n for n, (_, e) in enumerate(events) if not _is_reasoning(e)), None)
+                at = 0 if held else len(events) if after is None else after
+                held.extend(events[at:])
+                events = events[:at]
+            await sent(begun() + _frames(writer, events))
+
+        async def alive() -> None:
+            await sent(begun() or frames(writer.keep_alive()))
+
+        try:
+            await self._generation.run(passed, alive)
+        except BackendError as error:
+            if not stream.has_begun:
+                raise
+            self._server.metrics.backend_errors.labels(str(error.status)).inc()
+            # The protocol's own error, and then no clean end: clients take that for the answer.
+            await stream.write(frames(writer.fail(api_error(error))))
+            return
+        await sent(_frames(writer, held or []))
+        last = writer.finish(usage=self._usage(), reason=self._reasons())
+        if self._debug:
+            last[-1]["dsv4"] = self._debugged()
+        await self._store(getattr(writer, "response", None))
+        await sent(frames(last))
+        await stream.end()
+
+    # What is kept.
+
+    def _named(self) -> dict[str, Any]:
+        return {"seal": self._seal}
+
+    def _seal(self) -> str:
+        """What the client is to give back with its reasoning: the turn, or its name."""
+        server, prepared = self._server, self._prepared
+        turn = _turn(prepared.turn_ids[0], self._readers[0]) if server.memory.seals else None
+        sealed = None if turn is None else server.memory.sealed(prepared.key.name, turn)
+        return sealed or mark(prepared.turn_ids[0])
+
+    async def _store(self, response: Any) -> None:
+        """Keeps the turn before the client knows of it: it may come back at once."""
+        server, prepared = self._server, self._prepared
+        before = [_plain(message) for message in prepared.call.request.messages]
+        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
+            turn = _turn(turn_id, reader)
+            if turn is not None and not is_chat(server.backend):
+                await server.memory.remember(prepared.key.name, before, turn)
+        if response is not None and prepared.call.protocol == "responses":
+            await server.conversations.keep(prepared.key.name, prepared.body, response)
+
+    def _note(self) -> None:
+        server, prepared = self._server, self._prepared
+        reader = self._readers[0]
+        if prepared.ids is not None and reader.has_ids:
+            server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
+        usage = self._usage()
+        for kind in ("prompt", "cached", "completion", "reasoning"):
+            server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
+        server.metrics.duration.observe(time.monotonic() - prepared.began)
+        for event in (event for reader in self._readers for event in reader.events):
+            if isinstance(event, Diagnostic):
+                server.metrics.repairs.labels(event.kind).inc()
+        if server.recorder is not None:
+            self._record()
+
+    def _record(self) -> None:
+        recorder, prepared = self._server.recorder, self._prepared
+        assert recorder is not None
+        for reader in self._readers:
+            message = assemble(reader.events)
+            recorder.write(
+                Exchange(
+                    protocol=prepared.call.protocol,
+                    request=prepared.body,
+                    dialect=str(prepared.call.request.dialect),
+                    prompt=prepared.prompt.text,
+                    completion=reader.sampled,
+                    finish=message.finish,
+                    message=message.to_dict(),
+                    diagnostics=[asdict(diagnostic) for diagnostic in message.diagnostics],
+                    seconds=round(time.monotonic() - prepared.began, 3),
+                )
+            )
+
+
+def _is_reasoning(event: Event) -> bool:
+    return isinstance(event, (ReasoningDelta, Diagnostic))
+
+
+def _frames(writer: Any, events: list[tuple[int, Event]]) -> bytes:
+    """Events of several choices as bytes, those of one choice in a row together."""
+    data = b""
+    start = 0
+    for n in range(1, len(events) + 1):
+        if n == len(events) or events[n][0] != events[start][0]:
+            choice = events[start][0]
+            data += writer.frames([event for _, event in events[start:n]], choice)
+            start = n
+    return data
+
+
+def _plain(message: Any) -> Mapping[str, Any]:
+    found = getattr(message, "message", message)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _turn(turn_id: str, reader: Any) -> Turn | None:
+    message = assemble(reader.events)
+    if message.incomplete:
+        return None  # what the client got is not what was sampled
+    return Turn(
+        id=turn_id,
+        text=reader.sampled,
+        ids=tuple(reader.sampled_ids) if reader.has_ids else None,
+        content=message.content,
+        reasoning=message.reasoning,
+        calls=tuple(Call(c.id, _full(c), c.arguments) for c in message.tool_calls),
+    )
+
+
+def _full(call: Any) -> str:
+    return call.name if call.namespace is None else f"{call.namespace}::{call.name}"
+
+
+def as_chat(body: dict[str, Any], protocol: Any) -> dict[str, Any]:
+    """A request of any protocol as Chat Completions has it."""
+    return body if protocol == "chat" else convert(body, protocol, "chat")

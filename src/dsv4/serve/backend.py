@@ -1,0 +1,144 @@
+"""What the server asks of a backend: a prompt in, pieces of a completion out.
+
+Any object with these methods can be passed to `dsv4.serve.app`, so an engine in the same process
+works as well as one behind HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
+
+from dsv4.encoding.prompt import Prompt
+
+if TYPE_CHECKING:
+    from dsv4.grammar import Grammar
+
+
+# A way of writing grammars, by the engines that read it.
+Form: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Tokens, as the backend counts them. None is what it did not say."""
+
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logprob:
+    """A token with its log probability, and those that might have stood in its place."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a completion.
+
+    Where `ids` are given they are what was generated, and `text` is not read. `finish` says why
+    generation ended, on the last piece: "stop" or "length". `delta` is what a chat server sent.
+    """
+
+    text: str = ""
+    ids: Sequence[int] | None = None
+    logprobs: tuple[Logprob, ...] = ()
+    finish: Literal["stop", "length"] | None = None
+    counts: Counts | None = None
+    delta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to generate. What is None is left to the backend."""
+
+    max_tokens: int
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    grammar: Grammar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that the backend serves: its name, and the context length if it says."""
+
+    name: str
+    context: int | None = None
+
+
+class BackendError(Exception):
+    """The backend failed. `status` is the one to answer a client with, before the first byte."""
+
+    def __init__(self, message: str, status: int = 502, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same request may work in a moment: worth another try."""
+        return self.status in (502, 503, 529)
+
+
+class Backend(Protocol):
+    """What generates text."""
+
+    # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
+    grammar_form: Form | None
+
+    def stream(
+        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
+    ) -> AsyncGenerator[Chunk, None]:
+        """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
+        is there.
+
+        Closing the iterator must free what the generation holds, at once. Raises `BackendError`.
+        """
+
+    async def models(self) -> list[Model]:
+        """What it serves. Raises `BackendError` where it does not answer."""
+
+    async def aclose(self) -> None:
+        """Frees what it holds."""
+
+
+class ChatBackend(Protocol):
+    """A chat server: it makes its own prompts, and takes requests in place of them."""
+
+    grammar_form: Form | None
+
+    def stream_request(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """The answer to a request in Chat Completions' form."""
+
+    async def models(self) -> list[Model]:
+        """What it serves."""
+
+    async def aclose(self) -> None:
+        """Frees what it holds."""
+
+
+AnyBackend: TypeAlias = Backend | ChatBackend
+
+
+def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
+    """Whether a backend takes requests in place of prompts."""
+    return hasattr(backend, "stream_request")
+
+
+def read_number(value: Any, kind: type = int) -> Any:
+    """A number of a backend's answer; None where it is no number."""
+    return kind(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

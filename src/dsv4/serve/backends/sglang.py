@@ -1,0 +1,92 @@
+"""SGLang, by its `/generate`: ids in, ids out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from dsv4.encoding.prompt import Prompt
+from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
+from dsv4.serve.settings import Settings
+from dsv4.serve.upstream import Upstream
+
+
+class Sglang(Backend):
+    """An SGLang server."""
+
+    grammar_form: Form | None = "xgrammar"
+
+    def __init__(self, settings: Settings) -> None:
+        self._upstream = Upstream(settings)
+
+    async def stream(
+        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
+    ) -> AsyncGenerator[Chunk, None]:
+        seen = _Seen()
+        async for event in self._upstream.events("/generate", _body(prompt, ids, options)):
+            yield seen.chunk(event)
+
+    async def models(self) -> list[Model]:
+        info = await self._upstream.get("/get_model_info")
+        server = await self._upstream.get("/get_server_info")
+        context = read_number(server.get("context_length") or server.get("max_total_num_tokens"))
+        return [Model(str(info.get("served_model_name") or info.get("model_path")), context)]
+
+    async def aclose(self) -> None:
+        await self._upstream.aclose()
+
+
+def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
+    sampling: dict[str, Any] = {
+        # Its own default is 128.
+        "max_new_tokens": options.max_tokens,
+        # Without these the markup would be gone from the text, or pulled apart by spaces.
+        "skip_special_tokens": False,
+        "spaces_between_special_tokens": False,
+    }
+    names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
+    sampling |= {name: v for name in names if (v := getattr(options, name)) is not None}
+    if options.seed is not None:
+        sampling["sampling_seed"] = options.seed
+    if options.stop:
+        sampling["stop"] = list(options.stop)
+    if options.grammar is not None:
+        sampling |= options.grammar.fields("sglang")["sampling_params"]
+    given = {"text": prompt.text} if ids is None else {"input_ids": list(ids)}
+    return {**given, "sampling_params": sampling, "stream": True}
+
+
+class _Seen:
+    """How much of a completion has come. Its events carry all the text so far.
+
+    Ids come as all so far or as what is new, depending on how the server was started. The number
+    of tokens so far, which comes too, tells which.
+    """
+
+    def __init__(self) -> None:
+        self._text = 0
+        self._ids = 0
+
+    def chunk(self, event: Any) -> Chunk:
+        meta = event.get("meta_info") or {}
+        text = event.get("text") or ""
+        new, self._text = text[self._text :], max(self._text, len(text))
+        reason = meta.get("finish_reason")
+        kind = reason.get("type") if isinstance(reason, dict) else reason
+        return Chunk(
+            text=new,
+            ids=self._new_ids(event.get("output_ids"), read_number(meta.get("completion_tokens"))),
+            finish=None if kind is None else "length" if kind == "length" else "stop",
+            counts=Counts(
+                read_number(meta.get("prompt_tokens")),
+                read_number(meta.get("cached_tokens")),
+                read_number(meta.get("completion_tokens")),
+            ),
+        )
+
+    def _new_ids(self, ids: Any, completed: int | None) -> list[int] | None:
+        if not isinstance(ids, list):
+            return None
+        new = ids[self._ids :] if completed is not None and len(ids) == completed else ids
+        self._ids += len(new)
+        return new

@@ -1,0 +1,117 @@
+"""vLLM, by its `/v1/completions`: ids in, ids out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from dsv4.encoding.prompt import Prompt
+from dsv4.serve.backend import Backend, Chunk, Counts, Form, Logprob, Model, Options, read_number
+from dsv4.serve.settings import Settings
+from dsv4.serve.upstream import Upstream
+
+
+class Vllm(Backend):
+    """A vLLM server."""
+
+    grammar_form: Form | None = "xgrammar"
+
+    def __init__(self, settings: Settings) -> None:
+        self._upstream = Upstream(settings)
+        self._model = settings.upstream_model
+
+    async def stream(
+        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
+    ) -> AsyncGenerator[Chunk, None]:
+        if self._model is None:
+            self._model = (await self.models())[0].name
+        body = self._body(prompt, ids, options)
+        async for event in self._upstream.events("/v1/completions", body):
+            yield read_completion(event)
+
+    def _body(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "prompt": prompt.text if ids is None else list(ids),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            # Its own default is 16.
+            "max_tokens": options.max_tokens,
+            # Without these the markup would be gone from the text, or pulled apart by spaces.
+            "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
+            # The prompt has its BOS.
+            "add_special_tokens": False,
+            "return_token_ids": True,
+        }
+        if options.grammar is not None:
+            body |= options.grammar.fields("vllm")
+        return body | sampling(options)
+
+    async def models(self) -> list[Model]:
+        return read_models(await self._upstream.get("/v1/models"))
+
+    async def aclose(self) -> None:
+        await self._upstream.aclose()
+
+
+def sampling(options: Options) -> dict[str, Any]:
+    """The options that were given, by the names that most servers know."""
+    names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
+    given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
+    given["stop"] = list(options.stop) or None
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def read_completion(event: Any) -> Chunk:
+    """An event of `/v1/completions`."""
+    choices = event.get("choices") if isinstance(event, dict) else None
+    choice = choices[0] if choices else {}
+    ids = choice.get("token_ids")
+    return Chunk(
+        text=choice.get("text") or "",
+        ids=ids if isinstance(ids, list) else None,
+        logprobs=_logprobs(choice.get("logprobs")),
+        finish=_finish(choice.get("finish_reason")),
+        counts=read_counts(event.get("usage") if isinstance(event, dict) else None),
+    )
+
+
+def _finish(reason: Any) -> Any:
+    if reason is None:
+        return None
+    return "length" if reason == "length" else "stop"
+
+
+def read_counts(usage: Any) -> Counts | None:
+    """The counts of an answer in OpenAI's form."""
+    if not isinstance(usage, dict):
+        return None
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return Counts(
+        read_number(usage.get("prompt_tokens")),
+        read_number(cached),
+        read_number(usage.get("completion_tokens")),
+    )
+
+
+def _logprobs(given: Any) -> tuple[Logprob, ...]:
+    if not isinstance(given, dict):
+        return ()
+    tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
+    tops = given.get("top_logprobs") or [None] * len(tokens)
+    return tuple(
+        Logprob(token, value if value is not None else 0.0, tuple((top or {}).items()))
+        for token, value, top in zip(tokens, values, tops, strict=False)
+    )
+
+
+def read_models(answer: Any) -> list[Model]:
+    """The models of an answer in OpenAI's form; vLLM says their context length too."""
+    listed = answer.get("data") if isinstance(answer, dict) else None
+    return [
+        Model(str(model["id"]), read_number(model.get("max_model_len")))
+        for model in listed or ()
+        if isinstance(model, dict) and "id" in model
+    ] or [Model("default")]

@@ -1,0 +1,51 @@
+"""The settings as flags of a command."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any, Literal, get_args, get_origin
+
+from dsv4.serve.settings import HINTS, Settings, read_value
+
+_ABSENT = argparse.SUPPRESS
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """A flag for every setting. What is not given is not in the namespace."""
+    for field in dataclasses.fields(Settings):
+        kind = HINTS[field.name]
+        option = f"--{field.name.replace('_', '-')}"
+        help = field.metadata["help"] + _default(field)
+        if kind is bool:
+            parser.add_argument(
+                option, action=argparse.BooleanOptionalAction, default=_ABSENT, help=help
+            )
+        elif get_origin(kind) is Literal:
+            parser.add_argument(option, choices=get_args(kind), default=_ABSENT, help=help)
+        else:
+            parser.add_argument(option, metavar=_metavar(kind), default=_ABSENT, help=help)
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default in (None, (), False):
+        return ""
+    return f" (default: {str(field.default).lower() if field.default is True else field.default})"
+
+
+def _metavar(kind: Any) -> str:
+    members = get_args(kind) or (kind,)
+    if get_origin(kind) is tuple:
+        return "A,B"
+    return "N" if int in members or float in members else "TEXT"
+
+
+def flags_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given as flags."""
+    given = {name: v for name, v in vars(args).items() if name in HINTS}
+    return {
+        name: read_value(value, HINTS[name], f"--{name.replace('_', '-')}")
+        if isinstance(value, str) and get_origin(HINTS[name]) is not Literal
+        else value
+        for name, value in given.items()
+    }

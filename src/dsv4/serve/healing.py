@@ -1,0 +1,134 @@
+"""A Chat Completions server whose answers leak: its deltas read again, and put right.
+
+What the upstream got right passes unchanged: its calls with their ids, its reasoning, its content.
+Markup that leaked into either is read as what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dsv4.api import ApiRequest
+from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4.parsing.events import (
+    ArgumentsDelta,
+    Event,
+    StopHit,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4.parsing.options import Reason
+from dsv4.serve.backend import Chunk, Counts
+
+
+class _UpstreamCall:
+    """A call that the upstream made itself."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.name = ""
+        self.arguments: list[str] = []
+
+
+class Healer:
+    """Reads one choice of an upstream's answer."""
+
+    has_ids = False
+
+    def __init__(self, call: ApiRequest) -> None:
+        self._call = call
+        self._parser = call.parser()
+        self._in_reasoning = True  # where the parser stands
+        self._calls: dict[int, _UpstreamCall] = {}
+        self._found = 0  # calls that the parser has found
+        self.events: list[Event] = []
+        self.sampled_text: list[str] = []
+        self.sampled_ids: list[int] = []
+        self.counts = Counts()
+        self.finish: Reason | None = None
+        self.is_done = False
+        self.reasoning_tokens = 0
+
+    @property
+    def completion_tokens(self) -> int:
+        return self.counts.completion or 0
+
+    @property
+    def sampled(self) -> str:
+        return "".join(self.sampled_text)
+
+    def feed(self, chunk: Chunk) -> list[Event]:
+        """The events that a delta brings."""
+        if chunk.counts is not None:
+            self.counts = chunk.counts
+        if chunk.finish is not None:
+            self.finish = chunk.finish
+        if self.is_done or chunk.delta is None:
+            return []
+        return self._noted(self._read(chunk.delta))
+
+    def _read(self, delta: Mapping[str, Any]) -> list[Event]:
+        events: list[Event] = []
+        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+        if isinstance(reasoning, str) and reasoning:
+            events += self._say(reasoning, reasoning=True)
+        content = delta.get("content")
+        if isinstance(content, str) and content:
+            events += self._say(content, reasoning=False)
+        for call in delta.get("tool_calls") or ():
+            if isinstance(call, dict):
+                self._collect(call)
+        return events
+
+    def _say(self, text: str, reasoning: bool) -> list[Event]:
+        """Text of the upstream's, with the border written that its two fields stand for."""
+        events: list[Event] = []
+        if reasoning != self._in_reasoning:
+            border = THINK_START if reasoning else THINK_END
+            self._in_reasoning = reasoning
+            self.sampled_text.append(border)
+            events += self._parser.feed(border)
+        self.sampled_text.append(text)
+        return [*events, *self._parser.feed(text)]
+
+    def _collect(self, delta: Mapping[str, Any]) -> None:
+        index = delta.get("index", len(self._calls))
+        call = self._calls.setdefault(index, _UpstreamCall(""))
+        call.id = call.id or str(delta.get("id") or "")
+        function = delta.get("function") or {}
+        call.name = call.name or str(function.get("name") or "")
+        call.arguments.append(str(function.get("arguments") or ""))
+
+    def end(self) -> list[Event]:
+        """The events of the end: the upstream's own calls come after those that had leaked."""
+        if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
+            # It said nothing at all: neither had it begun to think.
+            self._parser.feed(THINK_END)
+        ended = self._parser.finish(None if self.is_done else self.finish)
+        return self._noted([*self._upstream_calls(), *ended])
+
+    def _upstream_calls(self) -> list[Event]:
+        events: list[Event] = []
+        for call in self._calls.values():
+            if not call.name:
+                continue  # an empty call is how some servers say that they could not read one
+            index = self._found
+            self._found += 1
+            arguments = "".join(call.arguments) or "{}"
+            events += [
+                ToolCallStart(index, call.name, call.id),
+                ArgumentsDelta(index, arguments),
+                ToolCallEnd(index),
+            ]
+        return events
+
+    def _noted(self, events: list[Event]) -> list[Event]:
+        self.events += events
+        for event in events:
+            if isinstance(event, (ToolCallStart, ToolCallAborted)):
+                self._found = max(self._found, event.index + 1)
+            elif isinstance(event, StopHit):
+                self.is_done = True
+        return events

@@ -1,0 +1,84 @@
+"""The keys that clients show, and whose they are."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dsv4.serve.settings import SettingError
+
+# The owner of everything where no keys are asked for.
+ANYBODY = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the file: its owner's name, the secret, and whether it may use the inspector."""
+
+    name: str
+    secret: bytes
+    admin: bool = False
+
+
+class Keyring:
+    """The keys of a file. One without keys lets everybody in."""
+
+    def __init__(self, keys: tuple[Key, ...] = ()) -> None:
+        self._keys = keys
+
+    @property
+    def asks(self) -> bool:
+        return bool(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def owner(self, headers: Mapping[str, str]) -> Key | None:
+        """Whose key the request shows. None if it shows none that fits, where one is asked for."""
+        if not self._keys:
+            return Key(ANYBODY, b"")
+        given = _given(headers)
+        # Every key is compared, so that the time says nothing about which of them fits.
+        found = [key for key in self._keys if hmac.compare_digest(key.secret, given)]
+        return found[0] if found else None
+
+
+def _given(headers: Mapping[str, str]) -> bytes:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip().encode("utf-8", "surrogateescape")
+    return headers.get("x-api-key", "").encode("utf-8", "surrogateescape")
+
+
+def read_keys(path: str) -> Keyring:
+    """The keys of a file, one per line: `key`, `name:key` or `admin name:key`; `#` is a comment."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError("api_key_file", f"{path}: {error}") from None
+    keys = [_key(line.strip(), n, path) for n, line in enumerate(lines, 1) if _says(line)]
+    if not keys:
+        raise SettingError("api_key_file", f"{path}: found no key, expected one per line")
+    names = [key.name for key in keys]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingError("api_key_file", f"{path}: found the name {name!r} twice")
+    return Keyring(tuple(keys))
+
+
+def _says(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _key(line: str, number: int, path: str) -> Key:
+    admin, said = False, line
+    if said.startswith("admin "):
+        admin, said = True, said[len("admin ") :].strip()
+    name, colon, secret = said.rpartition(":")
+    if not secret or any(c.isspace() for c in secret):
+        raise SettingError(
+            "api_key_file", f"{path}, line {number}: expected `key`, `name:key` or `admin name:key`"
+        )
+    return Key(name if colon else f"key{number}", secret.encode(), admin)

@@ -1,0 +1,198 @@
+"""The routes that generate nothing: models, counts, health, prompts and completions looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from dsv4.api import ApiError
+from dsv4.parsing.events import Event
+from dsv4.parsing.message import assemble
+from dsv4.parsing.parser import StreamParser
+from dsv4.serve.answering import PROTOCOLS, api_error, read_json
+from dsv4.serve.asgi import Receive, Scope, Send, headers_of, read_body, send_bytes, send_json
+from dsv4.serve.generation import ClientGone
+from dsv4.serve.keys import Key
+from dsv4.serve.metrics import CONTENT_TYPE
+from dsv4.serve.server import Server
+from dsv4.tokens import IdParser
+
+Handle: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
+
+
+class Plain:
+    """A route that answers with JSON what a function returns."""
+
+    def __init__(
+        self, server: Server, handle: Handle, *, protocol: str = "chat", is_open: bool = False
+    ) -> None:
+        """`is_open` routes ask for no key; errors have the form of `protocol`."""
+        self._server = server
+        self._handle = handle
+        self._module: ModuleType = PROTOCOLS[protocol]
+        self._is_open = is_open
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            key = self._server.keys.owner(headers_of(scope))
+            if key is None and not self._is_open:
+                raise ApiError("The API key is missing or not known here.", status=401)
+            data = await read_body(scope, receive, self._server.settings)
+            body = await self._handle(scope, key or Key("-", b""), data)
+        except ClientGone:
+            return
+        except Exception as error:
+            status, shown = self._module.error(api_error(error))
+            await send_json(send, status, shown)
+            if not isinstance(error, ValueError):
+                raise
+            return
+        if isinstance(body, bytes):
+            await send_bytes(send, 200, body, CONTENT_TYPE)
+        elif scope["method"] == "HEAD":
+            await send_bytes(send, 200, b"", "application/json")
+        else:
+            await send_json(send, 200, body)
+
+
+class Routes:
+    """What those routes do."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def hello(self, scope: Scope, key: Key, data: bytes) -> Any:
+        return {"name": "dsv4", "model": self._server.model.name}
+
+    async def health(self, scope: Scope, key: Key, data: bytes) -> Any:
+        return {"status": "ok"}
+
+    async def ready(self, scope: Scope, key: Key, data: bytes) -> Any:
+        if not await self._server.is_ready():
+            raise ApiError("The backend does not answer.", status=503)
+        return {"status": "ready"}
+
+    async def metrics(self, scope: Scope, key: Key, data: bytes) -> Any:
+        return self._server.metrics.text()
+
+    async def models(self, scope: Scope, key: Key, data: bytes) -> Any:
+        """One body that the SDKs of both vendors read."""
+        model = self._model(self._server.model.name)
+        ends = {"first_id": model["id"], "last_id": model["id"]}
+        return {"object": "list", "data": [model], "has_more": False, **ends}
+
+    async def model(self, scope: Scope, key: Key, data: bytes) -> Any:
+        name = scope["path_params"]["model"]
+        if self._server.settings.strict_models and name != self._server.model.name:
+            raise ApiError(f"found {name!r}, expected {self._server.model.name!r}", status=404)
+        return self._model(name)
+
+    def _model(self, name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "dsv4",
+            "type": "model",
+            "display_name": name,
+            "created_at": "1970-01-01T00:00:00Z",
+            "max_model_len": self._server.context,
+        }
+
+    async def count_tokens(self, scope: Scope, key: Key, data: bytes) -> Any:
+        call = self._call("messages", read_json(data, self._server.settings.max_depth))
+        prompt = call.request.encode()
+        if self._server.tokenizer is None:
+            return {"input_tokens": len(prompt.text) // 4}
+        return {"input_tokens": self._server.tokenizer.count(prompt)}
+
+    async def response(self, scope: Scope, key: Key, data: bytes) -> Any:
+        id = scope["path_params"]["id"]
+        if scope["method"] == "DELETE":
+            if not await self._server.conversations.forget(key.name, id):
+                raise _not_stored(id)
+            return {"id": id, "object": "response", "deleted": True}
+        kept = await self._server.conversations.found(key.name, id)
+        if kept is None or kept["response"]["id"] != id:
+            raise _not_stored(id)
+        return kept["response"]
+
+    # A look inside.
+
+    async def tokenize(self, scope: Scope, key: Key, data: bytes) -> Any:
+        """The ids of a text, or of a request's prompt."""
+        body = read_json(data, self._server.settings.max_depth)
+        tokenizer = self._server.tokenizer
+        if tokenizer is None:
+            raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+        if isinstance(body.get("text"), str):
+            ids = tokenizer.encode_text(body["text"])
+        else:
+            ids = tokenizer.encode(self._call(_protocol_of(body), body).request.encode())
+        return {"ids": ids, "count": len(ids)}
+
+    async def render(self, scope: Scope, key: Key, data: bytes) -> Any:
+        """A request of any protocol as the prompt that it becomes, with the origin of each part."""
+        body = read_json(data, self._server.settings.max_depth)
+        prompt = self._call(_protocol_of(body), body).request.encode()
+        spans = []
+        at = 0
+        for piece in prompt.pieces:
+            spans.append({"start": at, "end": at + len(piece.text), **_described(piece)})
+            at += len(piece.text)
+        tokenizer = self._server.tokenizer
+        ids = None if tokenizer is None else tokenizer.encode(prompt)
+        return {"prompt": prompt.text, "ids": ids, "spans": spans}
+
+    async def parse(self, scope: Scope, key: Key, data: bytes) -> Any:
+        """A completion, as text or ids, as the message that it is read as."""
+        body = read_json(data, self._server.settings.max_depth)
+        parser = StreamParser(
+            thinking=body.get("thinking", True),
+            tools=body.get("tools"),
+            dialect=body.get("dialect", self._server.dialect),
+            strict=body.get("strict", False),
+        )
+        events = self._events(parser, body)
+        message = assemble(events)
+        return {
+            "message": message.to_dict(),
+            "finish": message.finish,
+            "events": [{"type": type(event).__name__, **asdict(event)} for event in events],
+            "diagnostics": [asdict(diagnostic) for diagnostic in message.diagnostics],
+        }
+
+    def _events(self, parser: StreamParser, body: dict[str, Any]) -> list[Event]:
+        if isinstance(body.get("ids"), list):
+            if self._server.tokenizer is None:
+                raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+            by_ids = IdParser(self._server.tokenizer, parser)
+            return [*by_ids.feed_ids(body["ids"]), *by_ids.finish()]
+        if not isinstance(body.get("text"), str):
+            raise ApiError("found neither text nor ids, expected one of them", path="text")
+        return [*parser.feed(body["text"]), *parser.finish()]
+
+    def _call(self, protocol: str, body: dict[str, Any]) -> Any:
+        server = self._server
+        return PROTOCOLS[protocol].read(body, dialect=server.dialect, settings=server.api_settings)
+
+
+def _not_stored(id: str) -> ApiError:
+    return ApiError(f"found {id!r}, expected the id of a response that is stored here", status=404)
+
+
+def _described(piece: Any) -> dict[str, Any]:
+    names = ("special", "origin", "message", "field")
+    return {name: getattr(piece, name) for name in names}
+
+
+def _protocol_of(body: dict[str, Any]) -> str:
+    """Which protocol a body speaks: by what only that one has."""
+    if "input" in body or "instructions" in body:
+        return "responses"
+    tools = body.get("tools") or [{}]
+    first = tools[0] if isinstance(tools, list) and tools else {}
+    is_messages = "system" in body or (isinstance(first, dict) and "input_schema" in first)
+    return "messages" if is_messages else "chat"

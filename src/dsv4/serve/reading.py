@@ -1,0 +1,105 @@
+"""One completion being read: pieces of the backend's in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dsv4.api import ApiRequest, Usage
+from dsv4.encoding.prompt import Prompt
+from dsv4.format.tokens import THINK_END
+from dsv4.parsing.events import Event, StopHit, ToolCallEnd
+from dsv4.parsing.options import Reason
+from dsv4.serve.backend import Chunk, Counts
+from dsv4.tokens import IdParser, Tokenizer
+
+
+class Reader:
+    """Reads one completion, and keeps what was sampled as it was."""
+
+    def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
+        self._call = call
+        self._tokenizer = tokenizer
+        parser = call.parser(prompt)
+        self._text = parser
+        self._ids = None if tokenizer is None else IdParser(tokenizer, parser)
+        self.events: list[Event] = []
+        self.sampled_text: list[str] = []
+        self.sampled_ids: list[int] = []
+        self.has_ids = False
+        self.counts = Counts()
+        self.finish: Reason | None = None
+        # Whether generation can end here: nothing that comes would be shown.
+        self.is_done = False
+
+    def feed(self, chunk: Chunk) -> list[Event]:
+        """The events that a piece brings."""
+        if chunk.counts is not None:
+            self.counts = chunk.counts
+        if chunk.finish is not None:
+            self.finish = chunk.finish
+        if self.is_done:
+            return []
+        if chunk.ids is not None and self._ids is not None:
+            self.has_ids = True
+            self.sampled_ids += chunk.ids
+            return self._noted(self._ids.feed_ids(chunk.ids))
+        if not chunk.text:
+            return []
+        self.sampled_text.append(chunk.text)
+        return self._noted(self._text.feed(chunk.text))
+
+    def end(self) -> list[Event]:
+        """The events of the end."""
+        parser = self._ids if self.has_ids and self._ids is not None else self._text
+        # Where we ended it ourselves, what the engine says of the rest does not count.
+        return self._noted(parser.finish(None if self.is_done else self.finish))
+
+    def _noted(self, events: list[Event]) -> list[Event]:
+        self.events += events
+        for event in events:
+            if isinstance(event, StopHit) or (
+                isinstance(event, ToolCallEnd) and not self._call.parallel
+            ):
+                self.is_done = True
+        return events
+
+    @property
+    def sampled(self) -> str:
+        """The raw text, special tokens spelled out."""
+        if self.has_ids and self._tokenizer is not None:
+            return self._tokenizer.decode(self.sampled_ids)
+        return "".join(self.sampled_text)
+
+    @property
+    def completion_tokens(self) -> int:
+        """How many tokens were generated: the backend's count, else ours."""
+        if self.counts.completion is not None:
+            return self.counts.completion
+        return len(self.sampled_ids) if self.has_ids else self._counted("".join(self.sampled_text))
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many of them were thinking."""
+        if not self._call.request.thinking:
+            return 0
+        if self.has_ids and self._tokenizer is not None:
+            end = self._tokenizer.special_id(THINK_END)
+            ids = self.sampled_ids
+            return ids.index(end) if end in ids else len(ids)
+        return self._counted("".join(self.sampled_text).partition(str(THINK_END))[0])
+
+    def _counted(self, text: str) -> int:
+        # Without a vocabulary: about four characters make a token.
+        return len(text) // 4 if self._tokenizer is None else self._tokenizer.count(text)
+
+
+def usage_of(readers: Sequence[Any], prompt_tokens: int) -> Usage:
+    """What a request took, all its choices together."""
+    counts = readers[0].counts
+    return Usage(
+        prompt=prompt_tokens if counts.prompt is None else counts.prompt,
+        cached=counts.cached or 0,
+        completion=sum(reader.completion_tokens for reader in readers),
+        reasoning=sum(reader.reasoning_tokens for reader in readers),
+    )

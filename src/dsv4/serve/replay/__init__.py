@@ -1,0 +1,1 @@
+"""What the model sampled, kept to stand in later prompts as it was sampled."""

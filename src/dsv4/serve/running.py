@@ -1,0 +1,138 @@
+"""The app under uvicorn: sockets, signals, workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dsv4.serve import app
+from dsv4.serve.backend import BackendError
+from dsv4.serve.posture import Posture, described
+from dsv4.serve.server import Server
+from dsv4.serve.settings import SettingError, Settings, to_environ
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP with bounds on what comes before the app is asked: the size of a head, and its time."""
+
+    # Set for the process before it serves.
+    max_header = 64 * 1024
+    head_timeout = 30.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._head_size = 0
+        self._head_timer = self.loop.call_later(self.head_timeout, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_timer.cancel()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        self._head_size = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_size += len(name) + len(value)
+        # The app refuses what is over the bound, in its protocol's words; what is far over it does
+        # not even get there.
+        if self._head_size > 16 * self.max_header:
+            self.transport.close()
+            return
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._head_timer.cancel()
+        super().on_headers_complete()
+
+    def _too_slow(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
+
+
+def serve(settings: Settings, say: Callable[[str], None]) -> int:
+    """Serves until a signal ends it. `say` gets what is to be printed at the start."""
+    made = app(settings)  # so that what is wrong with the settings is said before anything is bound
+    listening = _bound(settings)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    say(_started(made.state.server, f"http://{shown}:{port}"))
+    BoundedProtocol.max_header = settings.max_header
+    BoundedProtocol.head_timeout = settings.body_timeout
+    config = uvicorn.Config(
+        made if settings.workers == 1 else "dsv4.serve.running:app_of_environment",
+        factory=settings.workers > 1,
+        http=BoundedProtocol,
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        ws="none",
+        log_level=settings.log_level if settings.log_level != "info" else "warning",
+        access_log=settings.log_level == "debug",
+        server_header=False,
+        timeout_graceful_shutdown=int(settings.drain_timeout) or None,
+        timeout_keep_alive=75,
+        workers=settings.workers,
+        backlog=2048,
+    )
+    if settings.workers > 1:
+        os.environ.update(to_environ(settings))
+        from uvicorn.supervisors import Multiprocess
+
+        Multiprocess(config, [listening]).run()
+        return 0
+    uvicorn.Server(config).run(sockets=[listening])
+    return 0
+
+
+def app_of_environment() -> Any:
+    """The app of a worker process, which gets its settings by the environment."""
+    from dsv4.serve.settings import load
+
+    return app(load({}))
+
+
+def _bound(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        place = f"{settings.host}:{settings.port}"
+        raise SettingError("port", f"cannot listen on {place}: {error.strerror or error}") from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _started(server: Server, url: str) -> str:
+    """What is known of the server, with the backend asked if it answers."""
+    notes = []
+    try:
+        asyncio.run(_met(server))
+    except BackendError as error:
+        notes.append(f"{error.message}; it is asked again with the first request")
+    posture = Posture(
+        url=url,
+        model=server.model.name,
+        dialect=str(server.dialect),
+        context=server.context,
+        keys=len(server.keys),
+        ids=server.tokenizer is not None,
+        notes=tuple(notes),
+    )
+    return described(server.settings, posture)
+
+
+async def _met(server: Server) -> None:
+    try:
+        await server.meet_backend()
+    finally:
+        await server.backend.aclose()  # its connections belong to the loop that ends here

@@ -1,0 +1,272 @@
+"""Every setting of the server: one frozen value, with its defaults, its help and its checks.
+
+The flags of `dsv4 serve`, the variables `DSV4_…` and the keys of the TOML file are all made from
+the fields here, so a setting exists in all three places or in none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from dsv4.errors import Error, shown
+
+BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
+CallsMode: TypeAlias = Literal["whole", "streamed"]
+SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
+ImageRule: TypeAlias = Literal["replace", "refuse"]
+ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
+
+MIB = 1024 * 1024
+
+
+class SettingError(Error):
+    """A setting that cannot be used: it is named, with what was found and what would be right."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
+def _setting(default: Any, help: str, least: float | None = None) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help, "least": least})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the server runs. Each field is a flag, a variable and a key of the TOML file."""
+
+    host: str = _setting("127.0.0.1", "address to listen on")
+    port: int = _setting(8000, "port to listen on; 0 takes a free one", 0)
+    workers: int = _setting(1, "number of worker processes", 1)
+    config: str | None = _setting(None, "TOML file to read settings from")
+
+    backend: BackendName = _setting("demo", "what generates the text")
+    upstream: str | None = _setting(None, "base URL of the backend, for example http://gpu:8000")
+    upstream_key_file: str | None = _setting(None, "file with the key that the backend asks for")
+    upstream_model: str | None = _setting(
+        None, "model name to send to the backend; default: the first it lists"
+    )
+    dialect: str | None = _setting(None, "release of the format; default: from the model's name")
+    model: str | None = _setting(None, "model name to announce; default: the backend's own")
+    strict_models: bool = _setting(False, "refuse model names other than the announced one")
+    context: int | None = _setting(None, "context length in tokens; default: the backend's own", 1)
+    tokenizer: str | None = _setting(None, "path of a tokenizer.json; default: the V4 vocabulary")
+    pace: float = _setting(200.0, "tokens per second of the demo backend; 0 does not wait", 0)
+
+    api_key_file: str | None = _setting(None, "file of keys, one `name:key` or `key` per line")
+    no_auth: bool = _setting(False, "listen beyond loopback without keys")
+    cors_origins: tuple[str, ...] = _setting((), "origins whose pages may call the server")
+
+    thinking: bool = _setting(True, "let the model think unless a request says otherwise")
+    effort: str = _setting("high", "reasoning effort unless a request says otherwise")
+    systems: SystemPlace = _setting(
+        "reminder", "where system messages after the first turn go in dialects without their token"
+    )
+    images: ImageRule = _setting("replace", "what to do with images that the model cannot read")
+    reasoning_field: ReasoningField = _setting(
+        "reasoning_content", "name of the reasoning in Chat Completions responses"
+    )
+    calls: CallsMode = _setting("whole", "send a tool call once it is complete, or as it comes")
+    debug: bool = _setting(False, "answer `x-dsv4-debug: 1` with the prompt and the raw completion")
+
+    replay: str = _setting("memory", "off, memory, sealed, sqlite:PATH or redis://HOST")
+    replay_entries: int = _setting(20_000, "turns to remember", 1)
+    replay_bytes: int = _setting(256 * MIB, "bytes of turns to remember", 1)
+    seal_key_file: str | None = _setting(None, "file with the key for sealed replay")
+
+    record: str | None = _setting(None, "JSON lines file to record every exchange in")
+    playground: bool = _setting(False, "serve the playground beside the API")
+    inspect: bool = _setting(False, "keep the last requests in memory for the playground")
+    metrics_port: int | None = _setting(None, "port of its own for /metrics", 0)
+    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "what to log")
+
+    max_body: int = _setting(48 * MIB, "largest request body in bytes", 1)
+    max_depth: int = _setting(256, "deepest nesting of a request's JSON", 1)
+    max_messages: int = _setting(20_000, "most messages in a request", 1)
+    max_tools: int = _setting(1_000, "most tools in a request", 1)
+    max_header: int = _setting(64 * 1024, "largest request head in bytes", 1024)
+    streams: int = _setting(512, "requests served at once", 1)
+    queue: int = _setting(512, "requests that may wait for their turn", 0)
+    body_timeout: float = _setting(30.0, "seconds a client may take to send its request", 0.01)
+    connect_timeout: float = _setting(10.0, "seconds to wait for a connection to the backend", 0.01)
+    first_byte_timeout: float = _setting(600.0, "seconds to wait for the first token", 0.01)
+    idle_timeout: float = _setting(120.0, "seconds to wait for the next token", 0.01)
+    total_timeout: float = _setting(3600.0, "seconds that one generation may take", 0.01)
+    send_timeout: float = _setting(60.0, "seconds a client may leave its response unread", 0.01)
+    drain_timeout: float = _setting(60.0, "seconds for running streams to end on SIGTERM", 0)
+    retries: int = _setting(2, "tries after the first, before any byte has gone out", 0)
+    keep_alive: float = _setting(5.0, "seconds of silence before a sign of life is sent", 0.05)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check(field, getattr(self, field.name))
+        if self.backend != "demo" and not self.upstream:
+            raise SettingError(
+                "upstream", f"found none, expected the URL of the {self.backend} server"
+            )
+        if self.upstream and not self.upstream.startswith(("http://", "https://")):
+            raise SettingError(
+                "upstream", f"found {shown(self.upstream)}, expected http://… or https://…"
+            )
+        if not self.replay_store:
+            expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
+            raise SettingError("replay", f"found {shown(self.replay)}, expected {expected}")
+        if self.replay == "sealed" and not self.seal_key_file:
+            raise SettingError("seal_key_file", "found none, expected the file of the sealing key")
+
+    @property
+    def replay_store(self) -> str:
+        """The kind of replay: off, memory, sealed, sqlite or redis; empty if it is none of them."""
+        kind = self.replay.partition(":")[0]
+        plain = self.replay in ("off", "memory", "sealed")
+        return (
+            kind if plain or (kind in ("sqlite", "redis", "rediss") and kind != self.replay) else ""
+        )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it listens where only this machine can reach it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+# What a hover in an editor shows: each setting with its help.
+Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
+    f"- `{field.name}`: {field.metadata['help']}" for field in dataclasses.fields(Settings)
+)
+
+
+def _check(field: dataclasses.Field[Any], value: Any) -> None:
+    """Refuses a value of the wrong type, or below the least that makes sense."""
+    kind = HINTS[field.name]
+    if not _fits(value, kind):
+        raise SettingError(field.name, f"found {shown(value)}, expected {_described(kind)}")
+    least = field.metadata["least"]
+    if least is not None and value is not None and value < least:
+        raise SettingError(field.name, f"found {value}, expected at least {least}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    members = get_args(kind) or (kind,)
+    if isinstance(value, bool) and bool not in members:
+        return False
+    return isinstance(value, (*members, int) if float in members else members)
+
+
+def _described(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(get_args(kind))
+    if get_origin(kind) is tuple:
+        return "a list of texts"
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+    return names[next(m for m in (*get_args(kind), kind) if m in names)]
+
+
+HINTS: dict[str, Any] = get_type_hints(Settings)
+
+
+def load(
+    flags: Mapping[str, Any], environ: Mapping[str, str] | None = None, config: str | None = None
+) -> Settings:
+    """The settings from flags, then variables `DSV4_…`, then the TOML file, then the defaults.
+
+    `flags` are values by field name, as far as they were given. `config` is the TOML file where no
+    flag or variable names one. Raises a `SettingError` that names the place.
+    """
+    environ = os.environ if environ is None else environ
+    from_environ = dict(_from_environ(environ))
+    path = flags.get("config") or from_environ.get("config") or config
+    values = {**(_from_toml(path) if path else {}), **from_environ, **flags}
+    return Settings(**{**values, "config": path})
+
+
+def _from_environ(environ: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
+    for name, kind in HINTS.items():
+        text = environ.get(f"DSV4_{name.upper()}")
+        if text is not None:
+            yield name, read_value(text, kind, f"DSV4_{name.upper()}")
+
+
+def read_value(text: str, kind: Any, name: str) -> Any:
+    """A setting's value from text, as a flag or a variable gives it."""
+    if get_origin(kind) is tuple:
+        return tuple(part for part in (p.strip() for p in text.split(",")) if part)
+    members = get_args(kind) if get_origin(kind) is not Literal else (str,)
+    members = members or (kind,)
+    if bool in members:
+        if text.lower() not in _BOOLEANS:
+            raise SettingError(name, f"found {shown(text)}, expected true or false")
+        return _BOOLEANS[text.lower()]
+    for number in (int, float):
+        if number in members:
+            try:
+                return number(text)
+            except ValueError:
+                raise SettingError(name, f"found {shown(text)}, expected a number") from None
+    return text
+
+
+_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True}
+_BOOLEANS |= {"false": False, "0": False, "no": False, "off": False, "": False}
+
+
+def _from_toml(path: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with open(path, "rb") as file:
+            read = tomllib.load(file)
+    except OSError as error:
+        raise SettingError("config", f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError("config", f"{path}: not TOML: {error}") from None
+    values = {}
+    for key, value in read.items():
+        name = key.replace("-", "_")
+        if name not in HINTS or name == "config":
+            raise SettingError("config", f"{path}: found the key {shown(key)}, expected a setting")
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return values
+
+
+def to_toml(settings: Settings) -> str:
+    """The settings as a TOML file that gives them back. Nothing that is None is written."""
+    lines = []
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name != "config":
+            text = "" if value is None else f"{field.name} = {_toml_value(value)}"
+            lines += [f"# {field.metadata['help']}", text or f"# {field.name} ="]
+    return "\n".join(lines) + "\n"
+
+
+def to_environ(settings: Settings) -> dict[str, str]:
+    """The settings as variables, for processes that are started with them."""
+    given = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    return {
+        f"DSV4_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in given.items()
+        if value is not None and name != "config"
+    }
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    # JSON's texts, numbers and booleans are TOML's too.
+    return json.dumps(value, ensure_ascii=False)

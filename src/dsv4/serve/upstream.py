@@ -1,0 +1,137 @@
+"""One HTTP server behind the gateway: requests to it, and what it answers, with clear failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+
+from dsv4.serve.backend import BackendError
+from dsv4.serve.settings import Settings
+from dsv4.serve.sse import EventReader
+
+_DONE = b"[DONE]"
+
+
+class Upstream:
+    """An HTTP server, by its base URL."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
+        self._settings = settings
+        self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        if settings.upstream_key_file:
+            with open(settings.upstream_key_file, encoding="utf-8") as file:
+                self._headers["authorization"] = f"Bearer {file.read().strip()}"
+        self._session: aiohttp.ClientSession | None = None
+
+    def _connected(self) -> aiohttp.ClientSession:
+        """The session, made in the loop that uses it."""
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(
+                total=None,
+                connect=self._settings.connect_timeout,
+                sock_connect=self._settings.connect_timeout,
+            )
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30)
+            self._session = aiohttp.ClientSession(
+                timeout=timeout, connector=connector, headers=self._headers, read_bufsize=2**18
+            )
+        return self._session
+
+    async def get(self, path: str) -> Any:
+        """The JSON of a GET."""
+        try:
+            async with self._connected().get(
+                self._url + path,
+                timeout=aiohttp.ClientTimeout(total=self._settings.connect_timeout),
+            ) as response:
+                await _refuse_failure(response)
+                return json.loads(await response.read())
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+            raise BackendError(f"the backend does not answer: {_said(error)}", 503) from None
+
+    async def events(self, path: str, body: dict[str, Any]) -> AsyncIterator[Any]:
+        """The JSON of each event that a POST is answered with.
+
+        The connection is closed when the iterator is: that is how a backend learns that nobody
+        reads on.
+        """
+        reader, ended = EventReader(), False
+        async for chunk in self._bytes(path, body):
+            for data in reader.feed(chunk):
+                if data == _DONE:
+                    ended = True
+                else:
+                    yield _json(data)
+        if not ended and not reader.is_between_events:
+            raise BackendError("the backend broke off in the middle of an event")
+
+    async def _bytes(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
+        """The answer as it comes. How long to wait for it is for the caller to say."""
+        data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            response = await self._connected().post(self._url + path, data=data)
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+            raise BackendError(f"the backend cannot be reached: {_said(error)}", 503) from None
+        try:
+            await _refuse_failure(response)
+            _refuse_other_types(response)
+            while chunk := await response.content.readany():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            raise BackendError(f"the backend broke off: {_said(error)}") from None
+        finally:
+            response.close()
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+def _said(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _json(data: bytes) -> Any:
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BackendError(f"the backend sent what is no JSON: {data[:80]!r}") from None
+    if isinstance(event, dict) and event.get("error"):
+        raise BackendError(f"the backend failed: {_error_text(event['error'])}")
+    return event
+
+
+def _error_text(error: Any) -> str:
+    text = error.get("message") if isinstance(error, dict) else error
+    return str(text)[:500]
+
+
+async def _refuse_failure(response: aiohttp.ClientResponse) -> None:
+    if response.status < 400:
+        return
+    body = (await response.content.read(4096)).decode("utf-8", "replace")
+    try:
+        read = json.loads(body)
+        body = _error_text(read.get("error", read.get("message", body)))
+    except (ValueError, AttributeError):
+        pass
+    # Load is for the client to wait for; a request that the backend refuses is the client's own;
+    # everything else is ours and the backend's.
+    status = {429: 429, 503: 503, 529: 503, 400: 400, 413: 400, 422: 400}.get(response.status, 502)
+    retry = response.headers.get("retry-after", "")
+    raise BackendError(
+        f"the backend answered {response.status}: {body[:500]}",
+        status,
+        float(retry) if retry.isdecimal() else None,
+    )
+
+
+def _refuse_other_types(response: aiohttp.ClientResponse) -> None:
+    if response.content_type not in ("text/event-stream", "application/octet-stream", "text/plain"):
+        raise BackendError(f"the backend answered with {response.content_type}, expected a stream")

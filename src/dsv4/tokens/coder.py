@@ -1,0 +1,434 @@
+"""Prompts -> ids and back: the vocabulary and its engine, with nothing that grows."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from threading import RLock
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from dsv4.decoding.prompts import prompt_from
+from dsv4.decoding.recognition import dialects_of
+from dsv4.encoding.pieces import Piece
+from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.raw_turns import RawTurn
+from dsv4.errors import EncodeError, Location, OptionError, shown
+from dsv4.format.dialects import V4, Dialect, dialect_named
+from dsv4.format.tokens import EOS, THINK_END
+from dsv4.tokens.dialects import dialect_over
+from dsv4.tokens.engines import Encode, engine_named
+from dsv4.tokens.masks import Owned, Policy, Span, borders, weigher
+from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary, is_bundled
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# Short runs between special tokens come again and again: the ids of this many are remembered.
+REMEMBERED_RUNS = 16_384
+REMEMBERED_LENGTH = 64
+
+
+_NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
+
+
+class Coder:
+    """The ids of prompts. Special tokens come from the format alone, whatever a text spells.
+
+    Nothing is loaded before it is needed. One tokenizer may be used from many threads.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        engine: str = "auto",
+        dialect: str | Dialect | None = None,
+        checkpoint: str | None = None,
+    ) -> None:
+        """`checkpoint` is the name of what the vocabulary came with, if not the vocabulary's own.
+
+        The other parameters are those of `load`.
+        """
+        self.vocabulary = vocabulary
+        self._checkpoint = checkpoint
+        self._wanted = None if dialect is None else self.dialect_for(dialect)
+        self._dialect = self._wanted
+        self._make_engine = engine_named(engine)
+        self._engine_name = engine
+        self._engine: Encode | None = None
+        self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
+        self._checked: set[str] = set()
+
+    @classmethod
+    def load(
+        cls,
+        source: str | os.PathLike[str] | None = None,
+        engine: str = "auto",
+        dialect: str | Dialect | None = None,
+    ) -> Self:
+        """The tokenizer of the bundled V4 vocabulary, of a `tokenizer.json` or of a checkpoint.
+
+        `source` is the path of the file or of the checkpoint's folder; `engine` is "fastokens",
+        "tokenizers" or "auto", the fastest that is installed; `dialect` is what its `dialect` shall
+        be, None to have it recognised. A tokenizer is loaded once, however often it is asked for.
+        A vocabulary of your own is looked at right away. Raises `VocabularyError` where there is
+        none, or where it does not have the tokens of the dialect.
+        """
+        engine_named(engine)
+        path = find_vocabulary(source)
+        name = None if dialect is None else dialect_named(dialect).name
+        with _loading:
+            kind: Any = cls  # a class is hashable, which mypy does not believe
+            made: Self = _loaded(kind, path, os.stat(path).st_mtime_ns, engine, name)
+            return made
+
+    @classmethod
+    def wrap(
+        cls, tokenizer: Any, engine: str = "auto", dialect: str | Dialect | None = None
+    ) -> Self:
+        """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object.
+
+        `tokenizer` is that object; `engine` and `dialect` are those of `load`. Objects with the
+        same vocabulary share it. Raises an `OptionError` for anything but a fast tokenizer.
+        """
+        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        if not hasattr(backend, "to_str"):
+            found = shown(tokenizer)
+            raise OptionError("tokenizer", f"found {found}, expected a fast tokenizer")
+        name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
+        return cls(_shared(backend.to_str()), engine, dialect, checkpoint=str(name))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.checkpoint}, dialect {self.dialect}>"
+
+    @property
+    def checkpoint(self) -> str:
+        """What the vocabulary came with: a path, or a name."""
+        return self.vocabulary.name if self._checkpoint is None else self._checkpoint
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of prompts for this vocabulary, recognised by its special tokens and by the
+        name of its checkpoint."""
+        if self._dialect is None:
+            bundled = is_bundled(self.vocabulary.name)
+            self._dialect = V4 if bundled else self.dialect_for(None)
+        return self._dialect
+
+    def dialect_for(self, wanted: str | Dialect | None) -> Dialect:
+        """A dialect by name; raises `VocabularyError` where its tokens are not in the vocabulary.
+
+        None gives the one that is recognised.
+        """
+        return dialect_over(self.vocabulary.added, self.checkpoint, wanted)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        dialect = self._wanted and self._wanted.name
+        path = self.vocabulary.name
+        if not os.path.isabs(path):  # it was not read from a file
+            return type(self), (self.vocabulary, self._engine_name, dialect, self._checkpoint)
+        # Wherever it is read again, the package may be in another place.
+        source = None if is_bundled(path) else path
+        known = (source, self._engine_name, dialect)
+        return _unpickled, (type(self), *known, self.vocabulary.digest)
+
+    # Text and prompts -> ids.
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The ids of `prompt`. Turns whose ids were given with them have those.
+
+        Raises a `VocabularyError` where the vocabulary lacks a token of the prompt, and an
+        `EncodeError` for text that UTF-8 cannot write.
+        """
+        ids: list[int] = []
+        added = self._specials(prompt)
+        if prompt.sampled:
+            return self.owned(prompt).ids
+        for run, special in prompt.runs():
+            if run:
+                try:
+                    ids += self._text_ids(run)
+                except _HalfCharacter:
+                    raise _half_character(prompt.pieces) from None
+            if special is not None:
+                ids.append(added[special])
+        return ids
+
+    def encode_text(self, text: str) -> list[int]:
+        """The ids of `text`, in which no special token is recognised.
+
+        Raises an `OptionError` for anything but text that UTF-8 can write.
+        """
+        if not isinstance(text, str):
+            raise OptionError("text", f"found {shown(text)}, expected text")
+        try:
+            return list(self._text_ids(text))
+        except _HalfCharacter:
+            raise OptionError("text", _half_problem(text)) from None
+
+    def encode_masked(
+        self, prompt: Prompt, policy: Policy = "assistant"
+    ) -> tuple[list[int], list[float]]:
+        """The ids of `prompt`, with a weight for each: what `policy` says is trained on.
+
+        A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises
+        what `encode` raises, and an `OptionError` for a policy that there is not.
+        """
+        owned = self.owned(prompt)
+        return owned.ids, owned.weights(weigher(policy, prompt.pieces))
+
+    def check_text(self, prompt: Prompt) -> None:
+        """Raises an `EncodeError` where a text of the prompt is none that UTF-8 can write."""
+        try:
+            prompt.text.encode()
+        except UnicodeEncodeError:
+            raise _half_character(prompt.pieces) from None
+
+    def spans(self, prompt: Prompt) -> list[Span]:
+        """Which tokens of `prompt` came from which message and field. The spans cover them all."""
+        return self.owned(prompt).spans()
+
+    def count(self, prompt: Prompt | str) -> int:
+        """How many tokens `prompt` has, which may also be a text."""
+        return len(self.encode_text(prompt) if isinstance(prompt, str) else self.encode(prompt))
+
+    def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
+        """How many tokens each field takes in `prompt`: (message, field) -> tokens."""
+        cost: Counter[tuple[int | None, str]] = Counter()
+        for start, end, piece in self.owned(prompt):
+            cost[piece.message, piece.field] += end - start
+        return dict(cost)
+
+    # Ids -> text.
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
+        return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace")
+
+    def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
+        """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
+
+        `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,
+        the text shows which it may be. Raises an `EncodeError` for an id that the vocabulary does
+        not have, and an `OptionError` for an unknown dialect.
+        """
+        ids = list(ids)
+        likely = dialect if dialect is not None else dialects_of(self.decode(ids))[0]
+        release = dialect_named(likely)
+        return prompt_from(self._parts(ids, release), release)
+
+    def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
+        added = self.vocabulary.added
+        specials = {added[token]: token for token in dialect.special_tokens if token in added}
+        run: list[int] = []
+        for id in ids:
+            if id not in specials:
+                run.append(id)
+                continue
+            if run:
+                yield self.decode(run)
+                run = []
+            yield specials[id]
+        if run:
+            yield self.decode(run)
+
+    def bytes_of(self, id: int) -> bytes:
+        """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""
+        found = self.vocabulary.bytes_of.get(id)
+        if found is None:
+            raise OptionError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
+        return found
+
+    def special_id(self, token: str) -> int:
+        """The id of a special token, `token`. Raises a `VocabularyError` where there is none."""
+        found = self.vocabulary.added.get(token)
+        if found is None:
+            raise VocabularyError(f"{self.vocabulary.name} has no special token {token}")
+        return found
+
+    # Ids and whose they are.
+
+    def owned(self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE) -> Owned:
+        """The ids of `prompt`, and the pieces they came from.
+
+        `sampled` gives the ids of all that the model wrote in some messages, by index.
+        """
+        added = self._specials(prompt)
+        if prompt.sampled:
+            sampled = {**self._given_ids(prompt.sampled), **sampled}
+        return self._owned(prompt.pieces, added, sampled)
+
+    def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
+        think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
+        given = {index: turn.ids(think_end, eos) for index, turn in turns.items()}
+        return {index: ids for index, ids in given.items() if ids is not None}
+
+    def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
+        """The ids of `pieces` by themselves, apart from the prompt they are of."""
+        return self._owned(pieces, self.vocabulary.added, _NONE).ids
+
+    def _owned(
+        self, pieces: Sequence[Piece], added: dict[str, int], sampled: Mapping[int, Sequence[int]]
+    ) -> Owned:
+        owned = Owned()
+        for kind, run in _text_runs(pieces, sampled):
+            first = run[0]
+            if kind is _ALONE:
+                owned.add((added[first.text],), first)
+            elif kind != _TEXT:
+                owned.add(sampled[kind], first)
+            else:
+                self._add_text(owned, run)
+        return owned
+
+    def _add_text(self, owned: Owned, run: Sequence[Piece]) -> None:
+        try:
+            ids = self._text_ids("".join(piece.text for piece in run))
+        except _HalfCharacter:
+            raise _half_character(run) from None
+        if len(run) == 1:
+            owned.add(ids, run[0])
+        else:
+            length_of = self.vocabulary.length_of.__getitem__
+            owned.add_run(ids, run, borders(run, map(length_of, ids)))
+
+    # Inside.
+
+    def _text_ids(self, text: str) -> list[int]:
+        if len(text) <= REMEMBERED_LENGTH:
+            return self._remembered(text)
+        return self._fresh_ids(text)
+
+    def _fresh_ids(self, text: str) -> list[int]:
+        engine = self._engine or self._load_engine()
+        try:
+            return engine(text)
+        except (UnicodeEncodeError, TypeError):
+            raise _HalfCharacter from None
+
+    def _load_engine(self) -> Encode:
+        # One for each vocabulary, however many tokenizers are over it: an engine takes 200 MiB.
+        with _loading:
+            made = _engines.setdefault(self.vocabulary, {})
+            if self._make_engine not in made:
+                try:
+                    made[self._make_engine] = self._make_engine(self.vocabulary)
+                except Exception as error:  # the engines raise whatever they like
+                    problem = f"{self.vocabulary.name} cannot be read by the engine: {error}"
+                    raise VocabularyError(problem) from error
+            self._engine = made[self._make_engine]
+            return self._engine
+
+    def _specials(self, prompt: Prompt) -> dict[str, int]:
+        """The ids of special tokens, after a look whether the dialect has them all."""
+        if not isinstance(prompt, Prompt):
+            raise OptionError("prompt", f"found {shown(prompt)}, expected what dsv4.encode gives")
+        dialect = prompt.dialect
+        if dialect.name not in self._checked:
+            self.vocabulary.check(dialect.special_tokens, str(dialect))
+            self._checked.add(dialect.name)
+        return self.vocabulary.added
+
+
+class _HalfCharacter(Exception):
+    """A text that UTF-8 cannot write."""
+
+
+def _half_problem(text: str) -> str:
+    problem = f"found {shown(text)}, in which half a surrogate pair stands alone"
+    return f"{problem}: expected text that UTF-8 can write"
+
+
+def _half_character(pieces: Sequence[Piece]) -> EncodeError:
+    """The error for pieces in one of which half a character stands: it names the message."""
+    for piece in pieces:
+        try:
+            piece.text.encode()
+        except UnicodeEncodeError:
+            message: Location = () if piece.message is None else ("messages", piece.message)
+            return EncodeError((*message, piece.field), _half_problem(piece.text))
+    return EncodeError(("messages",), "found half a character, expected text that UTF-8 can write")
+
+
+_loading = RLock()
+_engines: WeakKeyDictionary[Vocabulary, dict[Any, Encode]] = WeakKeyDictionary()
+
+
+# A vocabulary is read once, and there is one tokenizer for each way to ask for it.
+@lru_cache(maxsize=32)
+def _vocabulary(path: str, changed: int) -> Vocabulary:
+    return Vocabulary.read(path)
+
+
+@lru_cache(maxsize=64)
+def _loaded(
+    kind: Callable[..., Any], path: str, changed: int, engine: str, dialect: str | None
+) -> Any:
+    tokenizer = kind(_vocabulary(path, changed), engine, dialect)
+    if dialect is None and not is_bundled(path):
+        tokenizer.dialect  # noqa: B018  a vocabulary of no dialect is refused
+    return tokenizer
+
+
+# The vocabularies of tokenizers that were wrapped, by what is in them, as long as one is in use.
+_vocabularies: WeakValueDictionary[bytes, Vocabulary] = WeakValueDictionary()
+# What comes first in a `tokenizer.json` is no part of the vocabulary, and changes with its use.
+_SETTINGS_END = '"added_tokens":'
+_NO_SETTINGS = '{"version":"1.0","truncation":null,"padding":null,'
+
+
+def _shared(text: str) -> Vocabulary:
+    """The vocabulary in the text of a `tokenizer.json`: one for all that have the same."""
+    _, found, rest = text.partition(_SETTINGS_END)
+    if found:
+        text = _NO_SETTINGS + found + rest
+    vocabulary = Vocabulary(text, "the given tokenizer")
+    with _loading:
+        return _vocabularies.setdefault(vocabulary.digest, vocabulary)
+
+
+def _unpickled(
+    kind: type[Coder], source: str | None, engine: str, dialect: str | None, digest: bytes
+) -> Coder:
+    """The tokenizer of a path, if there is still the same in it."""
+    tokenizer = kind.load(source, engine, dialect)
+    if tokenizer.vocabulary.digest != digest:
+        name = tokenizer.vocabulary.name
+        raise VocabularyError(f"{name} is not what it was when the tokenizer was pickled")
+    return tokenizer
+
+
+# The kinds of runs below; an index is that of a message whose ids are given.
+_TEXT = -1
+_ALONE = None
+
+
+def _text_runs(
+    pieces: Sequence[Piece], sampled: Mapping[int, Any]
+) -> Iterator[tuple[int | None, list[Piece]]]:
+    """Special tokens one by one, and the text between them all together; and what was sampled in
+    a message, whatever is in it."""
+    run: list[Piece] = []
+    before: int | None = _ALONE
+    for piece in pieces:
+        kind = _ALONE if piece.special else _TEXT
+        if sampled and piece.origin == "model" and piece.message in sampled:
+            kind = piece.message
+        if run and (kind is _ALONE or kind != before):
+            yield before, run
+            run = []
+        run.append(piece)
+        before = kind
+    if run:
+        yield before, run
+
+
+def same_start(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """How many ids, or letters, two sequences begin with in common."""
+    shorter = min(len(a), len(b))
+    if a[:shorter] == b[:shorter]:
+        return shorter
+    return next(n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)

@@ -1,0 +1,123 @@
+"""A view as HTML that needs no other file. Everything from outside is escaped.
+
+All of the prompt is one run of inline text. What is added to it, for the eye only, is either drawn
+by the style sheet or cannot be selected: so copying any part of the page gives that part of the
+prompt, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from dsv4.encoding.prompt import Prompt
+from dsv4.view.folding import maybe_folded
+from dsv4.view.rows import Line, Row, Segment, View, view_of
+from dsv4.view.style import PAGE_STYLE, STYLE
+
+# Nothing is loaded, and nothing runs, whatever the conversation says.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+# A list of messages is of use where there are more than can be seen at once.
+LISTED_FROM = 4
+
+
+def page(view: View, title: str, unfold: bool) -> str:
+    """A page of its own."""
+    return "".join(_page(view, escape(title), unfold))
+
+
+def fragment(prompt: Prompt) -> str:
+    """A part of somebody else's page, such as a notebook. Its styles are for this part alone."""
+    body = "".join(_body(view_of(prompt), unfold=False, place=f"p{id(prompt):x}-"))
+    return f'<style>{STYLE}</style><div class="dsv4">{body}</div>'
+
+
+def _page(view: View, title: str, unfold: bool) -> Iterator[str]:
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield f"<title>{title}</title>\n<style>{PAGE_STYLE}{STYLE}</style>\n</head>\n"
+    yield f'<body class="dsv4">\n<header><h1>{title}</h1></header>\n<main>'
+    yield from _body(view, unfold, place="")
+    yield "</main>\n</body>\n</html>\n"
+
+
+def _body(view: View, unfold: bool, place: str) -> Iterator[str]:
+    """`place` makes the anchors of this view its own."""
+    yield f'<p class="total">{escape(view.total)}</p>'
+    yield from _list(view.rows, place)
+    yield '<pre class="prompt">'
+    message: int | None = -1
+    for n, row in enumerate(view.rows):
+        yield from _row(row, row.message != message, unfold, f"{place}{n}", place)
+        message = row.message
+    yield "</pre>"
+    style, mark = ("ending", "▶") if view.ending.generates else ("ending silent", "■")
+    yield f'<p class="{style}">{mark} {escape(view.ending.words)}</p>\n'
+
+
+def _list(rows: Iterable[Row], place: str) -> Iterator[str]:
+    """The messages, each a link to where it begins."""
+    roles = {row.message: row.role for row in rows if row.message is not None}
+    if len(roles) < LISTED_FROM:
+        return
+    yield '<nav aria-label="messages"><ol>'
+    for message, role in sorted(roles.items()):
+        yield f'<li><a class="{role}" href="#{place}m{message}">{message} {role}</a></li>'
+    yield "</ol></nav>"
+
+
+def _row(row: Row, opens: bool, unfold: bool, id: str, place: str) -> Iterator[str]:
+    yield f'<span class="{_classes(row, opens)}">'
+    yield _label(row, opens, place)
+    folded = None if row.summary else maybe_folded(row)
+    if row.summary:
+        yield from _fold(row.summary, "".join(map(_line, row.lines)), unfold, id)
+    elif folded:
+        yield "".join(map(_line, folded.head))
+        yield from _fold(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
+    else:
+        yield "".join(map(_line, row.lines))
+    if row.ghost or row.note:
+        yield f'<i class="note">{escape(str(row.ghost or row.note))}</i>'
+    yield "</span>"
+
+
+def _classes(row: Row, opens: bool) -> str:
+    flags = {"opens": opens, "ghost": row.ghost is not None}
+    flags |= {"learned": row.learned is True, "unlearned": row.learned is False}
+    return " ".join(["row", *(name for name, is_on in flags.items() if is_on)])
+
+
+def _label(row: Row, opens: bool, place: str) -> str:
+    """What stands in the margin."""
+    number = "–" if row.message is None else str(row.message)
+    anchor = f' id="{place}m{row.message}"' if opens and row.message is not None else ""
+    role = f'<span class="{row.role}">{row.role}</span>'
+    name = f"<b{anchor}>{number} {role}</b>" if opens else "<b></b>"
+    count = "" if row.tokens is None else f"{row.tokens:,}"
+    return f'<i class="label">{name}<i>{escape(row.field)}</i><i class="count">{count}</i></i>'
+
+
+def _fold(summary: str, text: str, unfold: bool, id: str) -> Iterator[str]:
+    """Text that shows when a box is ticked: that needs no script, and stays in the line."""
+    state = " checked" if unfold else ""
+    yield f'<input type="checkbox" class="fold" id="f{id}"{state}>'
+    yield f'<label class="fold" for="f{id}">{escape(summary)}</label>'
+    yield f'<span class="folded">{text}</span>'
+
+
+def _line(line: Line) -> str:
+    return "".join(map(_segment, line))
+
+
+def _segment(segment: Segment) -> str:
+    text, style, original = segment
+    if original == "\n":
+        return '<span class="newline"></span>\n'
+    if original is not None and original.strip(" ") == "":
+        return f'<span class="spaces">{original}</span>'
+    if original == "\t" * len(original or "-"):
+        return f'<span class="tab">{original}</span>'
+    pill = "pill " if style.startswith("pill") else ""
+    return f'<span class="{pill}{style}">{escape(text)}</span>'

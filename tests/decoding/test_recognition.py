@@ -1,0 +1,58 @@
+"""Which dialects a prompt may be of."""
+
+from __future__ import annotations
+
+import pytest
+
+import dsv4
+from dsv4.decoding.recognition import dialects_of
+
+USER = [{"role": "user", "content": "Hi"}]
+CALL = {"function": {"name": "f", "arguments": "{}"}}
+CALLED = [*USER, {"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "content": "r"}]
+
+
+def names(text: str) -> list[str]:
+    return [dialect.name for dialect in dialects_of(text)]
+
+
+@pytest.mark.parametrize("dialect", dsv4.DIALECTS)
+@pytest.mark.parametrize("thinking", [True, False])
+@pytest.mark.parametrize("messages", [USER, CALLED])
+def test_the_right_one_is_among_them(dialect: str, thinking: bool, messages: list) -> None:
+    text = dsv4.encode(messages, dialect=dialect, thinking=thinking).text
+    assert dialect in names(text)
+    assert dsv4.decode(text).exact
+
+
+def test_nothing_tells_them_apart() -> None:
+    text = dsv4.encode(USER, thinking=False).text
+    assert names(text) == [name for name in ("v4", "v4-0731", "v4-vision", "v4.1", "v3.2")
+                           if name in dsv4.DIALECTS]  # fmt: skip
+    decoded = dsv4.decode(text)
+    assert decoded.request.dialect == "v4"
+    assert "dialect-ambiguous" in [note.kind for note in decoded.notes]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "options", "expected"),
+    [
+        ("v4.1", {}, ["v4.1"]),
+        ("v4-0731", {"effort": "max"}, ["v4-0731", "v4-vision"]),
+        ("v4", {"effort": "max"}, ["v4", "v4-0731", "v4-vision"]),
+    ],
+)
+def test_an_effort_tells(dialect: str, options: dict, expected: list[str]) -> None:
+    assert names(dsv4.encode(USER, dialect=dialect, **options).text) == expected
+
+
+def test_calls_tell() -> None:
+    assert names(dsv4.encode(CALLED, dialect="v4.1", thinking=False).text) == ["v4.1"]
+    assert "v4.1" not in names(dsv4.encode(CALLED, dialect="v4").text)
+
+
+def test_a_sign_that_a_text_spells() -> None:
+    text = dsv4.encode([{"role": "user", "content": "<｜DSML｜function_calls>"}]).text
+    decoded = dsv4.decode(text)
+    assert decoded.exact
+    assert decoded.request.messages[0]["content"] == "<｜DSML｜function_calls>"  # type: ignore[index]

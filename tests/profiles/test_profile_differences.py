@@ -1,0 +1,177 @@
+"""Why two servers write different prompts, and the traps of each."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from requests_of import ROWS, mutated
+
+import dsv4
+from dsv4 import profiles
+from dsv4.profiles.topics import COLUMNS, TOPICS, Words
+
+USER = {"role": "user", "content": "Hi"}
+TOOL = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}
+SERVERS_PAGE = Path(__file__).parent.parent.parent / "docs" / "servers.md"
+
+
+def call(id: str, arguments: str | None = None) -> dict[str, Any]:
+    arguments = f'{{"a": "{id}"}}' if arguments is None else arguments
+    return {"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}}
+
+
+def calling(*calls: dict[str, Any]) -> list[dict[str, Any]]:
+    results = [{"role": "tool", "tool_call_id": c["id"], "content": "r"} for c in calls]
+    return [USER, {"role": "assistant", "content": "", "tool_calls": list(calls)}, *results]
+
+
+def kinds(body: Any, first: str, second: str, dialect: str = "v4") -> list[str]:
+    return [r.kind for r in profiles.compare(body, first, second, dialect=dialect).reasons]
+
+
+class TestComparing:
+    def test_the_same_prompt_needs_no_reason(self) -> None:
+        compared = profiles.compare([USER], "vllm-0.32", "deepseek-api")
+        assert compared.same
+        assert compared.reasons == ()
+
+    def test_different_prompts_always_have_a_reason(self) -> None:
+        for row in ROWS:
+            names = [name for name, recorded in row["profiles"].items() if recorded is not None]
+            for pair in combinations(names, 2):
+                compared = profiles.compare(row["request"], *pair, dialect=row["dialect"])
+                assert compared.same == (not compared.reasons)
+
+    @given(st.integers(0, 2**32), st.sampled_from(["v4", "v4.1"]))
+    def test_so_with_any_request(self, seed: int, dialect: str) -> None:
+        body = mutated(seed)
+        for pair in combinations(profiles.PROFILES, 2):
+            compared = profiles.compare(body, *pair, dialect=dialect)
+            assert compared.same == (not compared.reasons)
+
+    def test_where_they_part(self) -> None:
+        compared = profiles.compare([USER], "vllm-0.32", "sglang-0.5.23")
+        assert compared.shared == len("<｜begin▁of▁sentence｜>")
+
+    @pytest.mark.parametrize(
+        ("body", "first", "second", "expected"),
+        [
+            ({}, "vllm-0.32", "sglang-0.5.23", ["thinking"]),
+            ({"reasoning_effort": "medium"}, "vllm-0.32", "recipe-0.2.0", ["effort"]),
+            ({"messages": calling(call("b"), call("a"))}, "vllm-0.32", "recipe-0.2.0",
+             ["calls-order", "reasoning-old"]),
+            ({"messages": calling(call("a", "x"))}, "vllm-0.32", "recipe-0.2.0",
+             ["arguments-malformed", "reasoning-old"]),
+            ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "sglang-0.5.23",
+             ["thinking", "tools-place", "choice-none"]),
+        ],
+    )  # fmt: skip
+    def test_reasons(self, body: Any, first: str, second: str, expected: list[str]) -> None:
+        assert kinds({"messages": [USER], **body}, first, second) == expected
+
+    def test_a_reason_names_both_servers_and_the_place(self) -> None:
+        body = {"messages": calling(call("b"), call("a")), "tools": [TOOL]}
+        (reason,) = (
+            reason
+            for reason in profiles.compare(body, "vllm-0.32", "sglang-0.5.23").reasons
+            if reason.kind == "calls-order"
+        )
+        assert reason.location == ("messages", 1, "tool_calls")
+        assert reason.message == (
+            "parallel calls. vLLM 0.32: as given; "
+            "SGLang 0.5.23: sorted by id, and their results too"
+        )
+
+    def test_a_refusal(self) -> None:
+        body = {"messages": [{"role": "developer", "content": "x"}]}
+        compared = profiles.compare(body, "vllm-0.32", "recipe-0.2.0")
+        assert compared.second.prompt is None
+        assert compared.reasons[0].kind == "refused"
+        assert compared.reasons[0].location == ("messages", 0, "role")
+
+    @pytest.mark.parametrize("wrong", [{"second": "x"}, {"dialect": "v3.2"}])
+    def test_names_that_are_not_known(self, wrong: dict[str, str]) -> None:
+        options = {"first": "vllm-0.32", "second": "llama.cpp", **wrong}
+        with pytest.raises(dsv4.EncodeError):
+            profiles.compare([USER], **options)  # type: ignore[arg-type]
+
+
+class TestTraps:
+    @staticmethod
+    def kinds(body: Any, name: str, dialect: str = "v4") -> list[str]:
+        return [trap.kind for trap in profiles.traps(body, name, dialect=dialect)]
+
+    @pytest.mark.parametrize(
+        ("body", "name", "kind"),
+        [
+            ({"messages": [{"role": "developer", "content": "x"}, USER]},
+             "vllm-0.32", "developer-vanishes"),
+            ({}, "sglang-0.5.23", "thinking-off"),
+            ({"thinking": {"type": "disabled"}}, "vllm-0.32", "thinking-ignored"),
+            ({"chat_template_kwargs": {"thinking": False}}, "deepseek-api", "kwargs-ignored"),
+            ({"reasoning_effort": "medium"}, "vllm-0.32", "effort-medium"),
+            ({"reasoning_effort": "xhigh"}, "llama.cpp", "effort-unwritten"),
+            ({"messages": calling(call("a", "x"))}, "vllm-0.32", "arguments-lost"),
+            ({"messages": calling(call("b"), call("a"))}, "recipe-0.2.0", "calls-reordered"),
+            ({"response_format": {"type": "json_object"}}, "vllm-0.32", "response-format-unseen"),
+            ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "tools-shown"),
+            ({"messages": calling(call("a", '{"x": 0.1234567}'))}, "llama.cpp", "floats-rounded"),
+        ],
+    )  # fmt: skip
+    def test_each(self, body: Any, name: str, kind: str) -> None:
+        assert kind in self.kinds({"messages": [USER], **body}, name)
+
+    @pytest.mark.parametrize("name", profiles.PROFILES)
+    def test_an_answer_at_the_end_is_a_trap_everywhere(self, name: str) -> None:
+        messages = [USER, {"role": "assistant", "content": "Hel"}]
+        (trap,) = (t for t in profiles.traps(messages, name) if t.kind == "answer-last")
+        assert trap.location == ("messages", 1)
+
+    @pytest.mark.parametrize(
+        ("body", "name"),
+        [
+            ({}, "vllm-0.32"),
+            ({}, "recipe-0.2.0"),
+            ({}, "llama.cpp"),
+            ({"reasoning_effort": "high"}, "sglang-0.5.23"),
+            ({"chat_template_kwargs": {"thinking": False}}, "sglang-0.5.23"),
+            ({"messages": [{"role": "developer", "content": "x"}]}, "vllm-0.32"),
+            ({"messages": calling(call("a"), call("b"))}, "recipe-0.2.0"),
+            ({"messages": calling(call("a", '{"x": 0.5}'))}, "llama.cpp"),
+        ],
+    )
+    def test_plain_requests_have_none(self, body: Any, name: str) -> None:
+        assert self.kinds({"messages": [USER], **body}, name) == []
+
+    def test_calls_keep_their_order_on_v4_1(self) -> None:
+        body = {"messages": calling(call("b"), call("a"))}
+        assert self.kinds(body, "recipe-0.2.0", "v4.1") == []
+
+    def test_a_refusal(self) -> None:
+        (trap,) = profiles.traps({"messages": [USER], "tools": []}, "vllm-0.32")
+        assert (trap.kind, trap.location) == ("refused", ("tools",))
+        assert trap.message.startswith("vLLM 0.32 refuses the request: tools: found an empty list")
+
+    @given(st.integers(0, 2**32), st.sampled_from(list(profiles.PROFILES)))
+    def test_any_request(self, seed: int, name: str) -> None:
+        for dialect in ("v4", "v4.1"):
+            profiles.traps(mutated(seed), name, dialect=dialect)
+
+
+class TestThePage:
+    """docs/servers.md shows the table that the comparison speaks from."""
+
+    @staticmethod
+    def cell(words: Words) -> str:
+        text = words if isinstance(words, str) else f"V4: {words[0]}; V4.1: {words[1]}"
+        return text.replace("|", "\\|")
+
+    @pytest.mark.parametrize("topic", TOPICS, ids=[topic.kind for topic in TOPICS])
+    def test_it_has_a_row_for_each_topic(self, topic: Any) -> None:
+        cells = [self.cell(topic.cell(profile)) for profile in COLUMNS]
+        assert f"| {topic.title} | {' | '.join(cells)} |\n" in SERVERS_PAGE.read_text("utf-8")

@@ -1,0 +1,219 @@
+"""The prompts of servers: as recorded, and as a running deepseek-recipe writes them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from requests_of import REQUESTS, ROWS, mutated
+
+import dsv4
+from dsv4 import profiles
+
+DIALECTS = ("v4", "v4.1")
+MODELS = {"v4": "DeepSeek-V4-Pro", "v4.1": "DeepSeek-V4.1-Flash"}
+ASKED = {"messages": [{"role": "user", "content": "Hi"}]}
+
+seeds = st.integers(0, 2**32)
+dialects = st.sampled_from(DIALECTS)
+
+
+def rendered(body: Any, name: str, dialect: str) -> str | None:
+    """The prompt, or None where the server refuses the request."""
+    before = copy.deepcopy(body)
+    try:
+        return profiles.render(body, name, dialect=dialect)
+    except dsv4.Error:
+        return None
+    finally:
+        assert repr(body) == repr(before), "it changed the caller's request"
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+@pytest.mark.parametrize("row", ROWS, ids=[f"{n + 1}" for n in range(len(ROWS))])
+def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
+    recorded = row["profiles"][name]
+    if recorded is None:  # no template for this dialect
+        assert row["dialect"] not in profiles.PROFILES[name].dialects
+        recorded = {}
+    assert rendered(row["request"], name, row["dialect"]) == recorded.get("prompt")
+
+
+def live(body: Any, dialect: str) -> str | None:
+    """What the installed deepseek-recipe writes for a request that comes as JSON."""
+    recipe = pytest.importorskip("deepseek_recipe")
+    if recipe.__version__ != "0.2.0":
+        pytest.skip(f"this is deepseek-recipe {recipe.__version__}")
+    encoding = recipe.DeepseekV4Encoding() if dialect == "v4" else recipe.DeepseekV41Encoding()
+    text = json.dumps({**body, "model": MODELS[dialect]}, ensure_ascii=False)
+    try:
+        request = recipe.ChatCompletionRequest(text).convert(recipe.ConversionOptions())
+    except (ValueError, recipe.ConversionError):
+        return None
+    prompt: str = encoding.render_conversation(request.conversation).prompt
+    return prompt
+
+
+@given(seeds, dialects)
+def test_prompts_of_the_installed_recipe(seed: int, dialect: str) -> None:
+    body = mutated(seed)
+    assert rendered(body, "recipe-0.2.0", dialect) == live(body, dialect)
+
+
+SCHEMAS: tuple[Any, ...] = (
+    {"type": "object", "properties": 5},
+    {"type": "object", "properties": {"a": True}},
+    {"type": "object", "properties": {"a": {"type": "foo"}}},
+    {"type": "object", "required": ["a", "a"]},
+    {"type": ["object"]},
+    {"type": "object", "minProperties": 1.0},
+    {"type": "object", "minProperties": -1},
+    {"type": "object", "properties": {"a": {"pattern": "("}}},
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}},
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}},
+    {"type": "object", "items": [{"type": "string"}]},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "items": [{}]},
+    {"$schema": "https://example.com/schema", "type": "object"},
+    {"type": "object", "anyOf": []},
+    {"type": "object", "properties": {"a": {"multipleOf": 0}}},
+    {"type": "object", "$anchor": "5"},
+    {"type": "object", "dependencies": {"a": ["b"]}},
+    {"type": "object", "dependencies": {"a": 5}},
+    {"type": "object", "default": [1e-5, 1e-7, -1.5e-05, 1e16, 2**63, 2**64]},
+    {"type": "object", "properties": {"b": {"type": "string", "minLength": 1}, "a": {}}},
+    {"type": "object", "properties": {"b": {"type": "string", "title": "t", "enum": ["x"]}}},
+    {"type": "object", "properties": {"a": {"type": "integer", "default": None, "minimum": 1}}},
+    {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1.5}}},
+    {"type": "object", "properties": {"a": {"type": "array", "items": {"type": ["null"]}}}},
+    {"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}], "description": "d"}}},
+    {"type": "object", "properties": {"a": {"type": "object"}}},
+    {"type": "object", "properties": {"a": {"type": "null"}}, "additionalProperties": True},
+    {"type": "object", "properties": {"a": {"type": "null"}}, "additionalProperties": None},
+    {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}},
+    {"type": "array", "items": {"type": "string"}},
+    *(None, True, 5, [], {}),
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("strict", [True, False, None])
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_schemas_as_the_installed_recipe_takes_them(
+    schema: Any, strict: bool | None, dialect: str
+) -> None:
+    function = {"name": "f", "parameters": schema, "strict": strict}
+    body = {**ASKED, "tools": [{"type": "function", "function": function}]}
+    assert rendered(body, "recipe-0.2.0", dialect) == live(body, dialect)
+
+
+ARGUMENTS = (
+    *('{"a": 1e-5}', '{"a": 1.5e-05}', '{"a": 1e-10}', '{"a": -0}', '{"a": 1e400}', "[1]"),
+    *('{"a": 18446744073709551616}', '{"a": -9223372036854775809}', '{"a": "\\ud800"}', ""),
+    *('{"a": 1, "b": 2, "a": 3}', '{"a": NaN}', ' {"a": 1} ', "\ufeff{}", '{"a": "x\ty"}'),
+    '{"a": ' + "[" * 126 + "]" * 126 + "}",
+    '{"a": ' + "[" * 127 + "]" * 127 + "}",
+    '{"a": ' + "9" * 5000 + "}",
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda text: text[:20])
+def test_arguments_as_the_installed_recipe_reads_them(arguments: str, dialect: str) -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    result = {"role": "tool", "tool_call_id": "a", "content": "r"}
+    messages = [*ASKED["messages"], {"role": "assistant", "tool_calls": [call]}, result]
+    body = {"messages": messages, "thinking": {"type": "disabled"}}
+    assert rendered(body, "recipe-0.2.0", dialect) == live(body, dialect)
+
+
+@given(seeds, dialects)
+def test_nothing_but_our_own_errors(seed: int, dialect: str) -> None:
+    body = mutated(seed)
+    for name in profiles.PROFILES:
+        rendered(body, name, dialect)
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+@pytest.mark.parametrize(
+    "body",
+    [None, 5, "text", {}, {"messages": None}, {"messages": [5]}, {"messages": [{}]}, [[]]],
+    ids=repr,
+)
+def test_what_is_no_request(name: str, body: Any) -> None:
+    with pytest.raises(dsv4.EncodeError):
+        profiles.render(body, name)
+
+
+@pytest.mark.parametrize("name", profiles.PROFILES)
+def test_values_nested_too_deep(name: str) -> None:
+    nested: Any = {}
+    for _ in range(100_000):
+        nested = {"default": nested}
+    tool = {"type": "function", "function": {"name": "f", "description": "", "parameters": nested}}
+    with pytest.raises(dsv4.EncodeError):
+        profiles.render({**ASKED, "tools": [tool]}, name)
+
+
+def test_an_alias() -> None:
+    assert profiles.render(ASKED, "deepseek-api") == profiles.render(ASKED, "recipe-0.2.0")
+
+
+def test_a_list_of_messages_is_a_request() -> None:
+    assert profiles.render(ASKED["messages"], "vllm-0.32") == profiles.render(ASKED, "vllm-0.32")
+
+
+def test_an_unknown_name_says_which_are_known() -> None:
+    with pytest.raises(dsv4.EncodeError, match=r"'vllm', expected one of vllm-0\.32, sglang"):
+        profiles.render(ASKED, "vllm")
+
+
+@pytest.mark.parametrize("dialect", ["v3.2", "V4", None, 4.1])
+def test_an_unknown_dialect(dialect: Any) -> None:
+    with pytest.raises(dsv4.EncodeError, match=r"^dialect: found .*, expected one of v4, v4\.1$"):
+        profiles.render(ASKED, "vllm-0.32", dialect=dialect)
+
+
+def test_a_dialect_that_a_server_does_not_write() -> None:
+    with pytest.raises(dsv4.EncodeError, match=r"expected v4 on llama\.cpp"):
+        profiles.render(ASKED, "llama.cpp", dialect="v4.1")
+
+
+def test_what_was_never_checked_says_so() -> None:
+    unverified = {name for name, profile in profiles.PROFILES.items() if not profile.verified}
+    assert unverified == {"llama.cpp"}
+    assert "unverified" in profiles.PROFILES["llama.cpp"].server
+
+
+class TestSglangOptions:
+    """What the recorded requests do not use."""
+
+    def test_a_number_for_the_effort(self) -> None:
+        body = {**ASKED, "reasoning_effort": 0.42}
+        assert "Reasoning Effort: 42 " in profiles.render(body, "sglang-0.5.23", dialect="v4.1")
+        with pytest.raises(dsv4.EncodeError, match=r"^reasoning_effort: found 0\.42"):
+            profiles.render(body, "sglang-0.5.23")
+
+    def test_a_continued_answer(self) -> None:
+        messages = [*ASKED["messages"], {"role": "assistant", "content": "Hel"}]
+        body = {"messages": messages, "continue_final_message": True}
+        assert profiles.render(body, "sglang-0.5.23").endswith("</think>Hel")
+
+    @pytest.mark.parametrize(
+        ("task", "end"),
+        [("action", "<｜Assistant｜></think><｜action｜>"), ("query", "Hi<｜query｜>")],
+    )
+    def test_a_task(self, task: str, end: str) -> None:
+        assert profiles.render({**ASKED, "task": task}, "sglang-0.5.23").endswith(end)
+
+
+def test_a_system_turn_asks_on_vllm() -> None:
+    messages = [{"role": "system", "content": "S"}]
+    assert profiles.render(messages, "vllm-0.32").endswith("S<｜Assistant｜><think>")
+
+
+def test_requests_are_many() -> None:
+    assert len(REQUESTS) > 150

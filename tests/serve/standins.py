@@ -1,0 +1,251 @@
+"""Servers that behave as backends do, on real sockets, their quirks included.
+
+Each is given the completions that it is to generate, as text with special tokens spelled, and keeps
+the requests that it got. What a request does not ask for, it does not do: a gateway that forgets a
+field is seen by what comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+from aiohttp import web
+
+from dsv4.format.tokens import Special, markup
+from dsv4.tokens import Tokenizer
+
+# Tokens that such a server counts as special, so that `skip_special_tokens` removes them: in
+# V4's tokenizer.json only these two have the flag, but servers add the stop tokens' like.
+SKIPPED = {0, 1}
+
+
+class StandIn:
+    """What all of them share. `faults` maps the number of a request to what happens then."""
+
+    routes: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, tokenizer: Tokenizer, *completions: str, pause: float = 0.0) -> None:
+        self.tokenizer = tokenizer
+        self.completions = list(completions)
+        self.pause = pause
+        self.requests: list[Any] = []
+        self.headers: list[Any] = []
+        self.disconnects = 0
+        self.fault: Callable[[web.Request, int], Any] | None = None
+
+    # Text and ids of the model.
+
+    def ids(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for part in markup(text).parts:
+            if isinstance(part, Special):
+                ids.append(self.tokenizer.special_id(part))
+            else:
+                ids += self.tokenizer.encode_text(part)
+        return ids
+
+    def next_completion(self) -> str:
+        return self.completions.pop(0) if len(self.completions) > 1 else self.completions[0]
+
+    # The server.
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        app = web.Application(client_max_size=2**30)
+        for path, method in self.routes.items():
+            app.router.add_route("*", path, getattr(self, method))
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            await runner.cleanup()
+
+    async def sent(self, request: web.Request, events: list[bytes]) -> web.StreamResponse:
+        """Sends server-sent events, unless a fault is wished for."""
+        number = len(self.requests)
+        self.requests.append(json.loads(await request.read()))
+        self.headers.append(dict(request.headers))
+        if self.fault is not None:
+            response = await _awaited(self.fault(request, number))
+            if response is not None:
+                return response
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            for event in events:
+                await response.write(event)
+                if self.pause:
+                    await asyncio.sleep(self.pause)
+            await response.write_eof()
+        except (ConnectionError, asyncio.CancelledError):
+            self.disconnects += 1
+            raise
+        return response
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if asyncio.iscoroutine(value) else value
+
+
+def event(value: Any) -> bytes:
+    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+class VllmServer(StandIn):
+    """vLLM's `/v1/completions`."""
+
+    routes: ClassVar[dict[str, str]] = {"/v1/completions": "complete", "/v1/models": "list_models"}
+
+    async def list_models(self, request: web.Request) -> web.Response:
+        model = {"id": "deepseek-ai/DeepSeek-V4", "object": "model", "max_model_len": 65536}
+        return web.json_response({"object": "list", "data": [model]})
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        all_ids = self.ids(self.next_completion())
+        ids = all_ids[: body.get("max_tokens", 16)]
+        cut = len(ids) < len(all_ids)
+        events = [event(self._choice(body, [id], None)) for id in ids]
+        # The engine takes the EOS off the text, but not off the ids.
+        events.append(event(self._choice(body, [], "length" if cut else "stop")))
+        prompt = body["prompt"]
+        if (body.get("stream_options") or {}).get("include_usage"):
+            count = len(prompt) if isinstance(prompt, list) else len(self.ids(prompt))
+            usage = {"prompt_tokens": count, "completion_tokens": len(ids)}
+            usage["prompt_tokens_details"] = {"cached_tokens": count // 2}
+            events.append(event({"choices": [], "usage": usage}))
+        return await self.sent(request, [*events, DONE])
+
+    def _choice(self, body: Any, ids: list[int], finish: str | None) -> Any:
+        choice: dict[str, Any] = {
+            "index": 0,
+            "text": self._text(body, ids),
+            "finish_reason": finish,
+        }
+        if body.get("return_token_ids"):
+            choice["token_ids"] = ids
+        return {"id": "cmpl-1", "object": "text_completion", "choices": [choice]}
+
+    def _text(self, body: Any, ids: list[int]) -> str:
+        if body.get("skip_special_tokens", True):
+            ids = [id for id in ids if id not in SKIPPED]
+        between = " " if body.get("spaces_between_special_tokens", True) else ""
+        return between.join(self.tokenizer.decode([id]) for id in ids)
+
+
+class CompletionsServer(VllmServer):
+    """Some other server of `/v1/completions`: text alone, no usage, no ids, EOS taken off."""
+
+    def _choice(self, body: Any, ids: list[int], finish: str | None) -> Any:
+        assert isinstance(body["prompt"], str)
+        text = self.tokenizer.decode([id for id in ids if id not in SKIPPED])
+        return {"choices": [{"index": 0, "text": text, "finish_reason": finish}]}
+
+
+class SglangServer(StandIn):
+    """SGLang's `/generate`: every event has all of the text so far."""
+
+    routes: ClassVar[dict[str, str]] = {
+        "/generate": "generate",
+        "/get_model_info": "model_info",
+        "/get_server_info": "server_info",
+    }
+
+    def __init__(self, *args: Any, incremental: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.incremental = incremental
+
+    async def model_info(self, request: web.Request) -> web.Response:
+        return web.json_response({"model_path": "deepseek-ai/DeepSeek-V4.1-Flash"})
+
+    async def server_info(self, request: web.Request) -> web.Response:
+        return web.json_response({"context_length": 32768})
+
+    async def generate(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        sampling = body["sampling_params"]
+        all_ids = self.ids(self.next_completion())
+        ids = all_ids[: sampling.get("max_new_tokens", 128)]
+        finish = {"type": "length"} if len(ids) < len(all_ids) else {"type": "stop", "matched": 1}
+        events = []
+        for n in range(1, len(ids) + 1):
+            shown = ids[:n]
+            if sampling.get("skip_special_tokens", True):
+                shown = [id for id in shown if id not in SKIPPED]
+            between = " " if sampling.get("spaces_between_special_tokens", True) else ""
+            meta = {
+                "prompt_tokens": len(body.get("input_ids") or ()),
+                "cached_tokens": 3,
+                "completion_tokens": n,
+                "finish_reason": finish if n == len(ids) else None,
+            }
+            given = ids[n - 1 : n] if self.incremental else ids[:n]
+            text = between.join(self.tokenizer.decode([id]) for id in shown)
+            events.append(event({"text": text, "output_ids": given, "meta_info": meta}))
+        return await self.sent(request, [*events, DONE])
+
+
+class LlamacppServer(StandIn):
+    """llama.cpp's `/completion`: special tokens are empty text."""
+
+    routes: ClassVar[dict[str, str]] = {
+        "/completion": "complete",
+        "/v1/models": "list_models",
+        "/props": "properties",
+    }
+
+    async def list_models(self, request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "deepseek-v4.gguf"}]})
+
+    async def properties(self, request: web.Request) -> web.Response:
+        return web.json_response({"default_generation_settings": {"n_ctx": 16384}})
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        all_ids = self.ids(self.next_completion())
+        ids = all_ids[: body["n_predict"]]
+        special = set(self.tokenizer.vocabulary.added.values())
+        events = []
+        for id in ids:
+            # The end is a reason, not a token.
+            if id != 1:
+                text = "" if id in special else self.tokenizer.decode([id])
+                tokens = [id] if body.get("return_tokens") else []
+                events.append(event({"content": text, "tokens": tokens, "stop": False}))
+        last = {
+            "content": "",
+            "tokens": [],
+            "stop": True,
+            "stop_type": "limit" if len(ids) < len(all_ids) else "eos",
+            "tokens_evaluated": len(body["prompt"]),
+            "tokens_predicted": len(ids),
+            "timings": {"cache_n": 2},
+        }
+        return await self.sent(request, [*events, event(last)])
+
+
+class ChatServer(StandIn):
+    """A Chat Completions server whose answers leak. `completions` are lists of deltas as JSON."""
+
+    routes: ClassVar[dict[str, str]] = {
+        "/v1/chat/completions": "complete",
+        "/v1/models": "list_models",
+    }
+
+    async def list_models(self, request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": "leaky", "object": "model"}]})
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        events = [event(chunk) for chunk in json.loads(self.next_completion())]
+        return await self.sent(request, [*events, DONE])

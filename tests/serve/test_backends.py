@@ -1,0 +1,157 @@
+"""Each backend over real sockets, against a server that behaves as the real one does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from standins import CompletionsServer, LlamacppServer, SglangServer, StandIn, VllmServer
+
+import dsv4
+from dsv4.format.tokens import DSML, EOS, THINK_END
+from dsv4.serve.backend import BackendError, Chunk, Options
+from dsv4.serve.backends import backend_named
+from dsv4.serve.settings import Settings
+from dsv4.tokens import Tokenizer
+
+COMPLETION = f"Let me think: é 🙂.{THINK_END}Done.\n\n<{DSML}tool_calls>\n…</{DSML}tool_calls>{EOS}"
+PROMPT = dsv4.encode([{"role": "user", "content": "Hi <｜User｜> there"}])
+SERVERS: dict[str, Callable[..., StandIn]] = {
+    "vllm": VllmServer,
+    "sglang": SglangServer,
+    "llamacpp": LlamacppServer,
+    "completions": CompletionsServer,
+}
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load()
+
+
+def run(scenario: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(scenario, 30))
+
+
+async def generated(
+    name: str, server: StandIn, tokenizer: Tokenizer, options: Options, **settings: Any
+) -> list[Chunk]:
+    async with server.running() as url:
+        backend = backend_named(Settings(backend=name, upstream=url, **settings), tokenizer)
+        try:
+            ids = tokenizer.encode(PROMPT)
+            return [chunk async for chunk in backend.stream(PROMPT, ids, options)]
+        finally:
+            await backend.aclose()
+
+
+def text_of(chunks: list[Chunk], tokenizer: Tokenizer) -> str:
+    ids = [id for chunk in chunks for id in chunk.ids or ()]
+    return tokenizer.decode(ids) if ids else "".join(chunk.text for chunk in chunks)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_completion_comes_whole(name: str, tokenizer: Tokenizer) -> None:
+    server = SERVERS[name](tokenizer, COMPLETION)
+    chunks = run(generated(name, server, tokenizer, Options(max_tokens=1000)))
+    # Some take the EOS off, and say the reason instead.
+    assert text_of(chunks, tokenizer).removesuffix(EOS) == COMPLETION.removesuffix(EOS)
+    assert [chunk.finish for chunk in chunks if chunk.finish] == ["stop"]
+
+
+def test_ids_of_sglang_may_come_as_what_is_new(tokenizer: Tokenizer) -> None:
+    server = SglangServer(tokenizer, COMPLETION, incremental=True)
+    chunks = run(generated("sglang", server, tokenizer, Options(max_tokens=1000)))
+    assert text_of(chunks, tokenizer) == COMPLETION
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_limit_is_always_sent_and_its_end_is_seen(name: str, tokenizer: Tokenizer) -> None:
+    server = SERVERS[name](tokenizer, "word " * 500)
+    chunks = run(generated(name, server, tokenizer, Options(max_tokens=300)))
+    assert [chunk.finish for chunk in chunks if chunk.finish] == ["length"]
+    assert len(text_of(chunks, tokenizer).split()) in (299, 300)
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "llamacpp"])
+def test_the_prompt_goes_as_ids(name: str, tokenizer: Tokenizer) -> None:
+    server = SERVERS[name](tokenizer, COMPLETION)
+    run(generated(name, server, tokenizer, Options(max_tokens=10)))
+    body = server.requests[0]
+    given = body["input_ids"] if name == "sglang" else body["prompt"]
+    assert given == tokenizer.encode(PROMPT)
+    assert given.count(tokenizer.special_id("<｜User｜>")) == 1
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "llamacpp"])
+def test_counts_are_read(name: str, tokenizer: Tokenizer) -> None:
+    server = SERVERS[name](tokenizer, COMPLETION)
+    chunks = run(generated(name, server, tokenizer, Options(max_tokens=1000)))
+    counts = [chunk.counts for chunk in chunks if chunk.counts][-1]
+    assert counts.prompt == len(tokenizer.encode(PROMPT))
+    assert counts.cached
+    assert counts.completion == len(server.ids(COMPLETION))
+
+
+def test_options_reach_each_server_under_its_names(tokenizer: Tokenizer) -> None:
+    options = Options(
+        max_tokens=5, temperature=0.5, top_p=0.9, top_k=7, seed=3, stop=("END",), min_p=0.1
+    )
+    sent = {}
+    for name, make in SERVERS.items():
+        server = make(tokenizer, COMPLETION)
+        run(generated(name, server, tokenizer, options))
+        sent[name] = server.requests[0]
+    common = {"temperature": 0.5, "top_p": 0.9, "top_k": 7, "stop": ["END"], "min_p": 0.1}
+    for body in (sent["vllm"], sent["completions"], sent["llamacpp"]):
+        assert body.items() >= {**common, "seed": 3}.items()
+    assert sent["sglang"]["sampling_params"].items() >= {**common, "sampling_seed": 3}.items()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_models_and_their_context(name: str, tokenizer: Tokenizer) -> None:
+    async def scenario() -> Any:
+        async with SERVERS[name](tokenizer, "").running() as url:
+            backend = backend_named(Settings(backend=name, upstream=url), tokenizer)
+            try:
+                return (await backend.models())[0]
+            finally:
+                await backend.aclose()
+
+    expected = {"vllm": 65536, "sglang": 32768, "llamacpp": 16384, "completions": 65536}
+    assert run(scenario()).context == expected[name]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_closing_the_iterator_frees_the_upstream_at_once(name: str, tokenizer: Tokenizer) -> None:
+    async def scenario() -> int:
+        server = SERVERS[name](tokenizer, "word " * 1000, pause=0.01)
+        async with server.running() as url:
+            backend = backend_named(Settings(backend=name, upstream=url), tokenizer)
+            stream = backend.stream(PROMPT, tokenizer.encode(PROMPT), Options(max_tokens=10000))
+            await anext(stream)
+            await stream.aclose()
+            for _ in range(20):
+                if server.disconnects:
+                    break
+                await asyncio.sleep(0.005)
+            await backend.aclose()
+            return server.disconnects
+
+    assert run(scenario()) == 1
+
+
+def test_a_server_that_is_not_there(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        backend = backend_named(Settings(backend="vllm", upstream="http://127.0.0.1:1"), tokenizer)
+        try:
+            async for _ in backend.stream(PROMPT, [0], Options(max_tokens=1)):
+                pass
+        finally:
+            await backend.aclose()
+
+    with pytest.raises(BackendError) as caught:
+        run(scenario())
+    assert caught.value.status == 503

@@ -1,0 +1,74 @@
+"""Keys of clients: from a file, in either header, compared whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsv4.serve.keys import ANYBODY, Keyring, read_keys
+from dsv4.serve.settings import SettingError
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keyring:
+    path = tmp_path / "keys"
+    path.write_text("# ours\nann:secret-1\n\nadmin bob:secret-2\nsecret-3\r\n", encoding="utf-8")
+    return read_keys(str(path))
+
+
+@pytest.mark.parametrize(
+    ("headers", "name"),
+    [
+        ({"authorization": "Bearer secret-1"}, "ann"),
+        ({"authorization": "bearer  secret-1 "}, "ann"),
+        ({"x-api-key": "secret-2"}, "bob"),
+        ({"x-api-key": "secret-3"}, "key5"),
+        ({"authorization": "Basic secret-1", "x-api-key": "secret-1"}, "ann"),
+        ({"authorization": "Bearer", "x-api-key": "secret-1"}, "ann"),
+    ],
+)
+def test_a_key_is_known_in_either_header(keys: Keyring, headers: dict[str, str], name: str) -> None:
+    owner = keys.owner(headers)
+    assert owner is not None
+    assert owner.name == name
+    assert owner.admin == (name == "bob")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer secret"},
+        {"x-api-key": ""},
+        {"x-api-key": "secret-1 "},
+        {"authorization": "Bearer \udcff"},
+        {"x-api-key": "ann:secret-1"},
+    ],
+)
+def test_nothing_else_is(keys: Keyring, headers: dict[str, str]) -> None:
+    assert keys.owner(headers) is None
+
+
+def test_without_a_file_everybody_is_let_in() -> None:
+    owner = Keyring().owner({})
+    assert owner is not None
+    assert owner.name == ANYBODY
+    assert not Keyring().asks
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "found no key"),
+        ("# nothing\n", "found no key"),
+        ("ann:a b\n", "line 1"),
+        ("ann:\n", "line 1"),
+        ("ann:1\nann:2\n", "twice"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "keys"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingError, match=problem):
+        read_keys(str(path))

@@ -1,0 +1,110 @@
+"""Settings: flags before variables before the file before the defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsv4.serve.settings import SettingError, Settings, load, to_toml
+
+
+def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "dsv4.toml"
+    path.write_text('port = 1\nhost = "a"\neffort = "max"\ncors-origins = ["x", "y"]\n')
+    environ = {"DSV4_PORT": "2", "DSV4_HOST": "b", "DSV4_CONFIG": str(path), "DSV4_OTHER": "?"}
+    found = load({"port": 3}, environ)
+    assert (found.port, found.host, found.effort) == (3, "b", "max")
+    assert found.cors_origins == ("x", "y")
+
+
+def test_variables_are_read_by_type() -> None:
+    environ = {
+        "DSV4_DEBUG": "yes",
+        "DSV4_PACE": "0.5",
+        "DSV4_CORS_ORIGINS": "a, b",
+        "DSV4_CONTEXT": "9",
+    }
+    found = load({}, environ)
+    assert (found.debug, found.pace, found.cors_origins, found.context) == (
+        True,
+        0.5,
+        ("a", "b"),
+        9,
+    )
+
+
+def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "dsv4.toml"
+    settings = Settings(effort='a "b"', cors_origins=("x",), context=5, debug=True)
+    path.write_text(to_toml(settings), encoding="utf-8")
+    assert load({}, {}, str(path)) == Settings(
+        effort='a "b"', cors_origins=("x",), context=5, debug=True, config=str(path)
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"port": "80"}, "port: found '80', expected a whole number"),
+        ({"port": True}, "port: found True, expected a whole number"),
+        ({"workers": 0}, "workers: found 0, expected at least 1"),
+        ({"backend": "vlm"}, "backend: found 'vlm', expected demo or vllm"),
+        ({"backend": "vllm"}, "upstream: found none, expected the URL of the vllm server"),
+        ({"upstream": "gpu:8000"}, "upstream: found 'gpu:8000', expected http"),
+        ({"replay": "disk"}, "replay: found 'disk', expected off, memory"),
+        ({"replay": "sqlite"}, "replay: found 'sqlite'"),
+        ({"replay": "sealed"}, "seal_key_file: found none"),
+        ({"cors_origins": "x"}, "cors_origins: found 'x', expected a list of texts"),
+        ({"debug": 1}, "debug: found 1, expected true or false"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(values: dict[str, object], problem: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        Settings(**values)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("prot = 1\n", "found the key 'prot', expected a setting"),
+        ("port = \n", "not TOML"),
+        (b"\xff", "not TOML"),
+        ('port = "1"\n', "port: found '1'"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, text: str | bytes, problem: str) -> None:
+    path = tmp_path / "dsv4.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(SettingError, match=problem):
+        load({"config": str(path)}, {})
+
+
+def test_a_missing_file_and_a_bad_variable_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"none\.toml: No such file"):
+        load({"config": str(tmp_path / "none.toml")}, {})
+    with pytest.raises(SettingError, match="DSV4_PORT: found 'x', expected a number"):
+        load({}, {"DSV4_PORT": "x"})
+    with pytest.raises(SettingError, match="DSV4_DEBUG: found 'maybe', expected true or false"):
+        load({}, {"DSV4_DEBUG": "maybe"})
+
+
+def test_every_setting_has_a_help_text() -> None:
+    import dataclasses
+
+    assert all(field.metadata["help"] for field in dataclasses.fields(Settings))
+
+
+def test_the_page_of_settings_is_current() -> None:
+    import importlib.util
+
+    root = Path(__file__).parent.parent.parent
+    path = root / "scripts" / "write_settings.py"
+    spec = importlib.util.spec_from_file_location("write_settings", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    page = (root / "docs" / "serving.md").read_text("utf-8")
+    assert page == script.with_table(page), "run python scripts/write_settings.py"

@@ -1,0 +1,48 @@
+"""Server-sent events from bytes, however they are cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsv4.serve import sse
+from dsv4.serve.backend import BackendError
+from dsv4.serve.sse import EventReader
+
+STREAM = (
+    b': hi\n\ndata: {"a": 1}\n\nevent: x\ndata:two\ndata: lines\n\n'
+    b"id: 3\n\ndata: \xc3\xa9\n\ndata: [DONE]\n\n"
+)
+EVENTS = [b'{"a": 1}', b"two\nlines", b"\xc3\xa9", b"[DONE]"]
+
+
+@given(st.lists(st.integers(0, len(STREAM))), st.sampled_from([b"\n", b"\r\n", b"\r"]))
+def test_events_are_the_same_however_they_are_cut(cuts: list[int], end: bytes) -> None:
+    reader, found, at = EventReader(), [], 0
+    # A CR at the very end may be half of a line end: the end of the stream decides.
+    stream = STREAM.replace(b"\n", end) + (b":" if end == b"\r" else b"")
+    for cut in sorted({*cuts, len(stream)}):
+        found += reader.feed(stream[at:cut])
+        at = cut
+    assert found == EVENTS
+
+
+def test_half_an_event_is_seen() -> None:
+    reader = EventReader()
+    assert reader.feed(b"data: a\n\n") == [b"a"]
+    assert reader.is_between_events
+    assert reader.feed(b"data: b") == []
+    assert not reader.is_between_events
+    assert reader.feed(b"\n") == []
+    assert not reader.is_between_events
+    assert reader.feed(b"\n") == [b"b"]
+    assert reader.is_between_events
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "LONGEST_LINE", 100)
+    reader = EventReader()
+    reader.feed(b"data: 123456")
+    with pytest.raises(BackendError, match="a line without an end"):
+        reader.feed(b"7" * 100)

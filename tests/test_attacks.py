@@ -1,0 +1,121 @@
+"""Texts made to cost much: what each costs is counted, not timed.
+
+`bench/attacks.py` has the list, and measures the same texts at a megabyte.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dsv4
+from dsv4.parsing.source import Source
+
+
+def load(name: str) -> ModuleType:
+    path = Path(__file__).parent.parent / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+attacks = load("bench/attacks.py")
+SIZE = 20_000
+# Characters that the source gives out, to patterns and to whoever else asks, for each that comes
+# in. A head of a tag has at most 64, and is looked at again for each of its characters.
+MOST_LOOKED_AT = 400
+MOST_CALLS = 150
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many characters were given to patterns, or cut out, so far."""
+    total = [0]
+
+    def count(name: str, length: Any) -> None:
+        original = getattr(Source, name)
+
+        def counted(self: Source, *args: Any) -> Any:
+            result = original(self, *args)
+            total[0] += length(self, result, *args)
+            return result
+
+        monkeypatch.setattr(Source, name, counted)
+
+    def matched(source: Source, found: re.Match[str] | None, pattern: Any, at: int) -> int:
+        return 1 if found is None else found.end() - found.start() + 1
+
+    def searched(
+        source: Source, found: re.Match[str] | None, pattern: Any, at: int, end: int
+    ) -> int:
+        return (end if found is None else source.place(found.end())) - at + 1
+
+    count("match", matched)
+    count("search", searched)
+    count("slice", lambda source, result, *args: len(result))
+    return total
+
+
+def work(text: str, size: int) -> int:
+    """How many functions are called while a text is read."""
+    calls = 0
+
+    def counted(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        attacks.feed(text, size)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("name", attacks.TEXTS)
+def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: list[int]) -> None:
+    counts = []
+    for size in (SIZE // 4, SIZE):
+        looked_at[0] = 0
+        attacks.feed(attacks.TEXTS[name](size), 1)
+        counts.append(looked_at[0])
+    assert counts[1] <= MOST_LOOKED_AT * SIZE
+    assert counts[1] <= 4.4 * counts[0] + 20_000
+
+
+@pytest.mark.parametrize("name", attacks.TEXTS)
+def test_twice_the_text_is_twice_the_work(name: str) -> None:
+    once, twice = (work(attacks.TEXTS[name](length), 1) for length in (2_000, 4_000))
+    assert twice <= 2.3 * once + 5_000
+    assert twice <= MOST_CALLS * 4_000
+
+
+# What a pattern does inside cannot be counted. So here is the one place where time is measured.
+BACKTRACKING = [
+    *("plain tags with spaces", "DSML tags with spaces", "attributes", "open quotes with text"),
+    *("spaced ends of thought", "brackets and bars", "list markers", "braces in a native call"),
+    *("open native calls", "blank lines", "lines in a block", "nesting in JSON"),
+]
+
+
+@pytest.mark.parametrize("name", BACKTRACKING)
+def test_no_pattern_backtracks_far(name: str) -> None:
+    def best(size: int) -> float:
+        text, times = attacks.TEXTS[name](size), []
+        for _ in range(5):
+            start = time.process_time()
+            dsv4.parse(text, thinking=False, tools=attacks.TOOLS)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert best(2 * SIZE) < 3 * best(SIZE) + 0.005

@@ -1,0 +1,117 @@
+"""dsv4.check: what it takes, what it gives, and that it never raises."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsv4
+from builders import assistant, user
+from dsv4.checking import KINDS
+
+WRONG = [user(5), assistant(reasoning="Hm."), user()]
+
+
+def kinds(body: Any) -> list[tuple[str, str]]:
+    return [(finding.path, finding.kind) for finding in dsv4.check(body)]
+
+
+def test_messages_a_body_and_a_request_are_taken_alike() -> None:
+    found = dsv4.check(WRONG)
+    assert [finding.level for finding in found] == ["error", "note"]
+    assert found[0].location == ("messages", 0, "content")
+    assert found[0].kind == "not_encodable"
+    assert found[0].message == "found 5, expected text, null or a list of text blocks"
+    assert dsv4.check({"messages": WRONG}) == found
+    assert dsv4.check(dsv4.Request(WRONG)) == found
+
+
+def test_nothing_is_changed() -> None:
+    body = {"messages": [user(5)], "reasoning_effort": "no"}
+    before = repr(body)
+    assert len(dsv4.check(body)) == 2
+    assert repr(body) == before
+
+
+@pytest.mark.parametrize("body", [None, 5, "text", {}, {"role": "user"}, [], [5], {"messages": 5}])
+def test_what_is_no_conversation(body: Any) -> None:
+    found = dsv4.check(body)
+    assert [finding.level for finding in found] == ["error"]
+
+
+def test_options_that_are_wrong() -> None:
+    body = {"messages": [user()], "tools": 5, "response_format": 5, "reasoning_effort": []}
+    assert sorted(kinds(body)) == [
+        ("effort", "not_encodable"),
+        ("response_format", "not_encodable"),
+        ("tools", "not_encodable"),
+    ]
+    assert kinds({"messages": [user()], "thinking": "much"}) == [("thinking", "not_encodable")]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    *("role", "content", "messages", "tools", "tool_calls", "function", "name"),
+                    *("task", "arguments", "id", "tool_call_id", "reasoning", "type", "thinking"),
+                )
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)
+roles = st.sampled_from(["system", "user", "assistant", "tool", "developer", "latest_reminder"])
+messages = st.lists(
+    st.builds(
+        lambda fields, role: {**fields, "role": role},
+        st.dictionaries(
+            st.sampled_from(
+                ["content", "tools", "tool_calls", "task", "reasoning", "tool_call_id"]
+            ),
+            json_values,
+        ),
+        roles,
+    )
+    | json_values,
+    max_size=5,
+)
+
+
+@given(json_values | messages | messages.map(lambda listed: {"messages": listed}))
+def test_it_never_raises(body: Any) -> None:
+    for finding in dsv4.check(body):
+        assert finding.kind in KINDS
+        assert finding.level in ("error", "warning", "note")
+        assert finding.message
+
+
+# The page that lists the kinds.
+
+PAGE = (Path(__file__).parent.parent / "docs" / "checking.md").read_text("utf-8")
+SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def test_every_kind_is_documented() -> None:
+    assert list(SECTIONS) == list(KINDS)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "not_json"])
+def test_the_example_of_a_kind_has_it(kind: str) -> None:
+    level, meaning = KINDS[kind]
+    text = " ".join(SECTIONS[kind].split())
+    assert text.startswith(f"**{level}** · {meaning}")
+    (example,) = re.findall(r"```json\n(.*?)```", SECTIONS[kind], re.DOTALL)
+    purpose: Any = "training" if kind == "nothing_to_learn" else None
+    assert kind in {finding.kind for finding in dsv4.check(json.loads(example), purpose=purpose)}

@@ -1,0 +1,475 @@
+"""dsv4.dataset.encode_files, as a library call."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsv4
+from builders import assistant, image, text, user
+from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
+from small_vocabulary import write_small_vocabulary
+
+pytest.importorskip("tokenizers")
+from dsv4.dataset.partial import _is_same_file
+from dsv4.dataset.watching import Watcher
+from dsv4.tokens import Tokenizer
+
+CONVERSATIONS = [[user(f"{n}?"), assistant(f"{n}!", reasoning="Hm.")] for n in range(5)]
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    return write_small_vocabulary(tmp_path / "tokenizer.json")
+
+
+@pytest.fixture
+def conversations(tmp_path: Path) -> Path:
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(f"{json.dumps(c)}\n" for c in CONVERSATIONS))
+    return path
+
+
+def rows(path: Path) -> list[dict[str, list[int]]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_it_encodes_every_conversation(
+    tmp_path: Path, vocabulary: Path, conversations: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    summary = encode_files([conversations], out, tokenizer=vocabulary, jobs=1, thinking=False)
+    written = rows(out)
+    tokenizer = Tokenizer.load(vocabulary)
+    for row, messages in zip(written, CONVERSATIONS, strict=True):
+        ids, weights = tokenizer.encode_masked(dsv4.encode(messages, thinking=False))
+        assert row == {"input_ids": ids, "loss_mask": weights}
+    assert (summary.conversations, summary.examples, summary.bad) == (5, 5, 0)
+    assert summary.tokens == sum(len(row["input_ids"]) for row in written)
+
+
+class Listener(Watcher):
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def bad_line(self, problem: str) -> None:
+        self.heard.append(problem)
+
+
+def test_bad_lines(tmp_path: Path, vocabulary: Path, conversations: Path) -> None:
+    with conversations.open("a") as file:
+        file.write("[1]\n")
+    out, listener = tmp_path / "out.jsonl", Listener()
+    options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "watcher": listener}
+    summary = encode_files([conversations], out, on_error="skip", **options)
+    assert (summary.conversations, summary.bad) == (5, 1)
+    assert [problem.partition(": ")[2] for problem in listener.heard] == [
+        'messages[0]: found 1, expected a message: a dict with a "role"'
+    ]
+    with pytest.raises(BadLine, match=r"in\.jsonl:6: messages\[0\]"):
+        encode_files([conversations], tmp_path / "other.jsonl", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"policy": "x"}, "policy: found 'x'"),
+        ({"policy": "calls", "expand": True}, "policy: expand has"),
+        ({"jobs": 0}, "jobs: found 0"),
+        ({"engine": "x"}, "engine: found 'x'"),
+        ({"on_error": "x"}, "on_error: found 'x'"),
+        ({"dialect": "x"}, "dialect: found 'x'"),
+        ({"thinking": 5}, "thinking: found 5"),
+        ({"column": "x"}, "column: only Parquet"),
+    ],
+)
+def test_wrong_options(
+    tmp_path: Path, vocabulary: Path, conversations: Path, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(DatasetError, match=problem):
+        encode_files([conversations], tmp_path / "out.jsonl", tokenizer=vocabulary, **options)
+    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "in.jsonl"}
+
+
+def encoded(path: Path, conversations: list[Any], vocabulary: Path, **options: Any) -> list[Any]:
+    """The rows of some conversations."""
+    path.write_text("".join(f"{json.dumps(c)}\n" for c in conversations))
+    out = path.with_name("out.jsonl")
+    encode_files([path], out, tokenizer=vocabulary, jobs=1, overwrite=True, **options)
+    return rows(out)
+
+
+class TestColumns:
+    def test_fields_go_along_with_file_and_line(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        bodies = [{"messages": CONVERSATIONS[0], "id": 7, "tags": ["a"]}, CONVERSATIONS[1]]
+        first, second = encoded(path, bodies, vocabulary, carry=["id", "tags"])
+        assert [first[n] for n in ("id", "tags", "file", "line")] == [7, ["a"], str(path), 1]
+        assert [second[n] for n in ("id", "tags", "line")] == [None, None, 2]
+
+    def test_they_do_in_parquet(self, tmp_path: Path, vocabulary: Path) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        texts = [json.dumps(conversation) for conversation in CONVERSATIONS]
+        table = arrow.table({"text": texts, "id": list("abcde")})
+        parquet.write_table(table, tmp_path / "in.parquet")
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "column": "text"}
+        out = tmp_path / "out.parquet"
+        encode_files([tmp_path / "in.parquet"], out, carry=["id"], **options)
+        written = parquet.read_table(out).to_pylist()
+        assert [(row["id"], row["line"]) for row in written] == list(
+            zip("abcde", range(1, 6), strict=True)
+        )
+
+    def test_labels(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        (masked,) = encoded(path, CONVERSATIONS[:1], vocabulary)
+        (labelled,) = encoded(path, CONVERSATIONS[:1], vocabulary, labels=True)
+        pairs = zip(masked["input_ids"], masked["loss_mask"], strict=True)
+        assert labelled["labels"] == [id if learned else -100 for id, learned in pairs]
+        assert "loss_mask" not in labelled
+
+
+class TestLearning:
+    def test_messages_have_weights(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        turns = [user("a"), assistant("b"), user("c"), assistant("d")]
+        whole = encoded(path, [turns], vocabulary, drop_thinking=False)[0]
+        for expand in (False, True):
+            weighted = [turns[0], {**turns[1], "weight": 0}, turns[2], {**turns[3], "weight": 1}]
+            (row,) = encoded(path, [weighted], vocabulary, expand=expand, drop_thinking=False)
+            assert row["input_ids"] == whole["input_ids"]
+            assert 0 < sum(row["loss_mask"]) < sum(whole["loss_mask"])
+        with pytest.raises(BadLine, match=r"messages\[1\].weight: found 0.5, expected 0 or 1"):
+            encoded(path, [[turns[0], {**turns[1], "weight": 0.5}]], vocabulary)
+
+    def test_what_has_nothing_to_learn(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        conversations = [[user()], CONVERSATIONS[0]]
+        assert len(encoded(path, conversations, vocabulary)) == 2
+        assert len(encoded(path, conversations, vocabulary, drop_unlearnable=True)) == 1
+        summary = encode_files(
+            [path], tmp_path / "o.jsonl", tokenizer=vocabulary, jobs=1, drop_unlearnable=True
+        )
+        assert (summary.conversations, summary.examples, summary.unlearnable) == (2, 1, 1)
+
+    def test_reasoning_that_is_left_out_is_counted(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        path.write_text(json.dumps(CONVERSATIONS[0] + CONVERSATIONS[1] + CONVERSATIONS[2]))
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1}
+        assert encode_files([path], tmp_path / "a.jsonl", **options).left_out == 2
+        assert encode_files([path], tmp_path / "b.jsonl", expand=True, **options).left_out == 0
+
+
+class TestShapes:
+    def test_sharegpt(self, tmp_path: Path, vocabulary: Path) -> None:
+        turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]
+        path = tmp_path / "in.jsonl"
+        messages = [user("Hi"), assistant("Hello!")]
+        assert encoded(path, [{"conversations": turns}], vocabulary) == encoded(
+            path, [messages], vocabulary
+        )
+
+    def test_an_array_of_conversations(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path
+    ) -> None:
+        (tmp_path / "all.json").write_text(json.dumps(CONVERSATIONS, indent=2))
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1}
+        encode_files([tmp_path / "all.json"], tmp_path / "a.jsonl", **options)
+        encode_files([conversations], tmp_path / "b.jsonl", **options)
+        assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+        (tmp_path / "none.json").write_text("[1, 2]")
+        with pytest.raises(DatasetError, match="expected an array of conversations"):
+            encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
+
+    def test_lists_of_messages_in_parquet(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path
+    ) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1}
+        parquet.write_table(arrow.table({"messages": CONVERSATIONS}), tmp_path / "in.parquet")
+        encode_files([tmp_path / "in.parquet"], tmp_path / "a.jsonl", **options)
+        encode_files([conversations], tmp_path / "b.jsonl", **options)
+        assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+        calls = [{"function": {"name": "f", "arguments": {"a": 1}}}]
+        inexact = [[user(), {"role": "assistant", "tool_calls": calls}]]
+        parquet.write_table(arrow.table({"messages": inexact}), tmp_path / "bad.parquet")
+        problem = r"tool_calls\.function\.arguments is a struct: .* keep it as JSON text"
+        with pytest.raises(DatasetError, match=problem):
+            encode_files([tmp_path / "bad.parquet"], tmp_path / "c.jsonl", **options)
+
+
+class TestAgain:
+    """What an earlier run has left."""
+
+    @pytest.fixture
+    def options(self, vocabulary: Path) -> dict[str, Any]:
+        return {"tokenizer": vocabulary, "jobs": 1}
+
+    def test_a_finished_run_is_not_done_again(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        encode_files([conversations], out, **options)
+        before = out.stat()
+        assert encode_files([conversations], out, resume=True, **options).finished
+        assert out.stat() == before
+
+    def test_an_interrupted_one_is_not_thrown_away(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+
+        class Stop(Watcher):
+            def advance(self, progress: Any) -> None:
+                raise KeyboardInterrupt
+
+        with pytest.raises(Interrupted) as caught:
+            encode_files([conversations], out, watcher=Stop(), **options)
+        assert caught.value.kept == 5
+        with pytest.raises(DatasetError, match="stopped after 5 conversations: resume it, or"):
+            encode_files([conversations], out, **options)
+        with pytest.raises(DatasetError, match="overwrite: found it with resume"):
+            encode_files([conversations], out, resume=True, overwrite=True, **options)
+        summary = encode_files([conversations], out, resume=True, **options)
+        assert (summary.conversations, len(rows(out))) == (5, 5)
+
+    def test_overwriting(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        (tmp_path / "out.jsonl.partial").write_text("half")
+        progress = {"after": [0, 1, 1], "conversations": 1}
+        entry = {"job": {}, "progress": progress}
+        (tmp_path / "out.jsonl.journal").write_text(json.dumps(entry))
+        with pytest.raises(DatasetError, match="resume it, or overwrite it"):
+            encode_files([conversations], out, **options)
+        encode_files([conversations], out, overwrite=True, **options)
+        assert len(rows(out)) == 5
+
+    def test_a_file_that_another_run_has_just_named(self, tmp_path: Path) -> None:
+        partial = tmp_path / "out.jsonl.partial"
+        with open(partial, "wb") as file:
+            os.replace(partial, tmp_path / "out.jsonl")
+            assert not _is_same_file(file, str(partial))  # type: ignore[arg-type]
+            partial.write_bytes(b"of a third run")
+            assert not _is_same_file(file, str(partial))  # type: ignore[arg-type]
+
+
+class TestRejects:
+    def test_bad_lines_are_kept(self, tmp_path: Path, vocabulary: Path) -> None:
+        path, kept = tmp_path / "in.jsonl", tmp_path / "bad.jsonl"
+        lines = [b"[1", json.dumps(CONVERSATIONS[0]).encode(), b'"\xff"']
+        path.write_bytes(b"\n".join(lines))
+        options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "on_error": "skip"}
+        encode_files([path], tmp_path / "out.jsonl", rejects=kept, **options)
+        first, second = rows(kept)
+        assert (first["line"], first["text"]) == (1, "[1")
+        assert "not JSON" in str(first["error"])
+        assert (second["line"], second["text"]) == (3, '"\\xff"')
+
+    def test_every_line_is_bad(self, tmp_path: Path, vocabulary: Path) -> None:
+        path = tmp_path / "in.jsonl"
+        path.write_text("[1\n[2\n")
+        with pytest.raises(BadLine, match="all 2 lines are bad, the first of them: "):
+            encode_files(
+                [path], tmp_path / "out.jsonl", tokenizer=vocabulary, jobs=1, on_error="skip"
+            )
+        assert not (tmp_path / "out.jsonl").exists()
+        assert not (tmp_path / "out.jsonl.partial").exists()
+
+    def test_only_where_they_are_skipped(self, conversations: Path, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match="rejects: bad lines are kept where"):
+            encode_files([conversations], tmp_path / "o.jsonl", rejects=tmp_path / "r.jsonl")
+
+
+TALKS = [
+    [
+        message
+        for turn in range(n % 4 + 1)
+        for message in (user(f"{n}.{turn}?"), assistant("!" * (n % 7 + 1), reasoning="Hm."))
+    ]
+    for n in range(40)
+]
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> Path:
+    path = tmp_path / "talks.jsonl"
+    path.write_text("".join(f"{json.dumps(c)}\n" for c in TALKS))
+    return path
+
+
+class TestLengths:
+    """With a small vocabulary a token is a byte or a special token."""
+
+    def test_too_long_is_a_bad_line(self, tmp_path: Path, vocabulary: Path, talks: Path) -> None:
+        out = tmp_path / "out.jsonl"
+        with pytest.raises(BadLine, match=r"talks\.jsonl:4: found \d+ tokens, expected at most 40"):
+            encode_files([talks], out, tokenizer=vocabulary, jobs=1, max_length=40)
+
+    def test_dropped(self, tmp_path: Path, vocabulary: Path, talks: Path) -> None:
+        options: Any = {"tokenizer": vocabulary, "jobs": 1}
+        encode_files([talks], tmp_path / "all.jsonl", **options)
+        out = tmp_path / "out.jsonl"
+        summary = encode_files([talks], out, max_length=40, too_long="drop", **options)
+        short = [row for row in rows(tmp_path / "all.jsonl") if len(row["input_ids"]) <= 40]
+        assert rows(out) == short
+        assert summary.dropped == len(TALKS) - len(short) > 0
+
+    def test_cut_at_a_turn(self, tmp_path: Path, vocabulary: Path, talks: Path) -> None:
+        options: Any = {"tokenizer": vocabulary, "jobs": 1}
+        encode_files([talks], tmp_path / "all.jsonl", **options)
+        out = tmp_path / "out.jsonl"
+        summary = encode_files([talks], out, max_length=40, too_long="cut", **options)
+        whole = rows(tmp_path / "all.jsonl")
+        found = rows(out)
+        assert summary.cut > 0
+        assert len(found) == len(whole) - summary.dropped
+        starts = {tuple(row["input_ids"]) for row in whole}
+        for row in found:
+            ids = tuple(row["input_ids"])
+            assert len(ids) <= 40
+            assert len(ids) == len(row["loss_mask"])
+            assert any(start[: len(ids)] == ids for start in starts)
+            assert ids[-1] == 1  # EOS
+            assert row["loss_mask"][-1] == 1
+
+
+class TestPacking:
+    @pytest.mark.parametrize("jobs", [1, 2])
+    def test_rows(self, tmp_path: Path, vocabulary: Path, talks: Path, jobs: int) -> None:
+        options: Any = {"tokenizer": vocabulary, "jobs": jobs}
+        encode_files([talks], tmp_path / "all.jsonl", **options)
+        out = tmp_path / "out.jsonl"
+        summary = encode_files([talks], out, pack=200, **options)
+        found = rows(out)
+        alone = sorted(row["input_ids"] for row in rows(tmp_path / "all.jsonl"))
+        again = []
+        for row in found:
+            assert len(row["input_ids"]) <= 200
+            start = 0
+            for length in row["sequence_lengths"]:
+                assert row["position_ids"][start : start + length] == list(range(length))
+                assert row["loss_mask"][start] == 0
+                again.append(row["input_ids"][start : start + length])
+                start += length
+        assert sorted(again) == alone
+        assert (summary.examples, summary.rows) == (len(TALKS), len(found))
+
+    def test_longer_than_a_row(self, tmp_path: Path, vocabulary: Path, talks: Path) -> None:
+        out = tmp_path / "out.jsonl"
+        with pytest.raises(BadLine, match="expected at most 40"):
+            encode_files([talks], out, tokenizer=vocabulary, jobs=1, pack=40)
+        with pytest.raises(DatasetError, match="max_length: found 50, expected no more than the"):
+            encode_files([talks], out, tokenizer=vocabulary, jobs=1, pack=40, max_length=50)
+
+
+class TestFormats:
+    @pytest.mark.parametrize("pack", [None, 200])
+    @pytest.mark.parametrize("name", ["parquet", "numpy", "megatron", "jsonl.gz"])
+    def test_each_has_the_same_rows(
+        self, tmp_path: Path, vocabulary: Path, talks: Path, name: str, pack: int | None
+    ) -> None:
+        numpy = pytest.importorskip("numpy")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        options: Any = {"tokenizer": vocabulary, "jobs": 1, "pack": pack}
+        encode_files([talks], tmp_path / "all.jsonl", **options)
+        expected = rows(tmp_path / "all.jsonl")
+        encode_files([talks], tmp_path / "out", format=name, **options)
+        if name == "parquet":
+            assert parquet.read_table(tmp_path / "out.parquet").to_pylist() == expected
+        elif name == "numpy":
+            ids, mask, starts = (
+                numpy.load(tmp_path / f"out{part}.npy") for part in ("", ".loss_mask", ".rows")
+            )
+            for n, row in enumerate(expected):
+                span = slice(starts[n], starts[n + 1])
+                assert ids[span].tolist() == row["input_ids"]
+                assert mask[span].tolist() == row["loss_mask"]
+        elif name == "megatron":
+            flat = numpy.fromfile(tmp_path / "out.bin", "<i4").tolist()
+            assert flat == [id for row in expected for id in row["input_ids"]]
+            assert (tmp_path / "out.idx").exists()
+        else:
+            text = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).decode()
+            assert [json.loads(line) for line in text.splitlines()] == expected
+        assert not list(tmp_path.glob("*.partial")) + list(tmp_path.glob("*.whole"))
+
+    def test_another(self, tmp_path: Path, vocabulary: Path, talks: Path) -> None:
+        with pytest.raises(DatasetError, match="format: found 'tsv', expected one of jsonl, "):
+            encode_files([talks], tmp_path / "out", tokenizer=vocabulary, format="tsv")
+
+
+def test_parts(tmp_path: Path, vocabulary: Path, talks: Path) -> None:
+    options: Any = {"tokenizer": vocabulary, "jobs": 1}
+    encode_files([talks], tmp_path / "all.jsonl", **options)
+    split = {"train": 0.7, "valid": 0.3}
+    summary = encode_files([talks], tmp_path / "out.jsonl", split=split, **options)
+    parts = [rows(tmp_path / f"out.{name}.jsonl") for name in split]
+    assert all(parts)
+    together = [row["input_ids"] for part in parts for row in part]
+    assert sorted(together) == sorted(r["input_ids"] for r in rows(tmp_path / "all.jsonl"))
+    assert (summary.conversations, summary.rows) == (len(TALKS), len(TALKS))
+
+
+def test_counts(tmp_path: Path, vocabulary: Path, talks: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    summary = encode_files([talks], out, tokenizer=vocabulary, jobs=2, counts=True)
+    found = rows(out)
+    assert summary.counts is not None
+    told = summary.counts.to_dict()
+    longest = max(len(row["input_ids"]) for row in found)
+    assert told["longest"]["tokens"] == longest
+    line = int(told["longest"]["at"].rpartition(":")[2])
+    assert len(found[line - 1]["input_ids"]) == longest
+    assert sum(told["histogram"].values()) == len(found)
+    assert told["histogram"]["<=32"] == sum(16 < len(row["input_ids"]) <= 32 for row in found)
+    assert told["trained"]["tokens"] == sum(sum(row["loss_mask"]) for row in found)
+    assert sum(field["tokens"] for field in told["fields"].values()) == summary.tokens
+    assert told["fields"]["reasoning"]["tokens"] > 0
+
+
+class TestImages:
+    @pytest.fixture
+    def pictures(self, tmp_path: Path) -> Path:
+        path = tmp_path / "pictures.jsonl"
+        talks = [
+            [
+                user([image("1.png"), text("a")]),
+                assistant("b"),
+                user([image("2.png")]),
+                assistant(),
+            ],
+            [user("c"), assistant("d")],
+        ]
+        path.write_text("".join(f"{json.dumps(talk)}\n" for talk in talks))
+        return path
+
+    def test_records_are_a_column(self, tmp_path: Path, v4_1_file: str, pictures: Path) -> None:
+        options: Any = {"tokenizer": v4_1_file, "dialect": "v4.1", "jobs": 1}
+        out = tmp_path / "out.jsonl"
+        encode_files([pictures], out, **options)
+        urls = [[record["url"] for record in row["images"]] for row in rows(out)]
+        assert urls == [["1.png", "2.png"], []]
+        encode_files([pictures], tmp_path / "packed.jsonl", pack=1000, **options)
+        (packed,) = rows(tmp_path / "packed.jsonl")
+        assert [record["url"] for record in packed["images"]] == ["1.png", "2.png"]
+        longest = len(rows(out)[0]["input_ids"])
+        cut: Any = {"max_length": longest - 1, "too_long": "cut", **options}
+        encode_files([pictures], tmp_path / "cut.jsonl", **cut)
+        assert [record["url"] for record in rows(tmp_path / "cut.jsonl")[0]["images"]] == ["1.png"]
+
+    def test_where_there_is_no_place_for_them(
+        self, tmp_path: Path, v4_1_file: str, pictures: Path
+    ) -> None:
+        with pytest.raises(BadLine, match=r"found 2 images, which \.npy has no place for"):
+            encode_files(
+                [pictures], tmp_path / "out.npy", tokenizer=v4_1_file, dialect="v4.1", jobs=1
+            )

@@ -1,0 +1,198 @@
+"""Every public name is documented where an editor looks for it: in its docstring.
+
+Public is what a module lists in `__all__`; the reference is made of the same names.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dsv4
+
+ROOT = Path(__file__).parent.parent
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+site = script("site")
+
+
+def imported(module: str) -> ModuleType:
+    """A public module; the test is skipped where an extra that it needs is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("dsv4", "encoding_dsv4"):
+            raise
+        pytest.skip(f"not installed: {error.name}")
+
+
+PUBLIC = [(module, name) for module, names in site.public_modules().items() for name in names]
+every_name = pytest.mark.parametrize(("module", "name"), PUBLIC)
+
+
+def own_docstring(value: Any) -> str:
+    """What somebody wrote, not what `dataclass` or a base class has put there."""
+    text = vars(value).get("__doc__") if isinstance(value, type) else value.__doc__
+    made_up = isinstance(value, type) and (text or "").startswith(f"{value.__name__}(")
+    return "" if made_up else text or ""
+
+
+def public_members(value: type) -> Iterator[tuple[str, Any]]:
+    """Methods and properties that a class defines itself and that are not special."""
+    for name, member in vars(value).items():
+        function = member.fget if isinstance(member, property) else member
+        function = getattr(function, "__func__", function)
+        function = getattr(function, "func", function)  # a cached property
+        if not name.startswith("_") and inspect.isfunction(function):
+            yield name, function
+
+
+def value_is_documented(source: str, name: str) -> bool:
+    """Whether a docstring stands below the place where a name gets its value."""
+    tree = ast.parse(source)
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+    return False
+
+
+@every_name
+def test_a_name_is_there(module: str, name: str) -> None:
+    assert hasattr(imported(module), name)
+
+
+@every_name
+def test_a_name_is_documented(module: str, name: str) -> None:
+    value = getattr(imported(module), name)
+    if isinstance(value, (type, ModuleType)) or inspect.isroutine(value):
+        assert own_docstring(value), f"{module}.{name} has no docstring"
+    elif module == "dsv4" and not name.startswith("_"):
+        # What a constant of the drop-in modules is, its value says.
+        home, original = site.defined_in(module, name)
+        source = site.source_of(home).read_text("utf-8")
+        assert value_is_documented(source, original), f"{name} has no docstring below it"
+
+
+@every_name
+def test_methods_are_documented(module: str, name: str) -> None:
+    value = getattr(imported(module), name)
+    members = public_members(value) if isinstance(value, type) else ()
+    missing = [member for member, _ in members if not inspect.getdoc(getattr(value, member))]
+    assert not missing, f"{module}.{name}: no docstring on {', '.join(missing)}"
+
+
+def callables(value: Any) -> Iterator[tuple[str, Any]]:
+    """Functions and methods; and a class, where it is made with options and not put together."""
+    if inspect.isfunction(value):
+        yield value.__name__, value
+    elif isinstance(value, type) and not issubclass(value, BaseException):
+        options = inspect.signature(value).parameters.values()
+        if any(option.kind is option.KEYWORD_ONLY for option in options):
+            yield value.__name__, value
+        yield from ((f"{value.__name__}.{name}", member) for name, member in public_members(value))
+
+
+def documentation(value: Any, function: Any) -> str:
+    """A docstring, together with those of what a method overrides: they describe its parameters."""
+    name = function.__name__
+    bases = value.__mro__ if isinstance(value, type) and function is not value else ()
+    overridden = (vars(base).get(name) for base in bases)
+    return "\n".join(each.__doc__ or "" for each in (function, *overridden) if each is not None)
+
+
+def not_named(function: Any, text: str) -> list[str]:
+    """Parameters that a docstring does not name, nor that of a public name which it refers to."""
+    words = in_code(text)
+    referred = [getattr(dsv4, word, None) for word in words]
+    words = words.union(*(in_code(value.__doc__) for value in referred if callable(value)))
+    parameters = inspect.signature(function).parameters
+    return [name for name in parameters if name not in ("self", "cls") and name not in words]
+
+
+def in_code(docstring: str | None) -> set[str]:
+    """The words between backticks."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", docstring or ""))))
+
+
+@every_name
+def test_parameters_are_named(module: str, name: str) -> None:
+    if module.startswith("dsv4.compat"):
+        pytest.skip("names and parameters are other people's, who document them")
+    value = getattr(imported(module), name)
+    found = {called: not_named(f, documentation(value, f)) for called, f in callables(value)}
+    missing = {called: names for called, names in found.items() if names}
+    assert not missing, f"{module}: docstrings that do not name parameters: {missing}"
+
+
+@pytest.mark.parametrize("module", site.public_modules())
+def test_the_reference_has_every_name(module: str) -> None:
+    names = list(imported(module).__all__)
+    assert names == site.public_modules()[module]
+    page = site.reference_page(module, names)
+    headings = re.findall(r"^## (\w+)$|heading: '(\w+)'", page, re.MULTILINE)
+    assert [a or b for a, b in headings] == [name for name in names if name != "__version__"]
+
+
+def test_the_package_is_public() -> None:
+    assert {"dsv4", "dsv4.tokens", "dsv4.compat.release"} <= set(site.public_modules())
+
+
+class TestTheTest:
+    """It would be of no use if it could not fail."""
+
+    def test_docstrings_of_dataclasses_do_not_count(self) -> None:
+        from dataclasses import dataclass
+
+        @dataclass
+        class Undocumented:
+            field: int
+
+        class Heir(dsv4.Error):
+            pass
+
+        assert Undocumented.__doc__
+        assert not own_docstring(Undocumented)
+        assert not own_docstring(Heir)
+
+    def test_values(self) -> None:
+        source = "a = 1\n'''It is one.'''\nb: int = 2\nc = 3\n"
+        assert [value_is_documented(source, name) for name in "abc"] == [True, False, False]
+
+    def test_parameters(self) -> None:
+        def function(a: int, b: int, *, bos: bool) -> None:
+            """`a` and b; the rest as for `Request`."""
+
+        assert not_named(function, documentation(None, function)) == ["b"]  # Request names `bos`
+
+    def test_members(self) -> None:
+        class Class:
+            def method(self) -> None: ...
+
+            @property
+            def value(self) -> None: ...
+
+            @classmethod
+            def made(cls) -> None: ...
+
+            def _private(self) -> None: ...
+
+        assert [name for name, _ in public_members(Class)] == ["method", "value", "made"]

@@ -1,0 +1,109 @@
+"""Where in a line prose stands, and whether in a code fence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsv4.parsing.lines import Lines
+
+
+def after(*pieces: str) -> Lines:
+    lines = Lines()
+    for piece in pieces:
+        lines.follow(piece)
+    return lines
+
+
+class TestFences:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("```\n", "```python\n", "```python title=x\n", "~~~\n", "~~~ x ` y\n", "````\n```\n"),
+            *(
+                "   ```\n",
+                "      ```\n",
+                "- ```js\n",
+                "1. ```\n",
+                "> ```\n",
+                "Here: ```js\n",
+                "a ~~~\n",
+            ),
+            *("~~~\n```\n", "```\n~~~\n", "```\n``\n", "```\nx ```\n", "```\n```js\n", "a```\nx"),
+        ],
+    )
+    def test_open(self, text: str) -> None:
+        assert after(text).fenced
+        assert after(*text).fenced
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *(
+                "```\nx\n```\n",
+                "~~~\nx\n~~~~\n",
+                "````\n```\n````\n",
+                "- ```\n  x\n  ```\n",
+                "``\n",
+            ),
+            *(
+                "```ls```\n",
+                "```a``` b\n",
+                "use ```a``` and ```b```\n",
+                "Type ``` first.\n",
+                "`x`\n",
+            ),
+            *("a ~~b~~ c\n", "```\nx\n   ```  \n", "``````\nx\n``````\n", "```a`\n", "x `` y\n"),
+        ],
+    )
+    def test_not_open(self, text: str) -> None:
+        assert not after(text).fenced
+        assert not after(*text).fenced
+
+    def test_what_may_be_one_in_this_line(self) -> None:
+        assert after("```x").fenced
+        assert after("see ``` x").fenced
+        assert not after("see ``` x ``` y").fenced
+
+
+class TestBlank:
+    @pytest.mark.parametrize("text", ["", "\n", "a\n", "a\n  ", " \t", "a\n\n"])
+    def test_a_marker_would_open_the_line(self, text: str) -> None:
+        assert after(text).blank
+
+    @pytest.mark.parametrize("text", ["a", "\na", "`", "- "])
+    def test_or_not(self, text: str) -> None:
+        assert not after(text).blank
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("\n\n", True),
+            ("a\n\n", True),
+            ("a\n \n", True),
+            ("a\n", False),
+            ("", False),
+            ("\n", True),
+        ],
+    )
+    def test_after_a_blank_line(self, text: str, expected: bool) -> None:
+        assert after(text).after_blank is expected
+        assert after(*text).after_blank is expected
+
+
+@given(st.text("`~a -1.\n\t", max_size=40), st.integers(1, 7))
+def test_pieces_make_no_difference(text: str, size: int) -> None:
+    whole = after(text)
+    pieces = after(*(text[at : at + size] for at in range(0, len(text), size)))
+    for name in ("fenced", "blank", "after_blank", "settled"):
+        assert getattr(whole, name) == getattr(pieces, name), name
+
+
+@given(st.text("`~a -1.\n", max_size=20), st.text("ab 1", max_size=8))
+def test_what_is_settled_stays(text: str, more: str) -> None:
+    lines = after(text)
+    if lines.settled:
+        before = lines.fenced, lines.blank, lines.after_blank
+        lines.follow(more)
+        assert (lines.fenced, lines.blank, lines.after_blank) == before

@@ -1,0 +1,133 @@
+"""What is published: one version, links that work, the same Pythons everywhere, a site."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import dsv4
+
+ROOT = Path(__file__).parent.parent
+
+
+def read(name: str) -> str:
+    return ROOT.joinpath(name).read_text("utf-8")
+
+
+def loaded(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestVersion:
+    def test_it_stands_in_one_place(self) -> None:
+        assert f'__version__ = "{dsv4.__version__}"\n' in read("src/dsv4/version.py")
+        assert 'version = { attr = "dsv4.version.__version__" }' in read("pyproject.toml")
+        assert dsv4.__version__ not in read("pyproject.toml") + read("mkdocs.yml")
+
+    def test_the_changelog_knows_it(self) -> None:
+        first, *_ = re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.MULTILINE)
+        assert first in ("Unreleased", dsv4.__version__)
+        assert f"## {dsv4.__version__}\n" in read("CHANGELOG.md")
+
+
+def test_whatever_can_be_imported_has_types() -> None:
+    """A single file could not say so, and would not be packaged."""
+    names = [path for path in ROOT.joinpath("src").iterdir() if not path.name.endswith("-info")]
+    assert {path.name for path in names} >= {"dsv4", "encoding_dsv4"}
+    packages = [path for path in names if path.name != "__pycache__"]
+    assert [path.name for path in packages if not path.joinpath("py.typed").exists()] == []
+
+
+class TestLinks:
+    """The page of a package index has no files beside it."""
+
+    ADDRESS = "https://forge.example/owner/dsv4"
+    README = "[a](docs/a.md#b) ![c](docs/c.svg) [d](https://d.example) [e](#e) [f](mailto:f@f)"
+
+    @pytest.fixture
+    def setup(self) -> ModuleType:
+        pytest.importorskip("setuptools")
+        if sys.version_info < (3, 11):
+            pytest.importorskip("tomli")
+        return loaded("setup.py")
+
+    def test_they_become_absolute(self, setup: ModuleType) -> None:
+        assert setup.absolute(self.README, self.ADDRESS, "v1") == (
+            f"[a]({self.ADDRESS}/blob/v1/docs/a.md#b) ![c]({self.ADDRESS}/raw/v1/docs/c.svg) "
+            "[d](https://d.example) [e](#e) [f](mailto:f@f)"
+        )
+
+    def test_they_stay_where_there_is_no_address(self, setup: ModuleType) -> None:
+        assert setup.absolute(self.README, "", "v1") == self.README
+
+    def test_the_readme(self, setup: ModuleType) -> None:
+        absolute = setup.absolute(read("README.md"), self.ADDRESS, "v1")
+        targets = re.findall(r"\]\(([^)]+)\)", absolute)
+        assert targets
+        assert all(target.startswith("https://") for target in targets)
+        assert setup.metadata()["long_description_content_type"] == "text/markdown"
+
+
+class TestPythons:
+    """Wherever Pythons are listed, they are the same."""
+
+    CLASSIFIED = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', read("pyproject.toml"))
+
+    def test_the_oldest(self) -> None:
+        assert f'requires-python = ">={self.CLASSIFIED[0]}"' in read("pyproject.toml")
+        assert f'python_version = "{self.CLASSIFIED[0]}"' in read("pyproject.toml")
+        assert f"You need Python {self.CLASSIFIED[0]} or newer" in read("CONTRIBUTING.md")
+
+    def test_those_that_are_tested(self) -> None:
+        supported = loaded("scripts/other_pythons.py").SUPPORTED
+        assert ["{}.{}".format(*version) for version in supported] == self.CLASSIFIED
+
+    def test_those_of_the_forge(self) -> None:
+        matrix = re.search(r"python: \[(.*)\]", read(".github/workflows/ci.yml"))
+        assert matrix
+        assert re.findall(r'"([\d.]+)"', matrix[1]) == self.CLASSIFIED
+
+    def test_those_of_the_documentation(self) -> None:
+        first, last = self.CLASSIFIED[0], self.CLASSIFIED[-1]
+        assert f"Python {first} to {last}." in read("docs/compatibility.md")
+
+
+def test_smoke_tests_are_there() -> None:
+    assert [
+        file for file in loaded("scripts/other_pythons.py").SMOKE if not (ROOT / file).exists()
+    ] == []
+
+
+def test_ci_runs_what_the_readme_says_and_nothing_else() -> None:
+    [command] = re.findall(r"^(make test)\b.*all checks", read("README.md"), re.MULTILINE)
+    lines = [line for line in read(".ci/run").splitlines() if not line.startswith(("#", "set "))]
+    assert lines == ['cd "$(dirname "$0")/.."', f"exec {command}"]
+
+
+def test_the_workflow_is_yaml() -> None:
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load(read(".github/workflows/ci.yml"))
+    assert {"check", "tests", "distributions"} <= set(workflow["jobs"])
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    assert "WARNING" not in done.stderr
+    reference = (tmp_path / "reference" / "dsv4" / "index.html").read_text("utf-8")
+    headings = re.findall(r"<h2 id=.*?</h2>", reference, re.DOTALL)
+    names = {re.sub(r"<[^>]+>|¶", " ", heading).split()[0] for heading in headings}
+    assert set(dsv4.__all__) - names == {"__version__"}

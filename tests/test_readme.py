@@ -1,0 +1,65 @@
+"""What the README prints works as printed: Python in a fresh interpreter, commands in a shell."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from test_documentation import ROOT, python_blocks
+
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = python_blocks(README)
+COMMANDS = re.findall(r"^(dsv4 .+?)(?: +#.*)?$", README, re.MULTILINE)
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "100"}
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"line {block.line}")
+def test_a_block_needs_no_other(block: object) -> None:
+    code, _, prints = block  # type: ignore[misc]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        **{"cwd": ROOT, "env": ENVIRONMENT, "capture_output": True, "text": True},
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    assert prints is None or done.stdout == prints
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) > 5
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_works_as_printed(line: str, tmp_path: Path) -> None:
+    (tmp_path / "dsv4").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dsv4 "$@"\n')
+    (tmp_path / "dsv4").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        line.replace("/tmp/", f"{tmp_path}/"),
+        **{"shell": True, "cwd": ROOT, "env": {**ENVIRONMENT, "PATH": path}},
+        **{"capture_output": True, "text": True, "check": False},
+    )
+    assert done.returncode in (0, 1), done.stderr  # 1 where there is something to find
+    assert done.stdout or "dataset" in line
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_tells_its_story() -> None:
+    done = subprocess.run(
+        [sys.executable, "examples/demo.py"],
+        **{"cwd": ROOT, "env": ENVIRONMENT, "capture_output": True, "text": True},
+        check=True,
+    )
+    counted = re.findall(r"(\d+) of (\d+) prompts as released", done.stdout)
+    assert len(counted) >= 3
+    assert all(same == number for same, number in counted)
+    assert "byte for byte" in done.stdout
+    assert "4 repairs" in done.stdout
+    tried = re.findall(r"^dsv4 .*?(examples/\S+)", done.stdout, re.MULTILINE)
+    assert tried
+    assert all((ROOT / name).exists() for name in tried)

@@ -1,0 +1,481 @@
+"""What is made of malformed completions, by rules 11 to 19 of recovery.md.
+
+No call is lost, none is run half, and well-formed answers about markup come out whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dsv4
+from builders import EOS
+from completions import (
+    BASH,
+    BLOCK,
+    BLOCK_END,
+    COMMAND,
+    DSML,
+    INVOKE_END,
+    PARAMETER_END,
+    TIMEOUT,
+    TOOLS,
+    block,
+    calling,
+    calls_of,
+    declared,
+    invoke,
+    kinds_of,
+    parameter,
+)
+from test_recovery import (
+    CLOSED,
+    LS,
+    LS_CALL,
+    OPEN,
+    PING,
+    PWD_CALL,
+    Shape,
+    check,
+    shape,
+    shapes,
+)
+
+LS_DONE = f"{COMMAND}ls{PARAMETER_END}"
+LS_TEXT = block(LS_CALL)
+FIVE = f"{TIMEOUT}5{PARAMETER_END}"
+LS_FIVE = ("bash", {"command": "ls", "timeout": 5})
+
+
+def body(*lines: str, name: str = "bash") -> str:
+    """A block with one call that has these lines in it."""
+    inside = "".join(f"{line}\n" for line in lines)
+    return f"{BLOCK}\n{invoke(name)}\n{inside}{INVOKE_END}\n{BLOCK_END}"
+
+
+class TestRemarks:
+    """Rule 11."""
+
+    @shapes(
+        prose_first=shape(body("Run it.", LS_DONE), *LS, kinds="unexpected_text"),
+        a_comment=shape(body("<!-- run -->", LS_DONE), *LS, kinds="unexpected_text"),
+        a_comma=shape(body(f"{LS_DONE},", FIVE), LS_FIVE, kinds="unexpected_text"),
+        after_the_last=shape(body(f"{LS_DONE} <!-- x -->"), *LS, kinds="unexpected_text"),
+        a_comment_before_json=shape(
+            body("// arguments", '{"command": "ls"}'), *LS, kinds="unexpected_text json_body"
+        ),
+        a_fence_around_json=shape(
+            body("```json", '{"command": "ls"}', "```"), *LS, kinds="unexpected_text json_body"
+        ),
+        tools_not_known=shape(body("Run it.", LS_DONE), *LS, kinds="unexpected_text", tools=None),
+    )
+    def test_a_short_one_is_removed(self, case: Shape) -> None:
+        check(case)
+
+    @shapes(
+        of_256=shape(body("x" * 255, LS_DONE), *LS, kinds="unexpected_text"),
+        of_257=shape(body("x" * 256, LS_DONE), incomplete=(("bash", {}),), kinds="dropped_call"),
+        between=shape(
+            body(LS_DONE, "x" * 300, FIVE),
+            # A close with so much text after it is none, so all of it is the value.
+            ("bash", {"command": f"ls{PARAMETER_END}\n{'x' * 300}", "timeout": 5}),
+            kinds="quoted_markup implied_close",
+        ),
+    )
+    def test_a_long_one_makes_the_call_incomplete(self, case: Shape) -> None:
+        check(case)
+
+    @shapes(
+        text=shape(
+            body("ls -la"), incomplete=(("bash", {}),), kinds="unexpected_text dropped_call"
+        ),
+        json_in_a_line=shape(
+            body('args: {"command": "ls"}'),
+            incomplete=(("bash", {}),),
+            kinds="unexpected_text dropped_call",
+        ),
+        beside_another=shape(
+            f"{BLOCK}{BASH} x {INVOKE_END}{calling('ping')}{BLOCK_END}",
+            *PING,
+            incomplete=(("bash", {}),),
+            kinds="unexpected_text dropped_call",
+        ),
+        undeclared=shape(body("hello", name="nope"), kinds="dropped_call"),
+    )
+    def test_a_body_that_was_not_understood_makes_no_call(self, case: Shape) -> None:
+        check(case)
+        options = {"thinking": False, "tools": TOOLS}
+        assert dsv4.parse(case.text, **options).dropped  # type: ignore[arg-type]
+
+
+class TestEndsOfStrings:
+    """Rule 12."""
+
+    @shapes(
+        a_missing_key=shape(
+            f"{OPEN}a\n{FIVE}{CLOSED[len(PARAMETER_END) :]}",
+            ("bash", {"command": "a", "timeout": 5}),
+            kinds="implied_close",
+        ),
+        indented=shape(
+            f"{OPEN}a\n    {FIVE}\n{INVOKE_END}\n{BLOCK_END}",
+            ("bash", {"command": "a", "timeout": 5}),
+            kinds="implied_close",
+        ),
+        a_tool_that_declares_nothing=shape(
+            f"{BLOCK}{invoke('ping')}{parameter('a')}x\n{parameter('b')}y{CLOSED}",
+            ("ping", {"a": "x", "b": "y"}),
+            kinds="implied_close",
+        ),
+    )
+    def test_a_parameter_on_a_new_line(self, case: Shape) -> None:
+        check(case)
+
+    @shapes(
+        an_undeclared_key=shape(
+            f"{OPEN}a\n{parameter('other')}b{CLOSED}",
+            ("bash", {"command": f"a\n{parameter('other')}b"}),
+        ),
+        its_own_key=shape(f"{OPEN}a\n{COMMAND}b{CLOSED}", ("bash", {"command": f"a\n{COMMAND}b"})),
+        a_key_that_was_given=shape(
+            f"{BLOCK}{BASH}{FIVE}{COMMAND}a\n{TIMEOUT}6{CLOSED}",
+            ("bash", {"timeout": 5, "command": f"a\n{TIMEOUT}6"}),
+        ),
+        a_block_that_goes_on=shape(
+            f"{OPEN}a\n{BLOCK_END}\nb{CLOSED}", ("bash", {"command": f"a\n{BLOCK_END}\nb"})
+        ),
+        eos_before_text=shape(f"{OPEN}a{EOS}b{CLOSED}", ("bash", {"command": f"a{EOS}b"})),
+    )
+    def test_not_by(self, case: Shape) -> None:
+        check(case)
+
+    @shapes(
+        at_a_line=shape(
+            f"{OPEN}ls\n{PWD_CALL}{BLOCK_END}",
+            incomplete=(("bash", {"command": f"ls\n{PWD_CALL}{BLOCK_END}"}),),
+            kinds="quoted_markup cut_short",
+            finish="length",
+        ),
+        with_eos=shape(
+            f"{OPEN}ls\n{PWD_CALL}{EOS}",
+            incomplete=(("bash", {"command": f"ls\n{PWD_CALL}{EOS}"}),),
+            kinds="quoted_markup cut_short",
+            finish="length",
+        ),
+        closed=shape(
+            f"{OPEN}# Doc\n{PWD_CALL}\n{LS_CALL}\nDone.{CLOSED}",
+            ("bash", {"command": f"# Doc\n{PWD_CALL}\n{LS_CALL}\nDone."}),
+            kinds="quoted_markup",
+        ),
+    )
+    def test_a_quoted_call_never_runs(self, case: Shape) -> None:
+        check(case)
+
+    @shapes(
+        eos=shape(f"{OPEN}ls{EOS}", *LS, kinds="implied_close"),
+        several=shape(f"{OPEN}ls{EOS}{EOS}", *LS, kinds="implied_close stray_token"),
+        a_turn_made_up=shape(
+            f"{OPEN}ls{EOS}<｜User｜>next", *LS, kinds="implied_close made_up_turn"
+        ),
+    )
+    def test_eos(self, case: Shape) -> None:
+        check(case)
+
+
+class TestSpellings:
+    """Rule 13."""
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            *(("｜", bar) for bar in "│¦∣︱ǀ"),
+            *((DSML, "｜dsml｜"), ("invoke", "INVOKE"), ("name=", "Name="), ("string=", "STRING=")),
+            *(("<", "＜"), (' string="true"', '\n string="true"'), ('"true"', '"True"')),
+            *(('invoke name="bash"', 'invoke="bash"'), ("invoke name=", "invoke tool=")),
+            *(("parameter name=", "parameter parameter="), ('"bash"', '" bash "')),
+            *(('"command"', '"command\n"'), (DSML, f"{DSML}\n")),
+        ],
+    )
+    def test_of_tags(self, old: str, new: str) -> None:
+        assert old in LS_TEXT
+        message = dsv4.parse(LS_TEXT.replace(old, new), thinking=False, tools=TOOLS)
+        assert calls_of(message) == list(LS)
+        assert set(kinds_of(message)) == {"misspelled_tag"}
+
+    @pytest.mark.parametrize("which", [("parameter",), ("invoke",), ("parameter", "invoke"), None])
+    @pytest.mark.parametrize("form", ["</{0}>", "</{0}arg>", "<{0}{1}>", "</{1}>"])
+    @pytest.mark.parametrize("end", ["", EOS])
+    def test_odd_closes_in_a_run(self, form: str, which: Any, end: str) -> None:
+        text = LS_TEXT
+        for name in which or ("parameter", "invoke", "tool_calls"):
+            text = text.replace(f"</{DSML}{name}>", form.format(DSML, name))
+        message = dsv4.parse(text + end, thinking=False, tools=TOOLS)
+        assert calls_of(message) == list(LS)
+        assert (message.finish, message.content) == ("tool_calls", "")
+        assert set(kinds_of(message)) == {"misspelled_tag"}
+
+    @pytest.mark.parametrize(
+        "value", [f"a </{DSML}> b", f"a </{DSML}x>\nb", "a</parameter>\n</invoke>b"]
+    )
+    def test_odd_closes_in_a_text(self, value: str) -> None:
+        message = dsv4.parse(f"{OPEN}{value}{CLOSED}", thinking=False, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": value})]
+
+    @shapes(
+        plain_with_a_namespace=shape(
+            '<x:invoke name="bash"><x:parameter name="command">ls</x:parameter></x:invoke>',
+            *LS,
+            kinds="plain_markup",
+        ),
+        json_in_a_tag=shape(
+            'So:\n<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>',
+            *LS,
+            content="So:\n",
+            kinds="plain_markup",
+        ),
+        native=shape(
+            '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>{"command": "ls"}'
+            "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            *LS,
+            kinds="native_markup",
+        ),
+        native_of_v3=shape(
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>bash\n```json\n"
+            '{"command": "ls"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+            *LS,
+            kinds="native_markup",
+        ),
+        thoughts_that_end_with_spaces=shape(
+            "a< /think>b", reasoning="a", content="b", kinds="misspelled_tag", thinking=True
+        ),
+    )
+    def test_of_calls(self, case: Shape) -> None:
+        check(case)
+
+    JSON_CALL = '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            f"So {JSON_CALL}",
+            JSON_CALL.replace("bash", "zsh"),
+            f"```\n{JSON_CALL}\n```",
+            f"`{JSON_CALL}`",
+            'Write `<invoke name="bash"><parameter name="command">ls</parameter></invoke>` so.',
+            '<invoke name="bash"> is how it begins. </invoke>',
+        ],
+    )
+    def test_no_calls(self, text: str) -> None:
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert (message.content, message.tool_calls) == (text, ())
+
+
+class TestPlacesOfArguments:
+    """Rule 14."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            body("<command>ls</command>", "<timeout>5</timeout>"),
+            body(
+                '<parameter name="command">ls</parameter>',
+                '<parameter name="timeout">5</parameter>',
+            ),
+            body(f'<{DSML}arg name="command" value="ls"/>', '<param name="timeout" value="5"/>'),
+            body(f'<{DSML}invoke name="command" string="ls" />', FIVE),
+            f'{BLOCK}<{DSML}invoke name="bash" command="ls" timeout="5"></{DSML}invoke>{BLOCK_END}',
+            f'<{DSML}invoke name="bash" command="ls" timeout="5"/>',
+            f'<{DSML}invoke name="bash" arguments="{{"command": "ls", "timeout": 5}}"/>',
+            body('{"name": "bash", "arguments": {"command": "ls", "timeout": 5}}'),
+            body('{"command": "ls"}', FIVE),
+            f'{BLOCK}{{"name": "bash", "input": {{"command": "ls", "timeout": 5}}}}{BLOCK_END}',
+            (
+                f'{BLOCK}{{"tool_calls": [{{"name": "bash", "parameters": '
+                f'{{"command": "ls", "timeout": 5}}}}]}}{BLOCK_END}'
+            ),
+        ],
+    )
+    def test_arguments_are_found(self, text: str) -> None:
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert calls_of(message) == [LS_FIVE]
+        assert (message.content, message.finish) == ("", "tool_calls")
+        assert message.diagnostics
+
+    def test_never_under_these_attributes(self) -> None:
+        tools = declared(add={"name": "string", "string": "string", "tool": "string"})
+        text = f'{BLOCK}<{DSML}invoke name="add" string="x" tool="y"></{DSML}invoke>{BLOCK_END}'
+        assert calls_of(dsv4.parse(text, thinking=False, tools=tools)) == [("add", {})]
+
+    def test_one_object_a_line(self) -> None:
+        lines = '{"name": "bash", "arguments": {"command": "ls"}}\n{"name": "ping"}\n'
+        message = dsv4.parse(f"{BLOCK}\n{lines}{BLOCK_END}", thinking=False, tools=TOOLS)
+        assert calls_of(message) == [*LS, *PING]
+
+    def test_raw_newlines_are_written_properly(self) -> None:
+        text = body('{"command": "a\n\tb"}')
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert message.tool_calls[0].arguments == '{"command": "a\\n\\tb"}'
+
+
+class TestFences:
+    """Rule 15."""
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            *(
+                "```ls``` lists.",
+                "Here: ```js\nf()\n```\n\nNow.",
+                "````\n```\n````",
+                "~~~\n```\n~~~",
+            ),
+            *("- a\n  ```\n  x\n  ```", "Fix:\n```py\nprint(1)", "~~~\nx", "a ``` b"),
+        ],
+    )
+    @pytest.mark.parametrize("end", ["", EOS])
+    def test_calls_after_one(self, content: str, end: str) -> None:
+        message = dsv4.parse(f"{content}{LS_TEXT}{end}", thinking=False, tools=TOOLS)
+        assert (message.content, calls_of(message)) == (content, list(LS))
+        assert not message.diagnostics
+
+    @pytest.mark.parametrize("fence", ["```", "~~~", "   ```", "- ```", "see: ```", "````"])
+    def test_examples_in_one(self, fence: str) -> None:
+        text = f"{fence}\n\n{LS_TEXT.strip()}\n{fence.split()[-1]}\nok"
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert (message.content, message.tool_calls) == (text, ())
+
+    @pytest.mark.parametrize("reason", ["length", None])
+    def test_what_the_caller_knows(self, reason: Any) -> None:
+        message = dsv4.parse(f"```\nx{LS_TEXT}", thinking=False, tools=TOOLS, reason=reason)
+        assert bool(message.tool_calls) == (reason is None)
+
+    def test_the_end_of_thought_ends_one(self) -> None:
+        message = dsv4.parse(f"a\n```\nb</think>c{LS_TEXT}", tools=TOOLS)
+        assert (message.reasoning, message.content) == ("a\n```\nb", "c")
+        assert calls_of(message) == list(LS)
+
+
+class TestProse:
+    """Rules 16 to 18."""
+
+    @shapes(
+        closers_on_lines=shape(
+            f"a\n{PARAMETER_END}\n{INVOKE_END}\n\nb", content="a\n\n\nb", kinds="orphan_closer"
+        ),
+        a_made_up_turn=shape(f"a{EOS}\n<｜User｜>b{EOS}", content="a", kinds="made_up_turn"),
+        an_echo=shape("<｜Assistant｜>a", content="a", kinds="stray_token"),
+        a_parameter_without_a_call=shape(
+            f"a\n{LS_DONE}\n{INVOKE_END}", content="a\n\n", kinds="dropped_call orphan_closer"
+        ),
+        one_that_is_talked_about=shape(
+            f"a\n{LS_DONE} b", content=f"a\n{LS_DONE} b", kinds="markup_as_text"
+        ),
+        the_example_of_the_prompt=shape(
+            f"{block(calling('$TOOL_NAME', x='y'))}a",
+            content="a",
+            kinds="prompt_example text_after_block",
+        ),
+        a_bar_and_the_word=shape("a | DSML | b, ｜DSML｜ c", content="a | DSML | b, ｜DSML｜ c"),
+        thoughts_named_in_backticks=shape(
+            "Write `<think>plan</think>` first.", content="Write `<think>plan</think>` first."
+        ),
+    )
+    def test_what_is_left_and_what_goes(self, case: Shape) -> None:
+        check(case)
+
+    @pytest.mark.parametrize(
+        "talk",
+        [
+            *('<param name="q" value="a b" allowfullscreen>', '<toolbar id="main" {...props}>'),
+            *('<tool name="x', 'I see <function name="f" in the schema', '`<tool name="x"`'),
+            f'`<{DSML}invoke name="`',
+        ],
+    )
+    def test_an_answer_about_markup_comes_out_whole(self, talk: str) -> None:
+        message = dsv4.parse(f"e.g. {talk}.</think>See {talk}.{LS_TEXT}{EOS}", tools=TOOLS)
+        assert (message.reasoning, message.content) == (f"e.g. {talk}.", f"See {talk}.")
+        assert calls_of(message) == list(LS)
+
+    @shapes(
+        in_a_tag=shape(f"{BLOCK}\n{invoke('ba')[:-3]}", kinds="cut_short", finish="length"),
+        in_the_next_tag=shape(
+            f"{BLOCK}\n{LS_CALL}{invoke('ba')[:-3]}", *LS, kinds="cut_short", finish="length"
+        ),
+        in_json=shape(
+            f'{BLOCK}[{{"name": "bash", "arguments": {{"command": "ls"}}}}, {{"name": "b',
+            *LS,
+            kinds="json_calls cut_short",
+            finish="length",
+        ),
+        a_broken_tag=shape(
+            f'{BLOCK}\n<{DSML}invoke name="b\n\n{LS_CALL}{BLOCK_END}', *LS, kinds="dropped_call"
+        ),
+        a_broken_parameter=shape(
+            body(f'<{DSML}parameter name="c\n\n', LS_DONE),
+            incomplete=(("bash", {}),),
+            kinds="dropped_call",
+        ),
+    )
+    def test_what_breaks_off(self, case: Shape) -> None:
+        check(case)
+
+    def test_one_cut_is_reported_once(self) -> None:
+        for end in range(len(LS_TEXT)):
+            message = dsv4.parse(LS_TEXT[:end], thinking=False, tools=TOOLS)
+            assert kinds_of(message).count("cut_short") <= 1
+            assert (message.finish == "length") == ("cut_short" in kinds_of(message))
+
+
+class TestJson:
+    """Rule 19."""
+
+    @pytest.mark.parametrize(
+        ("value", "meant"),
+        [
+            ("NaN", '"NaN"'),
+            ("[1, -Infinity]", '[1, "-Infinity"]'),
+            ('{"a": "NaN", "b": NaN}', '{"a": "NaN", "b": "NaN"}'),
+        ],
+    )
+    def test_what_is_no_number(self, value: str, meant: str) -> None:
+        text = block(f"{BASH}\n{TIMEOUT}{value}{PARAMETER_END}\n{INVOKE_END}\n")
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert message.tool_calls[0].arguments == f'{{"timeout": {meant}}}'
+        assert kinds_of(message) == ["repaired_json"]
+
+    def test_numbers_of_any_length(self) -> None:
+        digits = "9" * 6000
+        text = block(f"{BASH}\n{TIMEOUT}{digits}{PARAMETER_END}\n{INVOKE_END}\n")
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert message.tool_calls[0].arguments == f'{{"timeout": {digits}}}'
+        assert not message.diagnostics
+
+
+def test_diagnostics_are_bounded_in_number() -> None:
+    text = f"x {INVOKE_END} y " * 3000
+    message = dsv4.parse(text, thinking=False, tools=TOOLS)
+    assert len(message.diagnostics) == 1025
+    last = message.diagnostics[-1]
+    assert last.kind == "more_departures"
+    assert text[last.start : last.end] == last.raw
+    parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
+    events = [event for character in text for event in parser.feed(character)]
+    assert dsv4.assemble([*events, *parser.finish()]) == message
+
+
+TWICE = f"{BLOCK}{BASH}{COMMAND}a{PARAMETER_END}{COMMAND}b{PARAMETER_END}{INVOKE_END}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TWICE + f'{BASH}{{"command":"ls"}}{INVOKE_END}{BLOCK_END}',
+        TWICE + f'{BLOCK_END}{BLOCK}[{{"name":"ping"}}]{BLOCK_END}',
+        body('{"command":"a","command" : "b"}') + LS_TEXT,
+    ],
+)
+def test_duplicates_beside_compact_json(text: str) -> None:
+    """Found where a scanner of texts took colons to be followed by a space."""
+    message = dsv4.parse(text, thinking=False, tools=TOOLS)
+    assert message.tool_calls

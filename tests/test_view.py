@@ -1,0 +1,112 @@
+"""A prompt as rows, and in a notebook."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsv4
+from builders import assistant, system, user
+from dsv4.view.characters import harmless, width_of
+from dsv4.view.folding import HEAD_LINES, maybe_folded
+from dsv4.view.rows import MOVED, roles_in, view_of
+from dsv4.view.text import lines_of, painted
+
+CALL = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+MESSAGES = [
+    system("Be brief."),
+    user("Go."),
+    assistant("", tool_calls=[CALL], reasoning="Hm."),
+    {"role": "tool", "tool_call_id": "a", "content": "42"},
+    user("And?"),
+    {"role": "latest_reminder", "content": "Now."},
+    user("So?"),
+]
+
+
+def test_the_prompt_shows_the_roles() -> None:
+    prompt = dsv4.encode(MESSAGES, tools=[{"name": "f"}])
+    assert roles_in(prompt) == {n: message["role"] for n, message in enumerate(MESSAGES)}
+
+
+def test_rows_add_up_to_the_prompt() -> None:
+    prompt = dsv4.encode(MESSAGES, tools=[{"name": "f"}])
+    text = "".join(
+        segment.text for row in view_of(prompt).rows for line in row.lines for segment in line
+    )
+    assert text.replace("⏎", "\n").replace("·", " ") == str(prompt)
+
+
+def originals(prompt: dsv4.Prompt) -> str:
+    segments = (s for row in view_of(prompt).rows for line in row.lines for s in line)
+    return "".join(s.text if s.original is None else s.original for s in segments)
+
+
+@given(st.text())
+def test_every_sign_knows_what_it_stands_for(text: str) -> None:
+    prompt = dsv4.encode([user(text)])
+    assert originals(prompt) == str(prompt)
+
+
+@given(st.text(), st.sampled_from([24, 60, 100, 200]), st.booleans())
+def test_no_line_is_too_wide(text: str, width: int, signs: bool) -> None:
+    prompt = dsv4.encode([*MESSAGES, user(text)], tools=[{"name": "f", "description": text}])
+    view = view_of(prompt, [*MESSAGES, user(text)], policy=None)
+    for line in painted(lines_of(view, width, True, signs), color=False):
+        assert width_of(line.rstrip("\n")) <= width
+        assert harmless(line.rstrip("\n")) == line.rstrip("\n")
+
+
+def test_results_in_another_order_say_so() -> None:
+    calls = [{**CALL, "id": id} for id in "ab"]
+    results = [{"role": "tool", "tool_call_id": id, "content": id} for id in "ba"]
+    rows = view_of(dsv4.encode([user(), assistant("", tool_calls=calls), *results])).rows
+    assert [row.message for row in rows if row.note == MOVED] == [3, 2]
+
+
+def test_what_a_mask_lets_a_model_learn() -> None:
+    rows = view_of(dsv4.encode(MESSAGES), policy="calls").rows
+    assert {row.field for row in rows if row.learned} == {"tool_calls"}
+    assert {row.learned for row in view_of(dsv4.encode(MESSAGES)).rows} == {None}
+
+
+class TestGhosts:
+    """What the conversation has and the prompt does not."""
+
+    DROPPED = (user(), assistant(reasoning="Hm."), user("Bye"))
+
+    def test_dropped_reasoning(self) -> None:
+        prompt = dsv4.encode(self.DROPPED)
+        rows = view_of(prompt, self.DROPPED).rows
+        ghosts = [(n, row) for n, row in enumerate(rows) if row.ghost]
+        ((place, ghost),) = ghosts
+        assert (ghost.message, ghost.field, ghost.tokens) == (1, "reasoning", None)
+        assert ghost.ghost == "dropped: reasoning before the last user turn is left out"
+        assert (rows[place - 1].field, rows[place + 1].field) == ("header", "content")
+
+    def test_vanished_messages(self) -> None:
+        messages = [{"role": "developer", "content": "Be kind."}, user()]
+        prompt = dsv4.encode(messages)
+        ghosts = [row for row in view_of(prompt, messages).rows if row.ghost]
+        assert [(ghost.message, ghost.role) for ghost in ghosts] == [(0, "developer")]
+
+
+class TestFolding:
+    def test_a_long_text_is_cut_into_two(self) -> None:
+        for text in ("line\n" * 100, "x" * 10_000, "a  b\n" * 3 + "y" * 9_000):
+            row = view_of(dsv4.encode([user(text)])).rows[2]
+            folded = maybe_folded(row)
+            assert folded is not None
+            both = [s.text for line in (*folded.head, *folded.rest) for s in line]
+            assert "".join(both) == "".join(s.text for line in row.lines for s in line)
+            assert len(folded.head) <= HEAD_LINES
+
+    def test_a_short_one_is_not(self) -> None:
+        assert maybe_folded(view_of(dsv4.encode([user("Hi\n" * 16)])).rows[2]) is None
+
+
+def test_a_notebook_shows_a_prompt() -> None:
+    page = dsv4.encode([user("<script>alert(1)</script>")])._repr_html_()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert 'class="dsv4"' in page
