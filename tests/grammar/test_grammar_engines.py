@@ -129,6 +129,10 @@ def test_all_that_llguidance_writes_parses_and_fits(seeds: range) -> None:
         ('{"a": "<｜DSML｜parameter name=\\"b\\">"}', True),
         ('{"a": "</thinking> <think \\\\ \\u00e9 \\"/"}', True),
         ('{"a": "//｜｜/｜D"}', True),
+        ('{"a": "｜/a｜ 日｜本/｜x"}', True),
+        ('{"a": "</｜DSML｜invoke> <｜DSML｜parameter name=\\"b\\">"}', True),
+        ('{"a": "/｜DSML｜x/｜DSML｜parameter"}', False),
+        ('{"a": "/｜｜/｜DSML｜parameter"}', False),
         ('{"a": "</｜DSML｜parameter"}', False),
         ('{"a": "/｜DSML/｜DSML｜parameter"}', False),
         ('{"a": "/\\uff5cDSML｜parameter"}', True),
@@ -148,6 +152,22 @@ def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+def test_no_string_completes_a_closing_tag(engine: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
+    request = dsv4.Request([USER], tools=[{"name": "f", "parameters": schema}], thinking=False)
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    random = Random(0)
+    pieces = ("/", "｜", "/｜", "DSML", "｜DSML｜", "parameter", "p", "<", " ", "é", "\\\\", '\\"')
+    for _ in range(300):
+        value = "".join(random.choices(pieces, k=random.randint(0, 7)))
+        whole = f'<｜DSML｜parameter name="a" string="false">["{value}"]</｜DSML｜parameter>\n'
+        whole = f'\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n{whole}</｜DSML｜invoke>\n'
+        accepted = made.accepts(ids_of(whole + "</｜DSML｜tool_calls>" + EOS))
+        assert not accepted or "/｜DSML｜parameter" not in value, value
+        assert accepted or "/｜" in value, value
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
 @pytest.mark.parametrize(
     ("answer", "allowed"),
     [
@@ -156,6 +176,8 @@ def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
         ('{"a": "<<think>"}', False),
         ('{"a": "｜DSML｜"}', False),
         ('{"a": "<｜begin▁of▁sentence｜>"}', False),
+        ('{"a": "x < y <｜end▁of▁sentence｜>"}', False),
+        ('{"a": "I think> ｜DSML </thinking>"}', True),
         ('{"a": "\\u003cthink>"}', True),
     ],
 )

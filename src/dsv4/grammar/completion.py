@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dsv4.grammar.markup import FORBIDDEN_IN_TEXT, REASONING_END, Markup
+from dsv4.grammar.markup import FORBIDDEN, REASONING_END, Markup
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
@@ -23,7 +23,7 @@ from dsv4.grammar.rules import (
     sequence,
 )
 
-TEXT = Text(FORBIDDEN_IN_TEXT)
+TEXT = Text(FORBIDDEN)
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,12 @@ from dataclasses import dataclass
 from dsv4.format import tokens
 from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
 
-
-def _common_end(one: str, other: str) -> str:
-    length = 0
-    while one[-length - 1 :] == other[-length - 1 :]:
-        length += 1
-    return one[-length:]
-
-
-# What reasoning and content must not hold (docs/format.md, section 8). Of BOS and EOS, the end that
-# they have in common: two long words cost xgrammar more than all the rest of a small grammar.
-FORBIDDEN: tuple[str, ...] = (
-    _common_end(tokens.BOS, tokens.EOS),
-    *map(str, (tokens.THINK_START, tokens.THINK_END, tokens.DSML)),
+# What reasoning and content must not hold (docs/format.md, section 8).
+FORBIDDEN: tuple[str, ...] = tuple(
+    map(str, (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML))
 )
-# In free text, which costs most, the last characters of that end: no other token has them.
-FORBIDDEN_IN_TEXT = (FORBIDDEN[0][-5:], *FORBIDDEN[1:])
+# The end of each: hardly any other text has it, and it is shorter to look for.
+RARE_ENDS: dict[str, str] = {word: word[1:][-6:] for word in FORBIDDEN}
 REASONING_END = str(tokens.THINK_END)
 # The tokens that a server must neither hide nor take apart.
 VISIBLE: tuple[str, ...] = (str(tokens.DSML), str(tokens.THINK_START), str(tokens.THINK_END))
