@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.grammar.shapes import Document, Shape, Together, same
+from dsv4.grammar.shapes import Document, Shape, Together, identity
 
 _TYPES: dict[str, Any] = {
     "null": type(None),
@@ -65,7 +65,7 @@ def _string_fits(value: str, shape: Shape) -> bool:
 def _any_fits(value: Any, together: Together, document: Document) -> bool:
     for shape in document.shapes(together):
         listed = shape.get("enum")
-        known = listed is None or any(same(value, given) for given in listed)
+        known = listed is None or identity(value) in map(identity, listed)
         if known and fits(value, shape, document):
             return True
     return False

@@ -18,6 +18,7 @@ from dsv4.grammar.rules import (
     Chars,
     Choice,
     Expression,
+    Reference,
     Repeat,
     Rules,
     Sequence,
@@ -37,6 +38,8 @@ MOST_ITEMS = 1000
 MOST_DIGITS = 40
 # What engines do with optional members grows with the square of their number: these take seconds.
 MOST_MEMBERS = 400
+# Schemas that hold together may meet in any combination, in a schema that refers to itself.
+MOST_COMBINED = 500
 # Characters of declared names up to which an undeclared one is kept apart from them.
 MOST_NAMES = 96
 
@@ -53,29 +56,37 @@ class Values:
         self.json = json
         self.rules = rules
         self.any_order = any_order
-        self._referred: dict[str, Expression] = {}
+        # Values by the places of their schemas: what was made, and what is being made, with the
+        # rule that it needs if it refers to itself.
+        self._made: dict[tuple[Location, ...], Expression] = {}
+        self._open: dict[tuple[Location, ...], Reference | None] = {}
 
     # As JSON.
 
     def value(self, together: Together) -> Expression:
         """A value that fits all of these schemas."""
-        if len(together) == 1 and (pointer := _only_refers(together[0].schema)) is not None:
-            return self._reference(pointer, together[0].location)
-        shapes = self.document.shapes(together)
-        if any(_is_anything(shape) for shape in shapes):
-            return self.json.value()
-        return self.rules.named("value", choice(*map(self._shape, shapes)))
+        together = self.document.resolved(together)
+        places = tuple(part.location for part in together)
+        if places in self._open:
+            reference = self._open[places] = self._open[places] or self.rules.reserved("value")
+            return reference
+        if places not in self._made:
+            self._made[places] = self._new_value(together, places)
+        return self._made[places]
 
-    def _reference(self, pointer: str, location: Location) -> Expression:
-        """What a reference points to is one rule, which may refer to itself."""
-        if pointer not in self._referred:
-            target = self.document.target(pointer, location)
-            reference = self.rules.reserved("value")
-            self._referred[pointer] = reference
-            # Not by its rule, if that refers on: references that lead in a circle have no value.
-            shapes = self.document.shapes((target,), frozenset({pointer}))
-            self.rules.bodies[reference.name] = choice(*map(self._shape, shapes))
-        return self._referred[pointer]
+    def _new_value(self, together: Together, places: tuple[Location, ...]) -> Expression:
+        if len(places) > 1 and sum(len(known) > 1 for known in self._made) > MOST_COMBINED:
+            problem = f"found more than {MOST_COMBINED} combinations under allOf, expected fewer"
+            raise refusal(self.document.location, problem)
+        self._open[places] = None
+        shapes = self.document.shapes(together)
+        anything = any(_is_anything(shape) for shape in shapes)
+        body = self.json.value() if anything else choice(*map(self._shape, shapes))
+        reference = self._open.pop(places)
+        if reference is None:
+            return self.rules.named("value", body)
+        self.rules.bodies[reference.name] = body
+        return reference
 
     def _shape(self, shape: Shape) -> Expression:
         constants = self.constants(shape)
@@ -237,7 +248,7 @@ class Values:
         rest: Expression = more
         for n in range(len(prefix) - 1, -1, -1):
             before = comma if n else EMPTY
-            here = sequence(before, prefix[n], rest)
+            here = sequence(before, prefix[n], self.rules.named("items", rest))
             if most is not None and n >= most:
                 here = NEVER
             rest = choice(EMPTY, here) if n >= least else here
@@ -293,14 +304,6 @@ class Values:
         if together:
             return together[0].location
         return (*self.document.location, "additionalProperties")
-
-
-def _only_refers(schema: Any) -> str | None:
-    """The pointer of a schema that is a reference and nothing else that matters."""
-    if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
-        return None
-    notes = {"$ref", "title", "description", "default", "examples", "deprecated", "$comment"}
-    return schema["$ref"] if schema.keys() <= notes else None
 
 
 def _is_anything(shape: Shape) -> bool:

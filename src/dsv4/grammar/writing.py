@@ -83,7 +83,9 @@ class Writer:
         return " ".join(map(self.closed, part.parts))
 
     def repeated(self, part: Repeat) -> str:
-        return self.closed(part.part) + _count(part)
+        once = self.closed(part.part)
+        # No form reads two counts in a row.
+        return (f"({once})" if isinstance(part.part, Repeat) else once) + _count(part)
 
     def reference(self, part: Reference) -> str:
         return part.name
