@@ -21,7 +21,7 @@ _TYPES: dict[str, Any] = {
 
 def fits(value: Any, shape: Shape, document: Document) -> bool:
     """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
-    kinds = [kind for kind in shape.types if _is(value, kind)]
+    kinds = [kind for kind in shape.types if is_of(value, kind)]
     if not kinds:
         return False
     if isinstance(value, bool) or value is None:
@@ -35,7 +35,8 @@ def fits(value: Any, shape: Shape, document: Document) -> bool:
     return _array_fits(value, shape, document)
 
 
-def _is(value: Any, kind: str) -> bool:
+def is_of(value: Any, kind: str) -> bool:
+    """Whether a value is of a type."""
     if isinstance(value, bool):
         return kind == "boolean"
     if kind == "integer" and isinstance(value, float):

@@ -41,6 +41,8 @@ class JsonText:
     def __init__(self, rules: Rules, words: tuple[str, ...]) -> None:
         self.rules = rules
         self.words = words
+        # The patterns that strings were made for.
+        self.patterns: dict[str, Expression] = {}
         self._any: Expression | None = None
 
     # Signs.

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dsv4.encoding.json_text import to_json
 from dsv4.errors import Location, refusal
-from dsv4.grammar.fitting import fits
+from dsv4.grammar.fitting import fits, is_of
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.members import Member, Members
 from dsv4.grammar.numbers import integer, number
-from dsv4.grammar.patterns import NotRegular, pattern
+from dsv4.grammar.patterns import NotRegular, cost, pattern
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
@@ -38,6 +39,9 @@ MOST_ITEMS = 1000
 MOST_DIGITS = 40
 # What engines do with optional members grows with the square of their number: these take seconds.
 MOST_MEMBERS = 400
+# Listed values, and characters of them, beyond which a list is not enforced.
+MOST_LISTED = 4096
+MOST_LISTED_CHARACTERS = 65_536
 # Schemas that hold together may meet in any combination, in a schema that refers to itself.
 MOST_COMBINED = 500
 # Characters of declared names up to which an undeclared one is kept apart from them.
@@ -97,6 +101,8 @@ class Values:
     def kinds(self, shape: Shape) -> list[str]:
         """The types that values of a shape may have. A number may be whole."""
         kinds = [kind for kind in TYPES if kind in shape.types]
+        if (listed := shape.get("enum")) is not None:
+            kinds = [kind for kind in kinds if any(is_of(value, kind) for value in listed)]
         if "number" in kinds and "integer" in kinds:
             kinds.remove("integer")
         self._note_unenforced(shape, kinds)
@@ -104,10 +110,20 @@ class Values:
 
     def constants(self, shape: Shape) -> list[Any] | None:
         """The values that a shape lists. None where it lists none."""
-        listed = shape.get("enum")
-        if listed is None:
+        keyword = shape.keywords.get("enum")
+        if keyword is None:
             return None
-        return [value for value in listed if fits(value, shape, self.document)]
+        if not self._affords(keyword.value):
+            reason = "of so many values, the types alone are enforced"
+            self.relaxations.note(keyword.location, reason)
+            return None
+        return [value for value in keyword.value if fits(value, shape, self.document)]
+
+    def _affords(self, listed: list[Any]) -> bool:
+        if len(listed) > MOST_LISTED:
+            return False
+        length = sum(len(to_json(value)) for value in listed)
+        return length <= MOST_LISTED_CHARACTERS and self.rules.affords(length // 64)
 
     def _note_unenforced(self, shape: Shape, kinds: list[str]) -> None:
         for name, (kind, reason) in UNENFORCED.items():
@@ -190,7 +206,7 @@ class Values:
         if keyword is None:
             return None
         try:
-            part = pattern(keyword.value)
+            part = self._affordable(keyword.value)
         except NotRegular as problem:
             self.relaxations.note(keyword.location, f"the pattern makes no rules: {problem}")
             return None
@@ -201,6 +217,14 @@ class Values:
                 return made
         self.relaxations.note(keyword.location, "its texts hold markup, which would end the value")
         return None
+
+    def _affordable(self, source: str) -> Expression:
+        if source not in self.json.patterns:
+            part = pattern(source)
+            if not self.rules.affords(cost(part)):
+                raise NotRegular("too many patterns stand in one grammar")
+            self.json.patterns[source] = part
+        return self.json.patterns[source]
 
     def filled(self, shape: Shape) -> bool:
         """Whether a text must not be empty: lengths are not counted beyond that."""
