@@ -122,7 +122,8 @@ class EbnfWriter(Writer):
 
         So after what a word begins with, the macro takes over, without the rests of words.
         """
-        rest = Reference(self._rare_string_end(_ends(part.without)))
+        rests = tuple(dict.fromkeys(RARE_ENDS.get(word, word[1:]) for word in part.without))
+        rest = Reference(self._rare_string_end(rests))
         heads = dict.fromkeys(word[0] for word in part.without)
         return unrolled(
             Text((*SPECIAL, *heads), filled=part.filled),
@@ -167,13 +168,9 @@ def _first(part: Expression | None) -> str | None:
     return part.text[0] if isinstance(part, (Literal, Token)) else None
 
 
-def _ends(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(RARE_ENDS.get(word, word) for word in words))
-
-
 def _shortened(part: Text) -> Text:
     """A text with the ends of words for the words: each character of them costs the engine."""
-    words = _ends(part.without)
+    words = tuple(dict.fromkeys(RARE_ENDS.get(word, word) for word in part.without))
     if words == part.without:
         return part
     return replace(part, without=words, begun=search_for(words).walk("", part.begun) or "")
