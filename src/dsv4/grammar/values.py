@@ -200,7 +200,7 @@ class Values:
         """The texts that a pattern allows. None where there is none, or none that can be enforced.
 
         A text that held one of the words would end early. Where the pattern allows one, its sets of
-        characters lose the characters that words begin with.
+        characters lose one character of each word.
         """
         keyword = shape.keywords.get("pattern")
         if keyword is None:
@@ -342,11 +342,15 @@ def _below(bound: float) -> int:
     return math.ceil(bound) - 1
 
 
+def _rarest(word: str) -> str:
+    """The character of a word that other texts can do without best."""
+    return next((character for character in word if not character.isascii()), word[0])
+
+
 def _without(part: Expression, words: tuple[str, ...]) -> Expression:
-    """A regular expression whose sets of characters have none that a word begins with."""
-    starts = "".join(word[:1] for word in words)
+    """A regular expression whose sets of characters lack one character of each word."""
     if isinstance(part, Chars):
-        return one_of(minus(part, starts))
+        return one_of(minus(part, "".join(map(_rarest, words))))
     if isinstance(part, Sequence):
         return sequence(*(_without(piece, words) for piece in part.parts))
     if isinstance(part, Choice):
