@@ -152,6 +152,15 @@ def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+def test_counts_of_counts(engine: Any) -> None:
+    schema = {"type": "string", "pattern": "^((ab{2}){2}c){1,2}$"}
+    request = dsv4.Request([USER], response_format=schema, thinking=False)
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    assert made.accepts(ids_of('"abbabbcabbabbc"' + EOS))
+    assert not made.accepts(ids_of('"abbabcabbabbc"' + EOS))
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
 def test_no_string_completes_a_closing_tag(engine: Any) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
     request = dsv4.Request([USER], tools=[{"name": "f", "parameters": schema}], thinking=False)
