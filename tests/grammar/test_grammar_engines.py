@@ -166,14 +166,29 @@ def test_no_string_completes_a_closing_tag(engine: Any) -> None:
     request = dsv4.Request([USER], tools=[{"name": "f", "parameters": schema}], thinking=False)
     made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
     random = Random(0)
-    pieces = ("/", "｜", "/｜", "DSML", "｜DSML｜", "parameter", "p", "<", " ", "é", "\\\\", '\\"')
+    pieces = (
+        "/",
+        "｜",
+        "/｜",
+        "DSML",
+        "｜DSML｜",
+        "D",
+        "ML",
+        "parameter",
+        "p",
+        "<",
+        " ",
+        "é",
+        "\\\\",
+        '\\"',
+    )
     for _ in range(300):
         value = "".join(random.choices(pieces, k=random.randint(0, 7)))
         whole = f'<｜DSML｜parameter name="a" string="false">["{value}"]</｜DSML｜parameter>\n'
         whole = f'\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n{whole}</｜DSML｜invoke>\n'
         accepted = made.accepts(ids_of(whole + "</｜DSML｜tool_calls>" + EOS))
         assert not accepted or "/｜DSML｜parameter" not in value, value
-        assert accepted or "/｜" in value, value
+        assert accepted or "/｜DSML｜" in value, value
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])

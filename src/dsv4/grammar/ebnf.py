@@ -115,7 +115,7 @@ class EbnfWriter(Writer):
         if word not in self.quick_strings:
             self.quick_strings[word] = QuickString(word, self.rules)
         string = self.quick_strings[word]
-        return self.rules.named("string", string.filled()) if part.filled else string.whole()
+        return string.filled() if part.filled else string.whole()
 
     def _searched(self, part: StringEnd) -> Expression:
         """Where many words must not come: each state of the search would cost as much as a string.

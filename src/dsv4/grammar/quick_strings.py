@@ -1,12 +1,14 @@
 """JSON strings that cannot complete a closing tag, as few rules as xgrammar is quick with.
 
-Each rule in which nearly every character may come costs that engine as much as a whole string. So
-there is one such rule. A closing tag begins with a solidus and a bar, which hardly ever stand side
-by side: the bar is taken together with the character before it, and after a solidus by rules of its
-own, in which few characters may come.
+Each state in which nearly every character may come costs that engine as much as a whole string. So
+there is one such state, and it allows no bar. A bar is taken together with the characters before
+it, up to one that shows that no tag has begun: the second bar of `/｜DSML｜` has none. What follows
+that is rare, and goes by rules in which few characters may come.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from dsv4.grammar.rules import (
     NEVER,
@@ -26,14 +28,14 @@ from dsv4.grammar.rules import (
 from dsv4.grammar.strings import ESCAPE, SPECIAL
 
 _QUOTE = literal('"')
-# What may come where a closing tag has begun: ASCII without the space, which thousands of tokens
-# begin with.
-_FEW: Chars = minus(chars((0x21, 0x7E)), SPECIAL)
+# What may come where a closing tag has begun: ASCII without spaces and capitals, which thousands of
+# tokens begin with.
+_FEW: Chars = minus(chars((0x21, 0x7E)), SPECIAL, (0x41, 0x5A))
 
 
 def is_quick(words: tuple[str, ...]) -> bool:
-    """Whether there is one word, and it begins with a common character and a rare one."""
-    return len(words) == 1 and words[0][0].isascii() and not words[0][1].isascii()
+    """Whether there is one word, and it is made like a closing tag: `/｜…｜…`."""
+    return len(words) == 1 and words[0][0].isascii() and words[0][1] in words[0][2:]
 
 
 class QuickString:
@@ -41,49 +43,101 @@ class QuickString:
 
     def __init__(self, word: str, rules: Rules) -> None:
         self.rules = rules
-        self.common, self.rare, self.tail = word[0], word[1], word[2:]
-        self.rest = rules.reserved("string")
-        # The bar may come after any character but the solidus.
-        self.onward = sequence(repeat(chars(self.rare), 0, None), self.rest)
+        self.solidus, self.bar = word[0], word[1]
+        self.middle, _, self.tail = word[2:].partition(self.bar)
+        self.bars = repeat(chars(self.bar), 1, None)
+        self.usual = minus(complement(SPECIAL), self.bar)
         self.begun: dict[int, Reference] = {}
-        rules.bodies[self.rest.name] = choice(_QUOTE, *self._ways())
+        # Where no bar has just come, and where one has.
+        self.plain = rules.reserved("string")
+        self.barred = rules.reserved("string")
+        bars = repeat(chars(self.bar), 0, None)
+        self.anywhere = rules.named("string", sequence(bars, self.barred))
+        rules.bodies[self.plain.name] = choice(_QUOTE, *self._ways())
+        rules.bodies[self.barred.name] = choice(self.plain, *self._to_bars(len(self.middle)))
 
     def whole(self) -> Expression:
-        return self.onward
+        return self.anywhere
 
     def filled(self) -> Expression:
-        """The same, not empty."""
-        return choice(sequence(literal(self.rare), self.onward), *self._ways())
+        """The same, not empty. Its first character has none before it, so a bar may follow."""
+        first = minus(self.usual, self.solidus)
+        return self.rules.named(
+            "string",
+            choice(
+                sequence(self.bars, self.barred),
+                sequence(first, self.anywhere),
+                sequence(ESCAPE, self.anywhere),
+                *self._solidus_ways(),
+            ),
+        )
 
     def _ways(self) -> tuple[Expression, ...]:
-        usual = minus(complement(SPECIAL), self.common + self.rare)
-        return sequence(usual, self.onward), *self._special_ways()
-
-    def _special_ways(self) -> tuple[Expression, ...]:
+        """What may come but the end."""
         return (
-            sequence(ESCAPE, self.onward),
-            sequence(literal(self.common), self.rest),
-            sequence(literal(self.common + self.rare), self._after(0)),
+            sequence(minus(self.usual, self.solidus), self.plain),
+            sequence(ESCAPE, self.anywhere),
+            *self._solidus_ways(),
+            *self._bar_ways(),
+        )
+
+    def _bar_ways(self) -> Iterator[Expression]:
+        """A character, what stands between it and a bar, and the bar.
+
+        What stands between is an end of the middle; the character shows that it is not all of it.
+        """
+        for start in range(len(self.middle), -1, -1):
+            excluded = self.middle[start - 1] if start else ""
+            if start == len(self.middle):
+                excluded += self.solidus
+            end = literal(self.middle[start:])
+            yield sequence(minus(self.usual, excluded), end, self.bars, self.barred)
+
+    def _solidus_ways(self) -> tuple[Expression, ...]:
+        begun = literal(self.solidus + self.bar)
+        return (
+            sequence(literal(self.solidus), self.plain),
+            sequence(begun, self._after_solidus()),
+        )
+
+    def _to_bars(self, most: int) -> list[Expression]:
+        """Ends of the middle that come right after a bar, and the next bar."""
+        return [
+            sequence(literal(self.middle[-length:]), self.bars, self.barred)
+            for length in range(1, most + 1)
+        ]
+
+    def _after_solidus(self) -> Expression:
+        """What may follow a solidus and one bar: a tag may have begun."""
+        return self.rules.named(
+            "string",
+            choice(
+                self.plain,
+                sequence(self.bars, self.barred),
+                *self._to_bars(len(self.middle) - 1),
+                sequence(literal(self.middle + self.bar), self._after(0)),
+            ),
         )
 
     def _after(self, length: int) -> Expression:
-        """What may follow this much of the tail.
+        """What may follow the second bar and this much of the tail.
 
         After a letter, the string may end or the tail go on. Elsewhere it may turn away.
         """
+        following = self.tail[length : length + 1]
         if length == len(self.tail):
             return NEVER
-        following = self.tail[length]
         if length and self.tail[length - 1].isalpha():
             return choice(_QUOTE, sequence(literal(following), self._after(length + 1)))
         if length not in self.begun:
             reference = self.begun[length] = self.rules.reserved("string")
-            away = one_of(minus(_FEW, following + self.common))
+            away = one_of(minus(_FEW, following + self.solidus))
             self.rules.bodies[reference.name] = choice(
                 _QUOTE,
-                sequence(away, self.onward),
-                sequence(literal(self.rare), self.onward) if following != self.rare else NEVER,
-                *self._special_ways(),
+                sequence(away, self.plain),
+                sequence(ESCAPE, self.anywhere),
+                sequence(self.bars, self.barred),
+                *self._solidus_ways(),
                 sequence(literal(following), self._after(length + 1)),
             )
         return self.begun[length]
