@@ -2,8 +2,8 @@
 
 Each state in which nearly every character may come costs that engine as much as a whole string. So
 there is one such state, and it allows no bar. A bar is taken together with the characters before
-it, up to one that shows that no tag has begun: the second bar of `/｜DSML｜` has none. What follows
-that is rare, and goes by rules in which few characters may come.
+it, up to one that shows that no tag has begun. A tag itself has none: a solidus, a bar, its middle
+and the second bar. What follows these is rare, and goes by rules in which few characters may come.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FEW: Chars = minus(chars((0x21, 0x7E)), SPECIAL, (0x41, 0x5A))
 
 
 def is_quick(words: tuple[str, ...]) -> bool:
-    """Whether there is one word, and it is made like a closing tag: `/｜…｜…`."""
+    """Whether there is one word, and it has two bars, the first after a solidus."""
     return len(words) == 1 and words[0][0].isascii() and words[0][1] in words[0][2:]
 
 
