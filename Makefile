@@ -14,10 +14,16 @@ COMPILE := $(BIN)/python -m compileall -q src
 # than they save time: each process has a vocabulary of its own.
 PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 
+# The engines that the tests run grammars in. Without what they ask for: xgrammar wants PyTorch, which
+# is gigabytes, and does with numpy what the tests need. Where there are no wheels, tests are skipped.
+ENGINES := 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11,<0.2' 'llguidance>=1.9,<2'
+INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	--only-binary :all: $(ENGINES) || echo "no engines for grammars: their tests will be skipped"
+
 # Of the core's lines and branches, at least this share is run by the tests, in percent.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-grammar test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -38,7 +44,11 @@ test: $(VENV)/installed-for-tests
 
 # Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the
 # documentation.
-test-all: test test-large test-pythons test-wheel docs
+test-all: test test-grammar test-large test-pythons test-wheel docs
+
+# Grammars in full: 2,000 random sets of tools in xgrammar, 300 in the others. Ten minutes.
+test-grammar: $(VENV)/installed-for-tests
+	DSV4_GRAMMAR_TESTS=all $(BIN)/pytest $(PARALLEL) tests/grammar
 
 test-large: $(VENV)/installed-for-tests
 	$(BIN)/pytest $(PARALLEL) -m large
@@ -110,6 +120,7 @@ $(VENV)/installed: pyproject.toml
 $(VENV)/installed-for-tests: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[test]'
+	$(INSTALL_ENGINES)
 	$(COMPILE)
 	touch $(VENV)/installed $@
 

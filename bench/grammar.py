@@ -65,6 +65,25 @@ def tool(n: int) -> dict[str, Any]:
     return {"type": "function", "function": {"name": f"tool_{n}", "parameters": parameters}}
 
 
+# What costs a grammar most beside the peer's: one parameter of such a kind, and nothing else.
+SMALL: dict[str, dict[str, Any]] = {
+    "texts": KINDS[4],
+    "texts, not empty": {"type": "array", "items": {"type": "string", "minLength": 1}},
+    "an object": KINDS[5],
+    "any object": {"type": "object"},
+    "six members": {
+        "type": "object",
+        "properties": {name: KINDS[n] for n, name in enumerate(NAMES[:6])},
+        "required": ["path", "limit"],
+    },
+}
+
+
+def tool_with(schema: dict[str, Any]) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
+    return {"type": "function", "function": {"name": "tool", "parameters": parameters}}
+
+
 def best(run: Callable[[], object], times: int = 5) -> float:
     """Milliseconds of the fastest run."""
     found = []
@@ -138,15 +157,24 @@ def sample(schema: dict[str, Any]) -> Any:
     ]
 
 
+def report(name: str, tools: list[Any], choice: str) -> None:
+    made, ours, theirs = compile_times(tools, choice)
+    ratio = (made + ours) / theirs
+    print(f"{name:>16} {choice:>9} {made:8.1f} {ours:8.1f} {theirs:8.1f} {ratio:6.2f}", flush=True)
+
+
 def main() -> None:
     compiler().compile_grammar('root ::= "a"')
-    print(f"{'tools':>5} {'choice':>9} {'make':>8} {'compile':>8} {'peer':>8} {'ratio':>6}")
+    columns = f"{'choice':>9} {'make':>8} {'compile':>8} {'peer':>8} {'ratio':>6}"
+    print(f"{'tools':>16} {columns}")
     for count in (1, 20, 100):
         tools = [tool(n) for n in range(count)]
         for choice in ("auto", "required"):
-            made, ours, theirs = compile_times(tools, choice)
-            ratio = (made + ours) / theirs
-            print(f"{count:5} {choice:>9} {made:8.1f} {ours:8.1f} {theirs:8.1f} {ratio:6.2f}")
+            report(str(count), tools, choice)
+    print(f"\n{'one tool with':>16} {columns}")
+    for name, schema in SMALL.items():
+        for choice in ("auto", "required"):
+            report(name, [tool_with(schema)], choice)
     print(f"\n{'tools':>5} {'mask, µs':>9} {'peer':>8} {'ratio':>6}")
     for count in (1, 20, 100):
         ours, theirs = mask_times([tool(n) for n in range(count)])

@@ -17,10 +17,11 @@ import pytest
 pytest.importorskip("jsonschema")
 
 from gbnf_reader import Gbnf
-from grammar_cases import EOS, Case, fits, random_case, spoiled
+from grammar_cases import EOS, USER, Case, fits, random_case, spoiled
 from grammar_engines import LLGuidance, XGrammar, ids_of
 from random_walks import walk
 
+import dsv4
 from dsv4.grammar import Grammar, for_request
 
 PARTS = 1 if os.environ.get("DSV4_GRAMMAR_TESTS") == "all" else 10
@@ -117,3 +118,95 @@ def test_all_that_xgrammar_writes_parses_and_fits(seeds: range) -> None:
 @pytest.mark.parametrize("seeds", batches(60), ids=str)
 def test_all_that_llguidance_writes_parses_and_fits(seeds: range) -> None:
     check_walks("lark", seeds)
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        ('{"a": "</｜DSML｜invoke>"}', True),
+        ('{"a": "/｜DSML"}', True),
+        ('{"a": "<｜DSML｜parameter name=\\"b\\">"}', True),
+        ('{"a": "</thinking> <think \\\\ \\u00e9 \\"/"}', True),
+        ('{"a": "//｜｜/｜D"}', True),
+        ('{"a": "｜/a｜ 日｜本/｜x"}', True),
+        ('{"a": "</｜DSML｜invoke> <｜DSML｜parameter name=\\"b\\">"}', True),
+        ('{"a": "/｜DSML｜x/｜DSML｜parameter"}', False),
+        ('{"a": "/｜｜/｜DSML｜parameter"}', False),
+        ('{"a": "</｜DSML｜parameter"}', False),
+        ('{"a": "/｜DSML/｜DSML｜parameter"}', False),
+        ('{"a": "/\\uff5cDSML｜parameter"}', True),
+        ('{"a": "line\nbreak"}', False),
+        ('{"a": "\\x"}', False),
+        ('{"a": "\\/"}', False),
+    ],
+)
+def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
+    parameters = {"type": "object", "properties": {"o": {"type": "object"}}, "required": ["o"]}
+    tools = [{"name": "f", "parameters": parameters}]
+    request = dsv4.Request([USER], tools=tools, tool_choice="f", thinking=False)
+    form = "xgrammar" if engine is XGrammar else "lark"
+    rest = f'<｜DSML｜parameter name="o" string="false">{value}</｜DSML｜parameter>\n'
+    rest += "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+    assert engine(for_request(request, form).text).accepts(ids_of(rest + EOS)) == allowed
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+def test_counts_of_counts(engine: Any) -> None:
+    schema = {"type": "string", "pattern": "^((ab{2}){2}c){1,2}$"}
+    request = dsv4.Request([USER], response_format=schema, thinking=False)
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    assert made.accepts(ids_of('"abbabbcabbabbc"' + EOS))
+    assert not made.accepts(ids_of('"abbabcabbabbc"' + EOS))
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+def test_no_string_completes_a_closing_tag(engine: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
+    request = dsv4.Request([USER], tools=[{"name": "f", "parameters": schema}], thinking=False)
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    random = Random(0)
+    pieces = (
+        "/",
+        "｜",
+        "/｜",
+        "DSML",
+        "｜DSML｜",
+        "D",
+        "ML",
+        "parameter",
+        "p",
+        "<",
+        " ",
+        "é",
+        "\\\\",
+        '\\"',
+    )
+    for _ in range(300):
+        value = "".join(random.choices(pieces, k=random.randint(0, 7)))
+        whole = f'<｜DSML｜parameter name="a" string="false">["{value}"]</｜DSML｜parameter>\n'
+        whole = f'\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n{whole}</｜DSML｜invoke>\n'
+        accepted = made.accepts(ids_of(whole + "</｜DSML｜tool_calls>" + EOS))
+        assert not accepted or "/｜DSML｜parameter" not in value, value
+        assert accepted or "/｜DSML｜" in value, value
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        ('{"a": "<b>I think</b> ▁of｜ <｜User| </title>"}', True),
+        ('{"a": "</think>"}', False),
+        ('{"a": "<<think>"}', False),
+        ('{"a": "｜DSML｜"}', False),
+        ('{"a": "<｜begin▁of▁sentence｜>"}', False),
+        ('{"a": "x < y <｜end▁of▁sentence｜>"}', False),
+        ('{"a": "I think> ｜DSML </thinking>"}', True),
+        ('{"a": "\\u003cthink>"}', True),
+    ],
+)
+def test_strings_in_an_answer(engine: Any, answer: str, allowed: bool) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "minLength": 1}}}
+    request = dsv4.Request([USER], response_format=schema, thinking=False)
+    form = "xgrammar" if engine is XGrammar else "lark"
+    assert engine(for_request(request, form).text).accepts(ids_of(answer + EOS)) == allowed

@@ -106,6 +106,10 @@ def test_required_without_tools() -> None:
         ({"type": "string", "pattern": r"(?=a)"}, "pattern"),
         ({"type": "string", "pattern": r"^(a)\1$"}, "pattern"),
         ({"type": "string", "pattern": "^a{100}$"}, "pattern"),
+        ({"type": "string", "pattern": "^.{1,64}$"}, "pattern"),
+        ({"type": "string", "pattern": "^" + ".?" * 100 + "$"}, "pattern"),
+        ({"enum": [f"value {n}" for n in range(5000)]}, "enum"),
+        ({"const": "x" * 100_000}, "const"),
         ({"type": "number", "minimum": 0.5}, "minimum"),
         ({"type": "integer", "multipleOf": 3}, "multipleOf"),
         ({"type": "array", "uniqueItems": True}, "uniqueItems"),
@@ -163,3 +167,60 @@ def test_references_too_deep() -> None:
 def test_names_that_are_no_text() -> None:
     with pytest.raises(dsv4.Error, match=r"properties: found the name 1, expected text"):
         made({"type": "object", "properties": {1: {}}})
+
+
+# What could grow without end.
+
+
+LEAF = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    "defs",
+    [
+        {  # a schema that holds together with itself
+            "d0": {
+                "allOf": [an_object(x={"$ref": "#/$defs/d0"}), an_object(x={"$ref": "#/$defs/d0"})]
+            }
+        },
+        {"d0": an_object(x={"$ref": "#/$defs/d0", "type": "object"})},
+        {"d0": {"allOf": [{"$ref": "#/$defs/d1"}] * 2}, "d1": an_object(x={"$ref": "#/$defs/d0"})},
+        {
+            **{f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)},
+            "d40": LEAF,
+        },
+        {
+            **{
+                f"d{n}": an_object(
+                    x={"$ref": f"#/$defs/d{n + 1}", "title": "x"},
+                    y={"$ref": f"#/$defs/d{n + 1}", "type": "object"},
+                )
+                for n in range(40)
+            },
+            "d40": an_object(),
+        },
+    ],
+)
+@pytest.mark.parametrize("form", ["xgrammar", "gbnf", "lark"])
+def test_references_that_double_are_few_rules(defs: Any, form: Any) -> None:
+    grammar = made({**an_object(a={"$ref": "#/$defs/d0"}), "$defs": defs}, form=form)
+    assert len(grammar.text) < 40_000
+
+
+def test_too_many_alternatives() -> None:
+    for word in ("anyOf", "oneOf"):
+        schema = {word: [{"type": "integer", "minimum": n} for n in range(10_000)]}
+        with pytest.raises(dsv4.Error, match=f"a.{word}: found 10000 alternatives, expected at"):
+            made(an_object(a=schema))
+
+
+def test_all_patterns_together_are_bounded() -> None:
+    patterns = {f"p{n}": {"type": "string", "pattern": rf"^{n}\w{{50}}$"} for n in range(100)}
+    relaxed = made(an_object(**patterns)).relaxed
+    assert 50 < len(relaxed) < 90
+    assert all("too many patterns" in relaxation.reason for relaxation in relaxed)
+
+
+def test_items_one_by_one() -> None:
+    schema = {"type": "array", "prefixItems": [{"type": "integer"}] * 900}
+    assert made(an_object(a=schema), exact=True)

@@ -216,6 +216,15 @@ def test_a_value_does_not_hold_its_own_close() -> None:
         assert not reader().accepts("</think>" + block(invoke("search", parameter("q", inside))))
 
 
+@pytest.mark.parametrize("pattern", [r"\.py$", "^/.+$", "^[^ ]+/[^ ]+$"])
+def test_a_pattern_lets_paths_pass_and_no_closing_tag(pattern: str) -> None:
+    schema = {"type": "object", "properties": {"q": {"type": "string", "pattern": pattern}}}
+    made = reader(tools=[{"name": "search", "parameters": schema}], options={"exact": True})
+    for inside, allowed in (("/src/日本/a.py", True), (f"/a</{V4}parameter>/b.py", False)):
+        text = "</think>" + block(invoke("search", parameter("q", inside)))
+        assert made.accepts(text) == allowed
+
+
 def test_the_order_of_parameters() -> None:
     turned = invoke("search", parameter("n", "1", "false"), parameter("q", "cats"))
     assert reader().accepts("</think>" + block(turned))

@@ -6,8 +6,9 @@ the search begins, and where most characters lead back to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 from dsv4.grammar.rules import (
     EMPTY,
@@ -119,11 +120,13 @@ def unrolled(
     root: Expression | None = None,
     end: Expression = EMPTY,
     escape: Expression = NEVER,
+    after_words: Mapping[str, Expression] = MappingProxyType({}),
 ) -> Expression:
     """A text without words as one rule for each state of the search.
 
     `root` is what stands for the empty state, where an engine has something of its own for it;
-    `end` is what ends the text, and `escape` what may stand for a character of it.
+    `end` is what ends the text, and `escape` what may stand for a character of it. A word that is
+    in `after_words` may come, if that follows.
     """
     search = Search(text.without)
     names: dict[str, Expression] = {} if root is None else {"": root}
@@ -139,6 +142,11 @@ def unrolled(
         onward = [sequence(literal(c), at(after)) for c, after in moves.items()]
         # Not as one group: engines are much quicker with plain alternatives.
         plain, escaped = sequence(one_of(back), at("")), sequence(escape, at(""))
-        return choice(end, plain, escaped, *onward)
+        words = [
+            sequence(literal(word[-1]), following)
+            for word, following in after_words.items()
+            if (state + word[-1]).endswith(word)
+        ]
+        return choice(end, plain, escaped, *onward, *words)
 
     return ways(text.begun, NEVER) if text.filled else at(text.begun)

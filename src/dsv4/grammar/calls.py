@@ -97,7 +97,8 @@ class _Parameters(Values):
     def arranged(self, shape: Shape) -> Expression:
         self.kinds(shape)  # notes what is not enforced
         if (listed := self.constants(shape)) is not None:
-            return choice(*map(self._constant_arguments, listed))
+            place = shape.keywords["enum"].location
+            return choice(*(self._constant(v, (*place, n)) for n, v in enumerate(listed)))
         declared, additional = self.declared(shape)
         members = []
         for name, together, required in declared:
@@ -176,11 +177,12 @@ class _Parameters(Values):
         ends_early = any(word in value for word in self.calls.words)
         return NEVER if ends_early or not is_whole(value) else literal(value)
 
-    def _constant_arguments(self, value: Any) -> Expression:
+    def _constant(self, value: Any, location: Location) -> Expression:
+        """Arguments that are listed."""
         parts = []
         for name, member in value.items():
-            schema = ({"const": member}, self.document.location)
-            parts.append(self.parameter(name, (Subschema(*schema),)))
+            schema = Subschema({"const": member}, (*location, name))
+            parts.append(self.parameter(name, (schema,)))
         return sequence(*parts) if parts else choice(EMPTY, literal("\n"))
 
 

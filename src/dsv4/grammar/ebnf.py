@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 
-from dsv4.grammar.automaton import unrolled
+from dsv4.grammar.automaton import search_for, unrolled
+from dsv4.grammar.markup import RARE_ENDS
+from dsv4.grammar.quick_strings import QuickString, is_quick
 from dsv4.grammar.rules import (
     Chars,
     Expression,
@@ -24,7 +27,7 @@ from dsv4.grammar.writing import Writer, shorter
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # What may follow the end of a JSON string: white space, a sign, or the tag that ends a value.
-_AFTER_STRINGS = chars(" \n,:]}<")
+_FOLLOWS_STRING = r" (=[\n ,:<\]}])"
 
 
 class EbnfWriter(Writer):
@@ -37,6 +40,7 @@ class EbnfWriter(Writer):
     def __init__(self, bodies: dict[str, Expression]) -> None:
         super().__init__(bodies)
         self.string_ends: dict[StringEnd, str] = {}
+        self.quick_strings: dict[str, QuickString] = {}
         self.loops: dict[Repeat, str] = {}
         # Texts that something follows: the rule's name, and what that may begin with.
         self.ended: dict[Text, tuple[str, set[str]]] = {}
@@ -73,6 +77,7 @@ class EbnfWriter(Writer):
         """A text that something follows. To know what makes masks five times as quick."""
         if part is None or follows is None or part.begun or part.filled:
             return None
+        part = _shortened(part)
         if part not in self.ended:
             self.ended[part] = (self.rules.reserved("text").name, set())
         name, first = self.ended[part]
@@ -81,6 +86,9 @@ class EbnfWriter(Writer):
 
     def _macro(self, part: Text) -> str:
         return f"TagDispatch(excludes=({', '.join(map(self.string, part.without))},))"
+
+    def text(self, part: Text) -> str:
+        return super().text(_shortened(part))
 
     def new_text(self, part: Text) -> str:
         if not part.begun and not part.filled:
@@ -93,19 +101,46 @@ class EbnfWriter(Writer):
         return self.new_rule("text", self.with_new_rules(made))
 
     def string_end(self, part: StringEnd) -> str:
-        """Not with the macro: a mask would have to be looked up at every quote of the vocabulary.
+        """With the macro, a mask would have to be looked up at every quote of the vocabulary.
 
-        What may follow tells the engine which of these tokens are right.
+        So a string is rules, with what may follow it, which tells the engine what tokens are right.
         """
         if part not in self.string_ends:
-            words = (*SPECIAL, *part.without)
-            text = Text(words, filled=part.filled)
-            made = unrolled(text, self.rules, end=literal('"'), escape=ESCAPE)
-            follows = f" (={self.characters(_AFTER_STRINGS)})"
-            body = self.with_new_rules(made, follows)
-            name = made.name if isinstance(made, Reference) else self.new_rule("string", body)
-            self.string_ends[part] = name
+            made = self._quick if is_quick(part.without) else self._searched
+            self.string_ends[part] = self.with_new_rules(made(part), _FOLLOWS_STRING)
         return self.string_ends[part]
+
+    def _quick(self, part: StringEnd) -> Expression:
+        word = part.without[0]
+        if word not in self.quick_strings:
+            self.quick_strings[word] = QuickString(word, self.rules)
+        string = self.quick_strings[word]
+        return string.filled() if part.filled else string.whole()
+
+    def _searched(self, part: StringEnd) -> Expression:
+        """Where many words must not come: each state of the search would cost as much as a string.
+
+        So after what a word begins with, the macro takes over, without the rests of words.
+        """
+        rests = tuple(dict.fromkeys(RARE_ENDS.get(word, word[1:]) for word in part.without))
+        rest = Reference(self._rare_string_end(rests))
+        heads = dict.fromkeys(word[0] for word in part.without)
+        return unrolled(
+            Text((*SPECIAL, *heads), filled=part.filled),
+            self.rules,
+            end=literal('"'),
+            escape=ESCAPE,
+            after_words=dict.fromkeys(heads, rest),
+        )
+
+    def _rare_string_end(self, without: tuple[str, ...]) -> str:
+        inside = Text((*SPECIAL, *without))
+        for follows in '"\\':
+            text = self.ended_text(inside, follows)
+        more = self.rules.reserved("string").name
+        again = f"{self.string(chr(34))} | {self.expression(ESCAPE)} {text} {more}"
+        self.written[more] = self.line(more, f"({again}){_FOLLOWS_STRING}")
+        return self.new_rule("string", f"({text} {more}){_FOLLOWS_STRING}")
 
     def repeated(self, part: Repeat) -> str:
         """A group that may come any number of times as a rule that calls itself.
@@ -131,6 +166,14 @@ def _text_in(part: Expression) -> Text | None:
 def _first(part: Expression | None) -> str | None:
     """The character that an expression begins with, if it is one."""
     return part.text[0] if isinstance(part, (Literal, Token)) else None
+
+
+def _shortened(part: Text) -> Text:
+    """A text with the ends of words for the words: each character of them costs the engine."""
+    words = tuple(dict.fromkeys(RARE_ENDS.get(word, word) for word in part.without))
+    if words == part.without:
+        return part
+    return replace(part, without=words, begun=search_for(words).walk("", part.begun) or "")
 
 
 def _cut_at_bar(word: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.grammar.shapes import Document, Shape, Together, same
+from dsv4.grammar.shapes import Document, Shape, Together, identity
 
 _TYPES: dict[str, Any] = {
     "null": type(None),
@@ -21,7 +21,7 @@ _TYPES: dict[str, Any] = {
 
 def fits(value: Any, shape: Shape, document: Document) -> bool:
     """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
-    kinds = [kind for kind in shape.types if _is(value, kind)]
+    kinds = [kind for kind in shape.types if is_of(value, kind)]
     if not kinds:
         return False
     if isinstance(value, bool) or value is None:
@@ -35,7 +35,8 @@ def fits(value: Any, shape: Shape, document: Document) -> bool:
     return _array_fits(value, shape, document)
 
 
-def _is(value: Any, kind: str) -> bool:
+def is_of(value: Any, kind: str) -> bool:
+    """Whether a value is of a type."""
     if isinstance(value, bool):
         return kind == "boolean"
     if kind == "integer" and isinstance(value, float):
@@ -65,7 +66,7 @@ def _string_fits(value: str, shape: Shape) -> bool:
 def _any_fits(value: Any, together: Together, document: Document) -> bool:
     for shape in document.shapes(together):
         listed = shape.get("enum")
-        known = listed is None or any(same(value, given) for given in listed)
+        known = listed is None or identity(value) in map(identity, listed)
         if known and fits(value, shape, document):
             return True
     return False

@@ -41,9 +41,8 @@ class JsonText:
     def __init__(self, rules: Rules, words: tuple[str, ...]) -> None:
         self.rules = rules
         self.words = words
-        # Inside a string a word can be escaped. So it is enough to forbid how it begins, and far
-        # quicker for engines.
-        self._cut_words = tuple(map(_cut, words))
+        # The patterns that strings were made for.
+        self.patterns: dict[str, Expression] = {}
         self._any: Expression | None = None
 
     # Signs.
@@ -57,7 +56,7 @@ class JsonText:
     # Strings.
 
     def string(self, filled: bool = False) -> Expression:
-        whole = sequence(literal('"'), StringEnd(self._cut_words, filled))
+        whole = sequence(literal('"'), StringEnd(self.words, filled))
         return self.rules.named("string", lexeme(whole))
 
     def quoted(self, inside: Expression) -> Expression:
@@ -96,7 +95,7 @@ class JsonText:
             return sequence(self.string(), self.colon)
         # One that begins with what a word begins with would need a search of its own.
         usual = complement(SPECIAL, "".join(word[0] for word in self.words))
-        rest = self.rules.named("inside", StringEnd(self._cut_words))
+        rest = self.rules.named("inside", StringEnd(self.words))
         inside = unlike(map(_units, names), usual, rest, end=literal('"'), empty=True)
         key = lexeme(sequence(literal('"'), inside))
         return sequence(self.rules.named("key", key), self.colon)
@@ -128,12 +127,6 @@ class JsonText:
     def keeps_apart(self, part: Expression) -> bool:
         """Whether no text of a regular expression holds one of the words."""
         return not may_hold(part, self.words)
-
-
-def _cut(word: str) -> str:
-    """The beginning of a word, long enough to be rare."""
-    beyond_ascii = next((n for n, c in enumerate(word) if not c.isascii()), len(word))
-    return word[: min(5, beyond_ascii + 2)]
 
 
 def _units(name: str) -> tuple[str, ...]:

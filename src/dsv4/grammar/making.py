@@ -74,7 +74,8 @@ def for_request(
     other than the tag that closes it. `parallel` says whether there may be several calls. With
     `exact`, what would be relaxed is an error.
 
-    Raises an `EncodeError` with the path of what no grammar can be made for.
+    Raises an `OptionError` with the path of what no grammar can be made for (an `EncodeError` where
+    that stands in a message).
     """
     _check_option("form", form, tuple(WRITERS))
     _check_option("reasoning", reasoning, ("grammar", "server"))

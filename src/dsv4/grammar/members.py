@@ -8,6 +8,8 @@ from dsv4.grammar.rules import EMPTY, NEVER, Expression, Rules, choice, sequence
 
 # Any order takes a rule for each set of members that may still come: two to the power of this.
 MOST_IN_ANY_ORDER = 6
+# In a grammar of more rules, which take an engine seconds, the order is the declared one.
+MOST_RULES = 16_384
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Members:
 
     def arranged(self, rules: Rules, any_order: bool) -> Expression:
         """All of them. Beyond a few, any order would take too many rules: then in the given one."""
-        if any_order and len(self.declared) <= MOST_IN_ANY_ORDER:
+        few = len(self.declared) <= MOST_IN_ANY_ORDER and len(rules.bodies) < MOST_RULES
+        if any_order and few:
             return _InAnyOrder(self, rules).first()
         return _InOrder(self, rules).first()
 
@@ -58,11 +61,12 @@ class _InAnyOrder:
     def ways(self, left: frozenset[int], before: Expression) -> Expression:
         declared = self.members.declared
         end = NEVER if any(declared[n].required for n in left) else EMPTY
-        ways = [sequence(before, declared[n].written, self.rest(left - {n})) for n in sorted(left)]
+        ways = [sequence(declared[n].written, self.rest(left - {n})) for n in sorted(left)]
         other = self.members.other
         if other != NEVER:
-            ways.append(sequence(before, other, self.rest(left)))
-        return choice(end, *ways)
+            ways.append(sequence(other, self.rest(left)))
+        # What stands before all of them is written once: engines take a multiple of the time else.
+        return choice(end, sequence(before, choice(*ways)))
 
 
 class _InOrder:

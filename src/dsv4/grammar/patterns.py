@@ -9,7 +9,10 @@ from __future__ import annotations
 from dsv4.grammar.rules import (
     EMPTY,
     Chars,
+    Choice,
     Expression,
+    Repeat,
+    Sequence,
     chars,
     choice,
     complement,
@@ -22,6 +25,8 @@ from dsv4.grammar.rules import (
 
 # Counted repetitions are dear for engines: a pattern may count so far in all.
 MOST_COUNTED = 64
+# Milliseconds that one pattern may take an engine, roughly.
+MOST_COST = 640
 # Longer ones, of which each parenthesis may nest deeper, are not worth their cost.
 MOST_CHARACTERS = 256
 
@@ -56,7 +61,24 @@ def pattern(source: str) -> Expression:
     """The texts in which the pattern is found somewhere, as JSON Schema has it."""
     if len(source) > MOST_CHARACTERS:
         raise NotRegular(f"it is longer than {MOST_CHARACTERS} characters")
-    return _Reader(source).whole()
+    made = _Reader(source).whole()
+    if cost(made) > MOST_COST:
+        raise NotRegular("it counts too many characters out of large sets")
+    return made
+
+
+def cost(part: Expression) -> int:
+    """What a pattern takes xgrammar, which is the slowest, in milliseconds: so much for each set
+    of characters, by its size, and for each time that it is counted."""
+    if isinstance(part, Chars):
+        return 1 if part.size <= 16 else 8 if part.size <= 256 else 48
+    if isinstance(part, Sequence):
+        return sum(map(cost, part.parts))
+    if isinstance(part, Choice):
+        return sum(map(cost, part.options))
+    if isinstance(part, Repeat):
+        return cost(part.part) * max(part.least + 1 if part.most is None else part.most, 1)
+    return 0
 
 
 class _Reader:

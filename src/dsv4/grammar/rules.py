@@ -112,10 +112,15 @@ EMPTY: Expression = Sequence(())
 NEVER: Expression = Choice(())
 
 
+# What the dear parts of a grammar may take an engine in all: milliseconds, roughly.
+_MOST_SPENT = 10_000
+
+
 class Rules:
     """Rules by name. Equal rules are one, however often they are made."""
 
     def __init__(self) -> None:
+        self._spent = 0
         self.bodies: dict[str, Expression] = {}
         self._known: dict[Expression, Reference] = {}
         self._numbers: dict[str, int] = {}
@@ -129,6 +134,13 @@ class Rules:
             known = self._known[body] = self.reserved(hint)
             self.bodies[known.name] = body
         return known
+
+    def affords(self, milliseconds: int) -> bool:
+        """Whether there is room for a part that takes engines so long. If so, it is taken."""
+        if self._spent + milliseconds > _MOST_SPENT:
+            return False
+        self._spent += milliseconds
+        return True
 
     def reserved(self, hint: str) -> Reference:
         """A reference to a rule whose body comes later: it may refer to itself."""

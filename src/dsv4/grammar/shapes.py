@@ -6,7 +6,7 @@ from a shape looks at plain keywords alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
@@ -230,18 +230,17 @@ def _common_types(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ..
 
 
 def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
-    return [value for value in one if any(same(value, given) for given in other)]
+    known = set(map(identity, other))
+    return [value for value in one if identity(value) in known]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return bool(one == other)
+def identity(value: Any) -> Hashable:
+    """What is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, (list, tuple)):
+        return (list, tuple(map(identity, value)))
+    if isinstance(value, Mapping):
+        return (dict, frozenset((name, identity(member)) for name, member in value.items()))
+    return (isinstance(value, bool), value)
 
 
 _TOGETHER: dict[str, Callable[[Any, Any], Any]] = {
@@ -260,6 +259,8 @@ class Document:
         self.root = root
         self.location = location
         self.relaxations = relaxations
+        # What was found for a schema is kept: many references may lead to one.
+        self._found: dict[Location, list[Shape]] = {}
 
     def shapes(self, together: Together, following: frozenset[str] = frozenset()) -> list[Shape]:
         """The alternatives of schemas that hold together. None: no value fits them."""
@@ -269,6 +270,11 @@ class Document:
         return made
 
     def _alternatives(self, part: Subschema, following: frozenset[str]) -> list[Shape]:
+        if part.location not in self._found:
+            self._found[part.location] = self._new_alternatives(part, following)
+        return self._found[part.location]
+
+    def _new_alternatives(self, part: Subschema, following: frozenset[str]) -> list[Shape]:
         schema, location = part
         if schema is True or schema is False:
             return [Shape()] if schema else []
@@ -300,6 +306,7 @@ class Document:
             self._alternatives(Subschema(member, (*place, n)), following)
             for n, member in enumerate(self._listed(schema, word, location))
         ]
+        _check_number(sum(map(len, groups)), place)
         if word == "oneOf" and not _exclude_each_other(groups):
             self.relaxations.note(place, "a value may fit more than one of its schemas")
         return [shape for group in groups for shape in group]
@@ -313,12 +320,29 @@ class Document:
 
     # References.
 
+    def resolved(self, together: Together) -> Together:
+        """The same with what references point to in their place, each schema once."""
+        found = (self._resolved(part) for part in together)
+        return tuple({part.location: part for part in found}.values())
+
+    def _resolved(self, part: Subschema) -> Subschema:
+        seen: set[Location] = set()
+        while (pointer := _only_refers(part.schema)) is not None:
+            if part.location in seen:
+                raise self._circle(pointer, part.location)
+            seen.add(part.location)
+            part = self.target(pointer, part.location)
+        return part
+
     def _referred(self, pointer: Any, location: Location, following: frozenset[str]) -> list[Shape]:
         target = self.target(pointer, location)
         if pointer in following:
-            place = (*location, "$ref")
-            raise refusal(place, f"found {shown(pointer)}, which refers to itself and to no value")
+            raise self._circle(pointer, location)
         return self._alternatives(target, following | {pointer})
+
+    def _circle(self, pointer: str, location: Location) -> Exception:
+        problem = f"found {shown(pointer)}, which refers to itself and to no value"
+        return refusal((*location, "$ref"), problem)
 
     def target(self, pointer: Any, location: Location) -> Subschema:
         """What `#/…/…` points to."""
@@ -339,9 +363,7 @@ class Document:
     # Conjunction.
 
     def _both(self, ones: list[Shape], others: list[Shape], location: Location) -> list[Shape]:
-        if len(ones) * len(others) > MOST_SHAPES:
-            problem = f"found more than {MOST_SHAPES} alternatives, expected fewer"
-            raise refusal(location, problem)
+        _check_number(len(ones) * len(others), location)
         both = (self.both(one, other) for one in ones for other in others)
         return [shape for shape in both if shape is not None]
 
@@ -376,6 +398,22 @@ class Document:
                 reason = f"another {name} holds together with it, which is looked at instead"
                 self.relaxations.note(keyword.location, reason)
         return merged
+
+
+_NOTES = {"title", "description", "default", "examples", "deprecated", "$comment"}
+
+
+def _only_refers(schema: Any) -> str | None:
+    """The pointer of a schema that is a reference and nothing else that matters."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+        return None
+    return schema["$ref"] if schema.keys() <= {"$ref", *_NOTES} else None
+
+
+def _check_number(alternatives: int, location: Location) -> None:
+    if alternatives > MOST_SHAPES:
+        problem = f"found {alternatives} alternatives, expected at most {MOST_SHAPES}"
+        raise refusal(location, problem)
 
 
 def _steps(pointer: str) -> Iterator[str]:

@@ -6,18 +6,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dsv4.encoding.json_text import to_json
 from dsv4.errors import Location, refusal
-from dsv4.grammar.fitting import fits
+from dsv4.grammar.fitting import fits, is_of
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.members import Member, Members
 from dsv4.grammar.numbers import integer, number
-from dsv4.grammar.patterns import NotRegular, pattern
+from dsv4.grammar.patterns import NotRegular, cost, pattern
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
     Chars,
     Choice,
     Expression,
+    Reference,
     Repeat,
     Rules,
     Sequence,
@@ -37,6 +39,11 @@ MOST_ITEMS = 1000
 MOST_DIGITS = 40
 # What engines do with optional members grows with the square of their number: these take seconds.
 MOST_MEMBERS = 400
+# Listed values, and characters of them, beyond which a list is not enforced.
+MOST_LISTED = 4096
+MOST_LISTED_CHARACTERS = 65_536
+# Schemas that hold together may meet in any combination, in a schema that refers to itself.
+MOST_COMBINED = 500
 # Characters of declared names up to which an undeclared one is kept apart from them.
 MOST_NAMES = 96
 
@@ -53,29 +60,37 @@ class Values:
         self.json = json
         self.rules = rules
         self.any_order = any_order
-        self._referred: dict[str, Expression] = {}
+        # Values by the places of their schemas: what was made, and what is being made, with the
+        # rule that it needs if it refers to itself.
+        self._made: dict[tuple[Location, ...], Expression] = {}
+        self._open: dict[tuple[Location, ...], Reference | None] = {}
 
     # As JSON.
 
     def value(self, together: Together) -> Expression:
         """A value that fits all of these schemas."""
-        if len(together) == 1 and (pointer := _only_refers(together[0].schema)) is not None:
-            return self._reference(pointer, together[0].location)
-        shapes = self.document.shapes(together)
-        if any(_is_anything(shape) for shape in shapes):
-            return self.json.value()
-        return self.rules.named("value", choice(*map(self._shape, shapes)))
+        together = self.document.resolved(together)
+        places = tuple(part.location for part in together)
+        if places in self._open:
+            reference = self._open[places] = self._open[places] or self.rules.reserved("value")
+            return reference
+        if places not in self._made:
+            self._made[places] = self._new_value(together, places)
+        return self._made[places]
 
-    def _reference(self, pointer: str, location: Location) -> Expression:
-        """What a reference points to is one rule, which may refer to itself."""
-        if pointer not in self._referred:
-            target = self.document.target(pointer, location)
-            reference = self.rules.reserved("value")
-            self._referred[pointer] = reference
-            # Not by its rule, if that refers on: references that lead in a circle have no value.
-            shapes = self.document.shapes((target,), frozenset({pointer}))
-            self.rules.bodies[reference.name] = choice(*map(self._shape, shapes))
-        return self._referred[pointer]
+    def _new_value(self, together: Together, places: tuple[Location, ...]) -> Expression:
+        if len(places) > 1 and sum(len(known) > 1 for known in self._made) > MOST_COMBINED:
+            problem = f"found more than {MOST_COMBINED} combinations under allOf, expected fewer"
+            raise refusal(self.document.location, problem)
+        self._open[places] = None
+        shapes = self.document.shapes(together)
+        anything = any(_is_anything(shape) for shape in shapes)
+        body = self.json.value() if anything else choice(*map(self._shape, shapes))
+        reference = self._open.pop(places)
+        if reference is None:
+            return self.rules.named("value", body)
+        self.rules.bodies[reference.name] = body
+        return reference
 
     def _shape(self, shape: Shape) -> Expression:
         constants = self.constants(shape)
@@ -86,6 +101,8 @@ class Values:
     def kinds(self, shape: Shape) -> list[str]:
         """The types that values of a shape may have. A number may be whole."""
         kinds = [kind for kind in TYPES if kind in shape.types]
+        if (listed := shape.get("enum")) is not None:
+            kinds = [kind for kind in kinds if any(is_of(value, kind) for value in listed)]
         if "number" in kinds and "integer" in kinds:
             kinds.remove("integer")
         self._note_unenforced(shape, kinds)
@@ -93,10 +110,20 @@ class Values:
 
     def constants(self, shape: Shape) -> list[Any] | None:
         """The values that a shape lists. None where it lists none."""
-        listed = shape.get("enum")
-        if listed is None:
+        keyword = shape.keywords.get("enum")
+        if keyword is None:
             return None
-        return [value for value in listed if fits(value, shape, self.document)]
+        if not self._affords(keyword.value):
+            reason = "of so many values, the types alone are enforced"
+            self.relaxations.note(keyword.location, reason)
+            return None
+        return [value for value in keyword.value if fits(value, shape, self.document)]
+
+    def _affords(self, listed: list[Any]) -> bool:
+        if len(listed) > MOST_LISTED:
+            return False
+        length = sum(len(to_json(value)) for value in listed)
+        return length <= MOST_LISTED_CHARACTERS and self.rules.affords(length // 64)
 
     def _note_unenforced(self, shape: Shape, kinds: list[str]) -> None:
         for name, (kind, reason) in UNENFORCED.items():
@@ -173,13 +200,13 @@ class Values:
         """The texts that a pattern allows. None where there is none, or none that can be enforced.
 
         A text that held one of the words would end early. Where the pattern allows one, its sets of
-        characters lose the characters that words begin with.
+        characters lose one character of each word.
         """
         keyword = shape.keywords.get("pattern")
         if keyword is None:
             return None
         try:
-            part = pattern(keyword.value)
+            part = self._affordable(keyword.value)
         except NotRegular as problem:
             self.relaxations.note(keyword.location, f"the pattern makes no rules: {problem}")
             return None
@@ -190,6 +217,14 @@ class Values:
                 return made
         self.relaxations.note(keyword.location, "its texts hold markup, which would end the value")
         return None
+
+    def _affordable(self, source: str) -> Expression:
+        if source not in self.json.patterns:
+            part = pattern(source)
+            if not self.rules.affords(cost(part)):
+                raise NotRegular("too many patterns stand in one grammar")
+            self.json.patterns[source] = part
+        return self.json.patterns[source]
 
     def filled(self, shape: Shape) -> bool:
         """Whether a text must not be empty: lengths are not counted beyond that."""
@@ -237,7 +272,7 @@ class Values:
         rest: Expression = more
         for n in range(len(prefix) - 1, -1, -1):
             before = comma if n else EMPTY
-            here = sequence(before, prefix[n], rest)
+            here = sequence(before, prefix[n], self.rules.named("items", rest))
             if most is not None and n >= most:
                 here = NEVER
             rest = choice(EMPTY, here) if n >= least else here
@@ -295,14 +330,6 @@ class Values:
         return (*self.document.location, "additionalProperties")
 
 
-def _only_refers(schema: Any) -> str | None:
-    """The pointer of a schema that is a reference and nothing else that matters."""
-    if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
-        return None
-    notes = {"$ref", "title", "description", "default", "examples", "deprecated", "$comment"}
-    return schema["$ref"] if schema.keys() <= notes else None
-
-
 def _is_anything(shape: Shape) -> bool:
     return shape == Shape()
 
@@ -315,11 +342,15 @@ def _below(bound: float) -> int:
     return math.ceil(bound) - 1
 
 
+def _rarest(word: str) -> str:
+    """The character of a word that other texts can do without best."""
+    return next((character for character in word if not character.isascii()), word[0])
+
+
 def _without(part: Expression, words: tuple[str, ...]) -> Expression:
-    """A regular expression whose sets of characters have none that a word begins with."""
-    starts = "".join(word[:1] for word in words)
+    """A regular expression whose sets of characters lack one character of each word."""
     if isinstance(part, Chars):
-        return one_of(minus(part, starts))
+        return one_of(minus(part, "".join(map(_rarest, words))))
     if isinstance(part, Sequence):
         return sequence(*(_without(piece, words) for piece in part.parts))
     if isinstance(part, Choice):

@@ -83,7 +83,9 @@ class Writer:
         return " ".join(map(self.closed, part.parts))
 
     def repeated(self, part: Repeat) -> str:
-        return self.closed(part.part) + _count(part)
+        once = self.closed(part.part)
+        # No form reads two counts in a row.
+        return (f"({once})" if isinstance(part.part, Repeat) else once) + _count(part)
 
     def reference(self, part: Reference) -> str:
         return part.name
@@ -101,12 +103,12 @@ class Writer:
         return name
 
     def with_new_rules(self, made: Expression, follows: str = "") -> str:
-        """An expression, with the rules that were made for it."""
+        """An expression, with the rules that were made for it and what follows each of them."""
         for name, body in list(self.rules.bodies.items()):
             if name not in self.given and name not in self.written:
                 self.written[name] = ""  # they may refer to each other
                 self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
-        return self.closed(made) + follows
+        return self.closed(made)
 
     # What differs.
 
