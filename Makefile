@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
+# An editable package is compiled when it is first imported, and each time where PYTHONDONTWRITEBYTECODE
+# is set: commands would take twice as long.
+COMPILE := $(BIN)/python -m compileall -q src
+
 # Tests share no files and no order, so they run on several cores. More than four take more memory
 # than they save time: each process has a vocabulary of its own.
 PARALLEL := -n auto --maxprocesses=4 --dist worksteal
@@ -19,7 +23,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 # Of the core's lines and branches, at least this share is run by the tests, in percent.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-grammar test-large test-pythons test-wheel test-browser docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-grammar test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -35,6 +39,7 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not large"
+	$(BIN)/pytest $(PARALLEL) tests/browser
 	$(BIN)/python scripts/other_pythons.py
 
 # Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the
@@ -64,9 +69,23 @@ dist: $(VENV)/installed-for-dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
-# Pages in a real browser. Without Chromium they are skipped, and say so.
+# The backend, grammars and the chat template with a real llama.cpp and a tiny model: the program
+# `llama-server` if there is one (or LLAMA_SERVER names it), else the package xllamacpp.
+test-llamacpp: $(VENV)/installed-for-tests
+	$(INSTALL) '.[llamacpp]'
+	$(BIN)/pytest tests/serve/test_llamacpp_real.py
+
+# Real agents and SDKs against the demo model, installed into CLIENTS (1.6 GB) where they are missing.
+# `make clients ONLY="codex openai"` runs those alone. clients/README.md says what is needed.
+CLIENTS ?= build/clients
+clients: $(VENV)/installed-for-serving
+	$(BIN)/python clients/run.py --install $(CLIENTS) $(ONLY)
+
+# Pages in a real browser. Without Chromium they are skipped, and say so; without npm, those that
+# look at a page as axe-core does.
+AXE := axe-core@4.10.3
 test-browser: $(VENV)/installed-for-tests
-	$(INSTALL) '.[browser]'
+	-npm install --silent --no-save --prefix build/axe $(AXE)
 	$(BIN)/pytest tests/browser
 
 format: $(VENV)/installed-for-tests
@@ -95,17 +114,24 @@ clean:
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
+	$(COMPILE)
 	touch $@
 
 $(VENV)/installed-for-tests: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[test]'
 	$(INSTALL_ENGINES)
+	$(COMPILE)
 	touch $(VENV)/installed $@
 
 $(VENV)/installed-for-dist: $(VENV)/installed-for-tests
 	$(INSTALL) '.[dist]'
 	touch $@
+
+$(VENV)/installed-for-serving: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) '.[serve,tokens,redis]'
+	touch $(VENV)/installed $@
 
 $(VENV)/installed-for-docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

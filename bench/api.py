@@ -7,6 +7,7 @@ each protocol, and whether a chunk costs the same late in a stream. bench/README
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import sys
 import time
@@ -71,26 +72,29 @@ def peer(body: Any) -> str:
     return str(ENCODING.render_conversation(conversation).prompt)
 
 
+# What reads JSON where the settings do not say, and settings with which Python's own does.
+READER = "jiter" if importlib.util.find_spec("jiter") else "json"
+OWN = Settings(loads=json.loads)
+
+
 def compare_requests() -> None:
     for name, load, number in (("chat of 4", chat_4(), 200), ("agent of 200", agent_200(), 3)):
         body = body_of(load)
         data = json.dumps(body).encode()
         if not ours(body) == ours(data) == peer(body):
             sys.exit(f"{name}: the prompts differ")
+        fresh = (dict(body, seed=n) for n in itertools.count())
         runs: dict[str, Run] = {
             "dsv4": lambda body=body: ours(body),
             "deepseek-recipe": lambda body=body: peer(body),
+            "dsv4, options never seen": lambda fresh=fresh: ours(next(fresh)),
         }
         show(f"{name}, dict to prompt", in_turns(runs, number))
         runs = {
-            "dsv4": lambda data=data: ours(data),
+            f"dsv4, {READER}": lambda data=data: ours(data),
             "deepseek-recipe": lambda data=data: peer(data),
+            "dsv4, json": lambda data=data: ours(data, OWN),
         }
-        if importlib.util.find_spec("jiter") is not None:
-            import jiter
-
-            faster = Settings(loads=jiter.from_json)
-            runs["dsv4, Settings(loads=jiter.from_json)"] = lambda d=data, s=faster: ours(d, s)
         show(f"{name}, bytes to prompt", in_turns(runs, number))
 
 
@@ -164,6 +168,21 @@ def compare_streams() -> None:
         show(f"{protocol}: 80 KB in {len(chunks)} chunks of 4 characters, a chunk", each)
 
 
+def compare_chinese() -> None:
+    """Texts beyond ASCII, which have to be looked at for line ends that some clients trip over."""
+    chunks = chunks_of(
+        "\u6cb3\u6d41\u7ecf\u8fc7\u57ce\u5e02\uff0c\u7136\u540e" * 2000 + "</think>\u597d"
+    )
+    for protocol in MODULES:
+        runs: dict[str, Run] = {
+            "dsv4, to frames": lambda p=protocol: stream_ours(p, chunks),
+            "deepseek-recipe, to JSON": lambda p=protocol: stream_peer(p, chunks),
+        }
+        times = in_turns(runs, 1)
+        each = {name: seconds / len(chunks) for name, seconds in times.items()}
+        show(f"{protocol}: Chinese in {len(chunks)} chunks of 4 characters, a chunk", each)
+
+
 STREAMED = Settings(calls="streamed")
 
 
@@ -183,4 +202,5 @@ def growth() -> None:
 if __name__ == "__main__":
     compare_requests()
     compare_streams()
+    compare_chinese()
     growth()

@@ -44,7 +44,9 @@ FRAGMENTS = (
     *('{"name": "bash", "arguments": {"command": "ls"}}', '[{"name": "ping"}]', "STOP"),
     *('<param name="q" value="a b" allowfullscreen>', "<Foo a={b} {...c}>", "<![CDATA[x]]>"),
     *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>bash<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
-    "<｜tool▁calls▁end｜>",
+    *("<｜tool▁calls▁end｜>", "> ", "\n> ```\n", f'<{DSML}tool name="bash">', f"</{DSML}tool>"),
+    *('<command string="true">', f'<{DSML}arg name="command" string="true">', ' arguments="{"'),
+    *('{"name": "bash", "input": {"command": "ls"}}', '{"name": "bash", "args": {}}'),
 )
 TOOLS = [
     {
@@ -67,7 +69,8 @@ MARKUP = frozenset(
     {
         *("DSML", "tool_calls", "function_calls", "calls", "invoke", "parameter", "name", "string"),
         *("true", "false", "think", "begin", "end", "of", "sentence", "CDATA", "tool_call", "js"),
-        *("tool", "call", "sep", "function", "json", "value", "arguments", "User"),
+        *("tool", "call", "sep", "function", "json", "value", "arguments", "input", "User"),
+        "invokename",
     }
 )
 WORD = re.compile(r"\w+")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 119
-SKIPPED = {".git", ".venv", "build", "dist", "node_modules", ".pytest_cache"}
+SKIPPED = {"build", "dist", "node_modules"}
 
 FENCE = re.compile(r"\s*(?P<fence>```+|~~~+)")
 # A line that is what it is: a table, a heading, a comment or tag, a rule, a link's definition.
@@ -31,7 +31,12 @@ STARTER = re.compile(r"([-*+#>|]|\d+[.)])$|\||#|<")
 
 def documents() -> list[Path]:
     found = (path.relative_to(ROOT) for path in ROOT.rglob("*.md"))
-    return [ROOT / path for path in sorted(found) if not SKIPPED & set(path.parts)]
+    return [ROOT / path for path in sorted(found) if not any(map(is_skipped, path.parts))]
+
+
+def is_skipped(folder: str) -> bool:
+    """Whether what is in a folder is not ours: environments, caches, what was made."""
+    return folder.startswith(".") or folder in SKIPPED
 
 
 def wrapped(markdown: str) -> str:

@@ -26,6 +26,7 @@ FLOORS = (
     {"dsv4.checking", "dsv4.view", "dsv4.dataset"},
     {"dsv4.api"},
     {"dsv4", "encoding_dsv4", "encoding_dsv32"},  # the public names
+    {"dsv4.playground"},
     {"dsv4.serve"},
     {"dsv4.cli"},
     {"dsv4.__main__"},

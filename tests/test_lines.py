@@ -26,7 +26,9 @@ class TestFences:
                 "      ```\n",
                 "- ```js\n",
                 "1. ```\n",
-                "> ```\n",
+                "> ```\n> ",
+                "> a\n> ```\n> x\n>",
+                "- > ```\n  > ",
                 "Here: ```js\n",
                 "a ~~~\n",
             ),
@@ -54,6 +56,8 @@ class TestFences:
                 "Type ``` first.\n",
                 "`x`\n",
             ),
+            # A fence that stands in a quotation ends with it.
+            *("> ```\n> x\n> ```\n", ">~~~\n>~~~\n", "> ```\n", "> ```\nx\n> ", "> ```\n\n> "),
             *("a ~~b~~ c\n", "```\nx\n   ```  \n", "``````\nx\n``````\n", "```a`\n", "x `` y\n"),
         ],
     )

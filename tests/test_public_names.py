@@ -78,7 +78,7 @@ def test_the_package() -> None:
         *("parse", "parse_task", "Message", "ToolCall", "StreamParser", "assemble"),
         *("ReasoningDelta", "ContentDelta", "ToolCallStart", "ArgumentsDelta", "ToolCallEnd"),
         *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
-        *("Finish", "AbortReason", "DiagnosticKind"),
+        *("Finish", "AbortReason", "DiagnosticKind", "Hold"),
         # looking and training
         *("check", "Finding", "dataset", "profiles", "decode", "Decoded", "Note"),
         # both

@@ -15,6 +15,7 @@ from test_documentation import ROOT, python_blocks
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = python_blocks(README)
 COMMANDS = re.findall(r"^(dsv4 .+?)(?: +#.*)?$", README, re.MULTILINE)
+SERVERS = ("serve", "heal", "playground")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "100"}
 
 
@@ -39,6 +40,8 @@ def test_a_command_works_as_printed(line: str, tmp_path: Path) -> None:
     (tmp_path / "dsv4").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dsv4 "$@"\n')
     (tmp_path / "dsv4").chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    if line.split()[1] in SERVERS:  # would run until it is stopped; tests/serve starts it
+        line += " --print-config"
     done = subprocess.run(
         line.replace("/tmp/", f"{tmp_path}/"),
         **{"shell": True, "cwd": ROOT, "env": {**ENVIRONMENT, "PATH": path}},

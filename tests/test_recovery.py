@@ -414,6 +414,12 @@ class TestImpliedClosers:
     def test_a_value_ended_so_loses_one_newline(self, case: Shape) -> None:
         check(case)
 
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\n  "])
+    def test_json_ended_so_loses_one_too(self, end: str) -> None:
+        text = f"{BLOCK}\n{BASH}\n{TIMEOUT}100{end}{INVOKE_END}\n{BLOCK_END}"
+        (call,) = dsv4.parse(text, thinking=False, tools=TOOLS).tool_calls
+        assert call.arguments == '{"timeout": 100}'
+
     @shapes(
         **{
             repr(value): shape(f"{OPEN}{value}{CLOSED}", ("bash", {"command": value}))

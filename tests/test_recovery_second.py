@@ -216,6 +216,22 @@ class TestSpellings:
         assert set(kinds_of(message)) == {"misspelled_tag"}
 
     @pytest.mark.parametrize(
+        "value", [LS_DONE, f"{COMMAND}ls</parameter>", f"{COMMAND}ls</{DSML}>"]
+    )
+    @pytest.mark.parametrize("close", ["</invoke>", f"</{DSML}bash>", f"</{DSML}>"])
+    def test_an_odd_close_before_the_next_call(self, value: str, close: str) -> None:
+        text = f"{BLOCK}\n{BASH}\n{value}\n{close}\n{PWD_CALL}{BLOCK_END}"
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert calls_of(message) == [*LS, ("bash", {"command": "pwd"})]
+
+    @pytest.mark.parametrize("close", [f"</{DSML}>", "</parameter>", "</command>"])
+    def test_an_odd_close_where_the_model_ended_the_text(self, close: str) -> None:
+        """Servers strip EOS: what the caller knows stands for it."""
+        by_eos = dsv4.parse(f"{OPEN}ls{close}{EOS}", thinking=False, tools=TOOLS)
+        by_caller = dsv4.parse(f"{OPEN}ls{close}", thinking=False, tools=TOOLS, reason="stop")
+        assert calls_of(by_eos) == calls_of(by_caller) == list(LS)
+
+    @pytest.mark.parametrize(
         "value", [f"a </{DSML}> b", f"a </{DSML}x>\nb", "a</parameter>\n</invoke>b"]
     )
     def test_odd_closes_in_a_text(self, value: str) -> None:
@@ -233,6 +249,28 @@ class TestSpellings:
             *LS,
             content="So:\n",
             kinds="plain_markup",
+        ),
+        two_on_one_line=shape(
+            '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
+            '<tool_call>{"name": "ping", "arguments": {}}</tool_call>',
+            *LS,
+            *PING,
+            kinds="plain_markup second_block",
+        ),
+        json_in_a_tag_in_a_wrapper=shape(
+            '<tool_calls>\n<tool_call>{"name": "ping", "arguments": ""}</tool_call>\n</tool_calls>',
+            *PING,
+            kinds="plain_markup orphan_closer",
+        ),
+        a_wrapper_that_names_the_tool=shape(
+            f'<{DSML}tool_call name="bash">\n{LS_DONE}\n</{DSML}tool_call>',
+            *LS,
+            kinds="missing_wrapper misspelled_tag implied_close orphan_closer",
+        ),
+        wrappers_that_name_tools_in_a_block=shape(
+            f'{BLOCK}\n<{DSML}function name="ping"></{DSML}function>\n{BLOCK_END}',
+            *PING,
+            kinds="misspelled_tag implied_close orphan_closer",
         ),
         native=shape(
             '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>{"command": "ls"}'
@@ -262,6 +300,8 @@ class TestSpellings:
             JSON_CALL.replace("bash", "zsh"),
             f"```\n{JSON_CALL}\n```",
             f"`{JSON_CALL}`",
+            # Arguments under a name that nobody knows: it is not run without them.
+            JSON_CALL.replace("arguments", "args"),
             'Write `<invoke name="bash"><parameter name="command">ls</parameter></invoke>` so.',
             '<invoke name="bash"> is how it begins. </invoke>',
         ],
@@ -288,6 +328,9 @@ class TestPlacesOfArguments:
             f'<{DSML}invoke name="bash" command="ls" timeout="5"/>',
             f'<{DSML}invoke name="bash" arguments="{{"command": "ls", "timeout": 5}}"/>',
             body('{"name": "bash", "arguments": {"command": "ls", "timeout": 5}}'),
+            body('{"name": "bash", "input": {"command": "ls", "timeout": 5}}'),
+            body('<command string="true">ls</command>', '<timeout type="integer">5</timeout>'),
+            body(f'<{DSML}arg name="command" string="true">ls</{DSML}arg>', FIVE),
             body('{"command": "ls"}', FIVE),
             f'{BLOCK}{{"name": "bash", "input": {{"command": "ls", "timeout": 5}}}}{BLOCK_END}',
             (
@@ -301,6 +344,42 @@ class TestPlacesOfArguments:
         assert calls_of(message) == [LS_FIVE]
         assert (message.content, message.finish) == ("", "tool_calls")
         assert message.diagnostics
+
+    @pytest.mark.parametrize("value", ["<command>ls</command>", "a</command> b"])
+    @pytest.mark.parametrize(
+        "call",
+        [body("<command>{}</command>"), '<invoke name="bash"><command>{}</command></invoke>'],
+    )
+    def test_an_element_ends_at_its_last_close(self, call: str, value: str) -> None:
+        message = dsv4.parse(call.replace("{}", value), thinking=False, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": value})]
+
+    NAMELESS = '{"name": "bash", "args": {"command": "ls"}}'
+
+    @shapes(
+        other_keys=shape(f"{BLOCK}[{NAMELESS}]{BLOCK_END}", kinds="dropped_call"),
+        no_call=shape(f'{BLOCK}{{"command": "ls"}}{BLOCK_END}', kinds="dropped_call"),
+        beside_another=shape(
+            f'{BLOCK}[{NAMELESS}, {{"name": "ping"}}]{BLOCK_END}',
+            *PING,
+            kinds="json_calls dropped_call",
+        ),
+        after_another_and_broken=shape(
+            f'{BLOCK}[{{"name": "ping"}}, {{"name": "bash", "arg{EOS}',
+            *PING,
+            kinds="json_calls dropped_call implied_close",
+        ),
+        quoted_in_one_that_is_broken=shape(
+            f'{BLOCK}{{"name": "read", "arguments": {{"lines": [{{"name": "ping"}}, {{"a',
+            kinds="cut_short",
+            finish="length",
+        ),
+    )
+    def test_json_that_is_no_call_is_not_made_one(self, case: Shape) -> None:
+        check(case)
+        assert bool(dsv4.parse(case.text, thinking=False, tools=TOOLS).dropped) == (
+            "dropped_call" in case.kinds
+        )
 
     def test_never_under_these_attributes(self) -> None:
         tools = declared(add={"name": "string", "string": "string", "tool": "string"})
@@ -330,6 +409,12 @@ class TestFences:
                 "````\n```\n````",
                 "~~~\n```\n~~~",
             ),
+            *(
+                "> ```\n> x\n> ```",
+                ">~~~\n>x\n>~~~",
+                "> ```\n> x\n\nNow.",
+                "- > ```\n  > x\n  > ```",
+            ),
             *("- a\n  ```\n  x\n  ```", "Fix:\n```py\nprint(1)", "~~~\nx", "a ``` b"),
         ],
     )
@@ -342,6 +427,12 @@ class TestFences:
     @pytest.mark.parametrize("fence", ["```", "~~~", "   ```", "- ```", "see: ```", "````"])
     def test_examples_in_one(self, fence: str) -> None:
         text = f"{fence}\n\n{LS_TEXT.strip()}\n{fence.split()[-1]}\nok"
+        message = dsv4.parse(text, thinking=False, tools=TOOLS)
+        assert (message.content, message.tool_calls) == (text, ())
+
+    def test_examples_in_a_quoted_one(self) -> None:
+        lines = ["```xml", *LS_TEXT.strip().splitlines(), "```", "That is all."]
+        text = "\n".join(f"> {line}" for line in lines)
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert (message.content, message.tool_calls) == (text, ())
 
@@ -367,6 +458,23 @@ class TestProse:
         an_echo=shape("<｜Assistant｜>a", content="a", kinds="stray_token"),
         a_parameter_without_a_call=shape(
             f"a\n{LS_DONE}\n{INVOKE_END}", content="a\n\n", kinds="dropped_call orphan_closer"
+        ),
+        text_after_a_wrapper_and_a_blank_line=shape(
+            f"a\n{BLOCK}\n\nIt is 4.", content="a\nIt is 4.", kinds="empty_block"
+        ),
+        a_link_after_them=shape(
+            f"{BLOCK}\n\n[It](url) is 4.", content="[It](url) is 4.", kinds="empty_block"
+        ),
+        text_after_calls_and_a_blank_line=shape(
+            f"{BLOCK}\n{LS_CALL}\nNow I wait.", *LS, content="Now I wait.", kinds="implied_close"
+        ),
+        one_at_the_end=shape(f"a\n{LS_DONE}", content="a\n", kinds="dropped_call"),
+        one_before_the_end_of_thought=shape(
+            f"a\n{LS_DONE}</think>b",
+            reasoning="a\n",
+            content="b",
+            kinds="dropped_call",
+            thinking=True,
         ),
         one_that_is_talked_about=shape(
             f"a\n{LS_DONE} b", content=f"a\n{LS_DONE} b", kinds="markup_as_text"
@@ -397,7 +505,46 @@ class TestProse:
         assert (message.reasoning, message.content) == (f"e.g. {talk}.", f"See {talk}.")
         assert calls_of(message) == list(LS)
 
+    @pytest.mark.parametrize(
+        "talk",
+        [
+            f'Calls begin with <{DSML}invoke name="bash" and go on.',
+            f'Then <{DSML}parameter name="command" string="true", and the value.',
+            f'A call is `<{DSML}invoke name="` and a name.',
+        ],
+    )
+    @pytest.mark.parametrize("reason", [None, "stop"])
+    def test_so_does_one_that_ends_with_it(self, talk: str, reason: Any) -> None:
+        message = dsv4.parse(talk, thinking=False, tools=TOOLS, reason=reason)
+        assert (message.content, message.finish) == (talk, "stop")
+
+    @pytest.mark.parametrize("quote", ['"', '\\"'])
+    def test_an_object_in_an_attribute_does_not_swallow_the_answer(self, quote: str) -> None:
+        talk = f'It has <{DSML}invoke name="bash" arguments="{{{quote}command{quote}: '
+        message = dsv4.parse(f"{talk}</think>The answer is 42.", tools=TOOLS)
+        assert (message.reasoning, message.content) == (talk, "The answer is 42.")
+
+    NATIVE = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>"
+
     @shapes(
+        in_a_native_call=shape(
+            f'{NATIVE}{{"command": "l',
+            incomplete=(("bash", {"arguments": '{"command": "l'}),),
+            kinds="native_markup cut_short",
+            finish="length",
+        ),
+        in_json_without_the_token=shape(
+            '<tool_call>{"name": "bash", "arguments": {"comm',
+            content='<tool_call>{"name": "bash", "arguments": {"comm',
+            kinds="cut_short",
+            finish="length",
+        ),
+        in_a_string_of_json_that_holds_closes=shape(
+            f'{OPEN.replace("true", "false")}{{"a": "{PARAMETER_END} {INVOKE_END}',
+            incomplete=(("bash", {"command": f'{{"a": "{PARAMETER_END} {INVOKE_END}'}),),
+            kinds="cut_short",
+            finish="length",
+        ),
         in_a_tag=shape(f"{BLOCK}\n{invoke('ba')[:-3]}", kinds="cut_short", finish="length"),
         in_the_next_tag=shape(
             f"{BLOCK}\n{LS_CALL}{invoke('ba')[:-3]}", *LS, kinds="cut_short", finish="length"
@@ -444,12 +591,37 @@ class TestJson:
         assert message.tool_calls[0].arguments == f'{{"timeout": {meant}}}'
         assert kinds_of(message) == ["repaired_json"]
 
+    @pytest.mark.parametrize(
+        ("after", "content"),
+        [
+            (f"{PARAMETER_END} seconds\n{INVOKE_END}\n{BLOCK_END}", ""),
+            (f"{PARAMETER_END}\n</invoke>\n{BLOCK_END}", ""),
+            (f"\n</invoke>\n{BLOCK_END}", ""),
+            (f"\n{INVOKE_END}\nThat is all.\n{BLOCK_END}", ""),
+            (f"\n{BLOCK_END}\nThat is all.", "\nThat is all."),
+        ],
+    )
+    def test_json_decides_where_it_ends(self, after: str, content: str) -> None:
+        """Rule 4: what comes after it is no part of it, whatever it is."""
+        message = dsv4.parse(f"{BLOCK}\n{BASH}\n{TIMEOUT}5{after}", thinking=False, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"timeout": 5})]
+        assert message.content == content
+
     def test_numbers_of_any_length(self) -> None:
         digits = "9" * 6000
         text = block(f"{BASH}\n{TIMEOUT}{digits}{PARAMETER_END}\n{INVOKE_END}\n")
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert message.tool_calls[0].arguments == f'{{"timeout": {digits}}}'
         assert not message.diagnostics
+
+
+@pytest.mark.parametrize("space", ["", "  ", "\n", "\t ", "\n\n"])
+def test_white_space_that_the_strict_grammar_takes_is_no_departure(space: str) -> None:
+    text = LS_TEXT.replace("invoke name=", f"invoke{space}name=") + EOS
+    strict = dsv4.parse(text, thinking=False, strict=True)
+    message = dsv4.parse(text, thinking=False, tools=TOOLS)
+    assert calls_of(message) == calls_of(strict) == list(LS)
+    assert not message.diagnostics
 
 
 def test_diagnostics_are_bounded_in_number() -> None:

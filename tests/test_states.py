@@ -63,6 +63,8 @@ def texts() -> Iterator[str]:
         corpus = ROOT / "tests" / "corpus" / f"{name}.jsonl"
         for line in corpus.read_text(encoding="utf-8").splitlines():
             yield json.loads(line)["text"]
+    # JSON calls with a raw newline in a string: read again, as a text.
+    yield f'{TAGS.block_open}[{{"name": "f", "arguments": {{"a": "b\nc"}}}}]{TAGS.block_close}'
     choose = random.Random(0)
     for _ in range(3000):
         yield "".join(choose.choices(FRAGMENTS, k=choose.randint(1, 14)))

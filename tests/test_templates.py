@@ -207,6 +207,13 @@ class TestForms:
         with pytest.raises(jinja2.UndefinedError, match="messages: found none"):
             template.render(messages=[])
 
+    def test_thinking_counts_before_what_llama_cpp_sets_for_every_request(self) -> None:
+        pytest.importorskip("jinja2")
+        render = _jinja2(chat_template(engine="llama.cpp"))
+        asked = {"messages": [user()], "add_generation_prompt": True, "enable_thinking": True}
+        assert render(**asked, thinking=False).endswith("</think>")
+        assert render(**asked).endswith("<think>")
+
     @in_engines
     def test_tools_of_the_request(self, engine: str) -> None:
         for messages in ([user()], [{"role": "system", "content": "a"}, user()]):

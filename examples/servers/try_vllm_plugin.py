@@ -33,29 +33,31 @@ MESSAGES: list[dict[str, Any]] = [
     {"reasoning": "Look.", "content": "", "tool_calls": [("weather", {"city": "Paris\n<b>"})]},
     {"content": "Both:", "tool_calls": [("weather", {"city": "A"}), ("weather", {"city": "B"})]},
 ]
+# The tool parser's name, and the release of the format that its model writes.
+PARSERS = {"dsv4": "v4", "dsv4-v4.1": "v4.1"}
 THINK_IDS = {str(THINK_START): 1, str(THINK_END): 2}
 
 
-def completion(message: dict[str, Any]) -> str:
+def completion(message: dict[str, Any], dialect: str) -> str:
     """What the model would have written."""
     calls = [{"function": {"name": n, "arguments": a}} for n, a in message.get("tool_calls", ())]
     turn = {"role": "assistant", "content": message["content"], "tool_calls": calls}
     turn["reasoning_content"] = message.get("reasoning", "")
-    before = dsv4.encode([{"role": "user", "content": "Hi"}], tools=TOOLS)
-    after = dsv4.encode([{"role": "user", "content": "Hi"}, turn], tools=TOOLS)
+    before = dsv4.encode([{"role": "user", "content": "Hi"}], tools=TOOLS, dialect=dialect)
+    after = dsv4.encode([{"role": "user", "content": "Hi"}, turn], tools=TOOLS, dialect=dialect)
     return str(after)[len(str(before)) :]
 
 
-def new_parser(thinking: bool = True) -> Any:
+def new_parser(name: str) -> Any:
     parsers = ParserManager.get_parser(
-        tool_parser_name="dsv4",
+        tool_parser_name=name,
         reasoning_parser_name="dsv4",
         enable_auto_tools=True,
         model_name="deepseek-v4",
     )
     tokenizer = SimpleNamespace(get_vocab=lambda: THINK_IDS, vocab=THINK_IDS)
     tools = request().tools
-    return parsers(tokenizer, tools, chat_template_kwargs={"thinking": thinking})
+    return parsers(tokenizer, tools, chat_template_kwargs={"thinking": True})
 
 
 def request() -> ChatCompletionRequest:
@@ -63,14 +65,14 @@ def request() -> ChatCompletionRequest:
     return ChatCompletionRequest(model="m", messages=question, tools=TOOLS, stream=True)
 
 
-def read_whole(text: str) -> tuple[str, str, list[Any]]:
-    reasoning, content, calls = new_parser().parse(text, request(), enable_auto_tools=True)
+def read_whole(name: str, text: str) -> tuple[str, str, list[Any]]:
+    reasoning, content, calls = new_parser(name).parse(text, request(), enable_auto_tools=True)
     made = [(call.name, json.loads(call.arguments)) for call in calls or ()]
     return reasoning or "", content or "", made
 
 
-def read_in_pieces(text: str, size: int) -> tuple[str, str, list[Any]]:
-    parser, asked = new_parser(), request()
+def read_in_pieces(name: str, text: str, size: int) -> tuple[str, str, list[Any]]:
+    parser, asked = new_parser(name), request()
     pieces = [text[n : n + size] for n in range(0, len(text), size)]
     reasoning, content, calls = "", "", {}
     for n, piece in enumerate(pieces):
@@ -82,32 +84,39 @@ def read_in_pieces(text: str, size: int) -> tuple[str, str, list[Any]]:
         reasoning += delta.reasoning or ""
         content += delta.content or ""
         for call in delta.tool_calls:
-            name, arguments = calls.get(call.index, ("", ""))
+            called, arguments = calls.get(call.index, ("", ""))
             function = call.function
             calls[call.index] = (
-                name + (function.name or ""),
+                called + (function.name or ""),
                 arguments + (function.arguments or ""),
             )
-    return reasoning, content, [(name, json.loads(args)) for name, args in calls.values()]
+    return reasoning, content, [(called, json.loads(args)) for called, args in calls.values()]
 
 
 def main() -> None:
     ToolParserManager.import_tool_parser(PLUGIN)
     ReasoningParserManager.import_reasoning_parser(PLUGIN)
+    for name, dialect in PARSERS.items():
+        try_parser(name, dialect)
+    known = f"{len(MESSAGES)} completions of {' and '.join(PARSERS.values())}"
+    print(f"vLLM {vllm.__version__}: {known} read, whole and in pieces")
+
+
+def try_parser(name: str, dialect: str) -> None:
     for message in MESSAGES:
-        text = completion(message)
+        text = completion(message, dialect)
         expected = (message.get("reasoning", ""), message["content"], message.get("tool_calls", []))
-        for found in (read_whole(text), *(read_in_pieces(text, size) for size in (1, 3, 7, 1000))):
+        pieces = [read_in_pieces(name, text, size) for size in (1, 3, 7, 1000)]
+        for found in (read_whole(name, text), *pieces):
             assert found == expected, (found, expected)
     # Half a call is not sent, and a call ends reasoning that its model forgot to end.
-    text = completion(MESSAGES[1])
+    text = completion(MESSAGES[1], dialect)
     cut = text[: text.index("Paris")]
     forgotten = text.replace(str(THINK_END), "")
     for size in (1, 5, 1000):
-        assert read_in_pieces(cut, size) == ("Look.", "", [])
-        reasoning, _, calls = read_in_pieces(forgotten, size)
+        assert read_in_pieces(name, cut, size) == ("Look.", "", [])
+        reasoning, _, calls = read_in_pieces(name, forgotten, size)
         assert (reasoning.strip(), calls) == ("Look.", MESSAGES[1]["tool_calls"])
-    print(f"vLLM {vllm.__version__}: {len(MESSAGES)} completions read, whole and in pieces")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4.parsing.holding import Hold
 from dsv4.parsing.message import Message, ToolCall, assemble
 from dsv4.parsing.parser import StreamParser
 from dsv4.parsing.tasks import parse_task
@@ -60,6 +61,7 @@ __all__ = [
     "Field",
     "Finding",
     "Finish",
+    "Hold",
     "Message",
     "Note",
     "Omission",

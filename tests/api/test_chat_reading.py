@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from saying import body, call, prompt, result, tools, user
 
-from dsv4.api import ApiError, Sampling, chat
+import dsv4
+from dsv4.api import ApiError, Sampling, Settings, chat
+from dsv4.api.chat.reading import are_turns
+from dsv4.api.remembering import BYTES, ENTRIES, Remembered
 
 
 def read(*turns: Any, **fields: Any) -> Any:
@@ -154,3 +158,122 @@ def test_effort_in_the_template_options() -> None:
     with pytest.raises(ApiError) as caught:
         read(chat_template_kwargs={"reasoning_effort": 5})
     assert caught.value.path == "chat_template_kwargs.reasoning_effort"
+
+
+# Messages that are turns as they are.
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+ASK: dict[str, Any] = {"role": "user", "content": "x"}
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "y"}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [ASK],
+        [{"role": "system", "content": "s"}, ASK],
+        [ASK, {"role": "assistant", "content": "a", "reasoning_content": "Hm é"}, ASK],
+        [ASK, {"role": "assistant", "content": None, "tool_calls": [CALL]}, RESULT],
+        [ASK, {"role": "assistant", "content": "", "tool_calls": [CALL]}, RESULT, RESULT, ASK],
+    ],
+)
+def test_plain_messages_are_passed_on(messages: list[Any]) -> None:
+    body = {"messages": messages}
+    call = chat.read(body)
+    assert all(m is given for m, given in zip(call.request.messages, messages, strict=True))
+    assert call.request.messages is not messages
+    careful = chat.read({"messages": [*messages[:-1], {**messages[-1], "name": "n"}]})
+    assert call.request.encode() == careful.request.encode()
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "system", "content": "x-anthropic-billing-header: y\nz"}, ASK],
+        [{"role": "system", "content": ""}, ASK],
+        [ASK, {"role": "system", "content": "s"}],
+        [{**ASK, "content": "\ud800"}],
+        [{**ASK, "content": None}],
+        [ASK, {"role": "assistant", "content": "a", "reasoning_content": "\ud800"}, ASK],
+        [ASK, {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "a"}, ASK],
+        [ASK, {"role": "assistant", "content": "", "tool_calls": [{**CALL, "index": 0}]}, RESULT],
+        [ASK, {"role": "assistant", "content": "", "tool_calls": [CALL, 5]}, RESULT],
+        [{"role": "developer", "content": "s"}, ASK],
+        [{**RESULT, "tool_call_id": 5}],
+        [ASK, {"role": "assistant", "content": "a"}],
+        ["x"],
+        [],
+    ],
+)
+def test_other_messages_are_read_with_care(messages: list[Any]) -> None:
+    assert not are_turns(messages)
+
+
+# Options, which are remembered.
+
+
+def test_options_that_differ_by_type_alone_are_not_taken_for_each_other() -> None:
+    assert chat.read({"messages": [ASK], "temperature": 1}).sampling.temperature == 1
+    one = chat.read({"messages": [ASK], "temperature": 1.0}).sampling.temperature
+    assert one.__class__ is float
+    with pytest.raises(ApiError) as caught:
+        chat.read({"messages": [ASK], "temperature": True})
+    assert caught.value.path == "temperature"
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    for _ in range(2):
+        call = chat.read({"messages": [ASK], "temperature": numpy.float64(0.7)})
+        assert call.sampling.temperature == 0.7
+        assert chat.read({"messages": [ASK], "x": numpy.arange(3)}).model == "deepseek-v4"
+
+
+def test_remembered_options_do_not_follow_the_callers_changes() -> None:
+    schema = {"type": "object", "properties": {}}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    body = {"messages": [ASK], "response_format": form}
+    first = chat.read(body)
+    before = str(first.request.encode())
+    schema["changed"] = 1
+    assert str(first.request.encode()) == before
+    assert '"changed"' in str(chat.read(body).request.encode())
+    del schema["changed"]
+    assert str(chat.read(body).request.encode()) == before
+
+
+def test_options_are_remembered_for_a_dialect_and_settings() -> None:
+    body = {"messages": [ASK], "reasoning_effort": "max"}
+    settings = [Settings(model="a"), Settings(model="b")]
+    read = [chat.read(body, dialect=d, settings=s) for d in ("v4", "v4.1") for s in settings]
+    assert [call.model for call in read] == ["a", "b", "a", "b"]
+    assert [call.request.dialect.name for call in read] == ["v4", "v4", "v4.1", "v4.1"]
+    assert [call.settings for call in read] == [*settings, *settings]
+    assert read[0].request.encode() != read[2].request.encode()
+
+
+def test_what_differs_between_clients_is_not_remembered() -> None:
+    first = chat.read({"messages": [ASK], "user": "a", "metadata": {"id": 1}})
+    second = chat.read({"messages": [ASK], "prompt_cache_key": "k", "metadata": {"id": 2}})
+    assert (first.user, first.cache_key) == ("a", None)
+    assert (second.user, second.cache_key) == (None, "k")
+    assert first.names is second.names
+
+
+def test_the_same_request_again_is_an_equal_one() -> None:
+    body = {"messages": [ASK], "stop": ["x"], "seed": 5, "tools": [], "user": "u"}
+    first, second = chat.read(body), chat.read(json.dumps(body).encode())
+    assert first == second
+    assert first.request == dsv4.Request(
+        [ASK], effort="high", dialect=first.request.dialect, stop=("x",)
+    )
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    known: Remembered[int] = Remembered()
+    for n in range(ENTRIES + 5):
+        known.keep(n, n, size=1)
+    assert known.get(4) is None
+    assert known.get(5) == 5
+    known.keep("large", 1, size=BYTES + 1)
+    assert known.get("large") is None

@@ -77,11 +77,12 @@ def written(protocol: str, call: Any, events: list[Any], reason: Any = None) -> 
 
 
 def framed(protocol: str, call: Any, events: list[Any], reason: Any = None) -> bytes:
-    """The same as bytes, by the shorter way."""
+    """The same as bytes, by the shorter way, which takes events one at a time."""
     module = PROTOCOLS[protocol]
     writer = module.Writer(call, id="id_1", created=5)
     start = module.frames(writer.start(input_tokens=USAGE.prompt, cached=USAGE.cached))
-    return start + writer.frames(events) + module.frames(writer.finish(usage=USAGE, reason=reason))
+    frames = b"".join(writer.frames([event]) for event in events)
+    return start + frames + module.frames(writer.finish(usage=USAGE, reason=reason))
 
 
 # What an SDK has built, in the words of `dsv4.Message`.
@@ -507,6 +508,10 @@ def test_calls_can_be_streamed(sdk: Answering, protocol: str) -> None:
     frames = framed(protocol, call, events_of(call, text))
     assert frames.count(b"xxxxx") > 5
     assert b"x" * 20 not in frames or protocol == "responses"
+    calls = block(
+        calling("bash", command='“\u2028" \\ \n'), calling("bash", command="é", timeout=5)
+    )
+    check(sdk, protocol, call, f"Hm.</think>{calls}{EOS}", cut=3)
 
 
 def test_several_choices() -> None:
@@ -756,8 +761,8 @@ def test_frames_are_lines_of_utf8(protocol: str, text: str) -> None:
     module = PROTOCOLS[protocol]
     writer = module.Writer(asked(protocol), id="x", created=1)
     other = module.Writer(asked(protocol), id="x", created=1)
-    events = [dsv4.ContentDelta(text + "\ud83d"), dsv4.ContentDelta(text + "!")]
-    frames = writer.frames(events)
+    events = [dsv4.ContentDelta(text + end) for end in ("!", "\ud83d", "?")]
+    frames = b"".join(writer.frames([event]) for event in events)
     assert frames == module.frames([e for event in events for e in other.write(event)])
     lines = frames.decode("utf-8").splitlines()
     assert all(line == "" or line.startswith(("data: {", "event: ")) for line in lines)

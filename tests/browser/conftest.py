@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 # Nothing but the page is asked for, and root may run it.
 FLAGS = [
@@ -31,3 +35,53 @@ def browser() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def playground() -> Iterator[str]:
+    """The address of a playground: a server with the demo backend, and its inspector."""
+    pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+    from serving import served
+
+    with served(inspect=True) as url:
+        yield f"{url}/playground/"
+
+
+@pytest.fixture
+def open_page(browser: Any, playground: str) -> Iterator[Callable[..., Any]]:
+    """Opens the playground. What the page throws or complains of fails the test."""
+    contexts, complaints = [], []
+
+    def opened(
+        fragment: str = "", width: int = 1280, height: int = 800, scheme: str = "light"
+    ) -> Any:
+        size = {"width": width, "height": height}
+        context = browser.new_context(viewport=size, color_scheme=scheme)
+        contexts.append(context)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda said: complaints.append(said.text) if _is_complaint(said) else 0)
+        tab.goto(playground + fragment)
+        tab.wait_for_selector("[role=tab]")
+        return tab
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+def _is_complaint(said: Any) -> bool:
+    """Errors, but not of the answers to bad requests, which the page shows itself."""
+    return said.type == "error" and "status of 400" not in said.text
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which finds what a page keeps from people."""
+    root = Path(__file__).parents[2]
+    named = os.environ.get("AXE", root / "build/axe/node_modules/axe-core/axe.min.js")
+    if not Path(named).exists():
+        pytest.skip("axe-core was not found: `make test-browser` installs it where there is npm")
+    return Path(named).read_text("utf-8")

@@ -32,7 +32,7 @@ class TestSpecial:
         assert {"name": "user", "spelling": "<｜User｜>", "id": 128803} in tokens
 
 
-DEVELOPERS = ("all", "test", "fuzz", "docs", "dist", "browser", "training")
+DEVELOPERS = ("all", "test", "fuzz", "docs", "dist", "browser", "training", "llamacpp")
 
 
 class TestVersion:

@@ -116,7 +116,7 @@ class VllmServer(StandIn):
         all_ids = self.ids(self.next_completion())
         ids = all_ids[: body.get("max_tokens", 16)]
         cut = len(ids) < len(all_ids)
-        events = [event(self._choice(body, [id], None)) for id in ids]
+        events = [event(self._choice(body, some, None)) for some in self._pieces(ids)]
         # The engine takes the EOS off the text, but not off the ids.
         events.append(event(self._choice(body, [], "length" if cut else "stop")))
         prompt = body["prompt"]
@@ -126,6 +126,9 @@ class VllmServer(StandIn):
             usage["prompt_tokens_details"] = {"cached_tokens": count // 2}
             events.append(event({"choices": [], "usage": usage}))
         return await self.sent(request, [*events, DONE])
+
+    def _pieces(self, ids: list[int]) -> list[list[int]]:
+        return [[id] for id in ids]
 
     def _choice(self, body: Any, ids: list[int], finish: str | None) -> Any:
         choice: dict[str, Any] = {
@@ -146,6 +149,15 @@ class VllmServer(StandIn):
 
 class CompletionsServer(VllmServer):
     """Some other server of `/v1/completions`: text alone, no usage, no ids, EOS taken off."""
+
+    def _pieces(self, ids: list[int]) -> list[list[int]]:
+        """Tokens that make up one character come together."""
+        pieces: list[list[int]] = [[]]
+        for id in ids:
+            pieces[-1].append(id)
+            if not self.tokenizer.decode(pieces[-1]).endswith("�"):
+                pieces.append([])
+        return [piece for piece in pieces if piece]
 
     def _choice(self, body: Any, ids: list[int], finish: str | None) -> Any:
         assert isinstance(body["prompt"], str)
@@ -197,13 +209,23 @@ class SglangServer(StandIn):
 
 
 class LlamacppServer(StandIn):
-    """llama.cpp's `/completion`: special tokens are empty text."""
+    """llama.cpp's `/completion`: control tokens are empty text, and of the tokens that make up one
+    character only the last one's id comes."""
 
     routes: ClassVar[dict[str, str]] = {
         "/completion": "complete",
         "/v1/models": "list_models",
         "/props": "properties",
     }
+
+    def __init__(self, tokenizer: Tokenizer, *completions: str, **options: Any) -> None:
+        super().__init__(tokenizer, *completions, **options)
+        added = tokenizer.vocabulary.added
+        self._control = {id for text, id in added.items() if text.startswith("<｜")}
+        self._spelled = {id: text.encode() for text, id in added.items()}
+
+    def _bytes(self, id: int) -> bytes:
+        return self._spelled.get(id) or self.tokenizer.bytes_of(id)
 
     async def list_models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "deepseek-v4.gguf"}]})
@@ -215,14 +237,16 @@ class LlamacppServer(StandIn):
         body = json.loads(await request.read())
         all_ids = self.ids(self.next_completion())
         ids = all_ids[: body["n_predict"]]
-        special = set(self.tokenizer.vocabulary.added.values())
-        events = []
-        for id in ids:
-            # The end is a reason, not a token.
-            if id != 1:
-                text = "" if id in special else self.tokenizer.decode([id])
-                tokens = [id] if body.get("return_tokens") else []
-                events.append(event({"content": text, "tokens": tokens, "stop": False}))
+        events, held = [], b""
+        for n, id in enumerate(ids, 1):
+            held += b"" if id in self._control else self._bytes(id)
+            try:
+                text, held = held.decode(), b""
+            except UnicodeDecodeError:
+                continue
+            tokens = [id] if body.get("return_tokens") else []
+            partial = {"content": text, "tokens": tokens, "stop": False, "tokens_predicted": n}
+            events.append(event(partial))
         last = {
             "content": "",
             "tokens": [],

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from aiohttp import web
 from standins import CompletionsServer, LlamacppServer, SglangServer, StandIn, VllmServer
 
 import dsv4
 from dsv4.format.tokens import DSML, EOS, THINK_END
-from dsv4.serve.backend import BackendError, Chunk, Options
+from dsv4.serve.backend import BackendError, Chunk, Logprob, Options
 from dsv4.serve.backends import backend_named
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
 
-COMPLETION = f"Let me think: é 🙂.{THINK_END}Done.\n\n<{DSML}tool_calls>\n…</{DSML}tool_calls>{EOS}"
+COMPLETION = f"Let me think: é 🛰.{THINK_END}Done.\n\n<{DSML}tool_calls>\n…</{DSML}tool_calls>{EOS}"
 PROMPT = dsv4.encode([{"role": "user", "content": "Hi <｜User｜> there"}])
 SERVERS: dict[str, Callable[..., StandIn]] = {
     "vllm": VllmServer,
@@ -155,3 +157,56 @@ def test_a_server_that_is_not_there(tokenizer: Tokenizer) -> None:
     with pytest.raises(BackendError) as caught:
         run(scenario())
     assert caught.value.status == 503
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_stream_that_ends_without_a_word_was_cut(name: str, tokenizer: Tokenizer) -> None:
+    first = {
+        "sglang": {"text": "Half", "output_ids": [5], "meta_info": {"completion_tokens": 1}},
+        "llamacpp": {"content": "Half", "tokens": [5], "stop": False},
+    }.get(name, {"choices": [{"index": 0, "text": "Half", "finish_reason": None}]})
+
+    async def ends(request: web.Request, number: int) -> web.Response:
+        return web.Response(text=f"data: {json.dumps(first)}\n\n", content_type="text/event-stream")
+
+    server = SERVERS[name](tokenizer, COMPLETION)
+    server.fault = ends
+    with pytest.raises(BackendError, match="broke off"):
+        run(generated(name, server, tokenizer, Options(max_tokens=1000)))
+
+
+def test_log_probabilities_of_sglang_come_as_all_so_far(tokenizer: Tokenizer) -> None:
+    def event(count: int) -> str:
+        known = [[-0.5, 5, "Half"], [-0.25, 6, " way"]][:count]
+        meta = {"completion_tokens": count, "output_token_logprobs": known}
+        meta |= {"output_top_logprobs": [[[-0.5, 5, "Half"], [-3.0, 7, "x"]], None][:count]}
+        meta |= {"finish_reason": {"type": "stop"} if count == 2 else None}
+        return f"data: {json.dumps({'text': '', 'meta_info': meta})}\n\n"
+
+    async def knows(request: web.Request, number: int) -> web.Response:
+        return web.Response(text=event(1) + event(2), content_type="text/event-stream")
+
+    server = SglangServer(tokenizer, COMPLETION)
+    server.fault = knows
+    chunks = run(generated("sglang", server, tokenizer, Options(max_tokens=9, logprobs=2)))
+    assert server.requests[0]["return_logprob"] is True
+    assert server.requests[0]["top_logprobs_num"] == 2
+    assert [chunk.logprobs for chunk in chunks] == [
+        (Logprob("Half", -0.5, (("Half", -0.5), ("x", -3.0))),),
+        (Logprob(" way", -0.25),),
+    ]
+
+
+def test_log_probabilities_of_llamacpp(tokenizer: Tokenizer) -> None:
+    known = {"id": 5, "token": "Half", "logprob": -0.5}
+    known["top_logprobs"] = [{"id": 5, "token": "Half", "logprob": -0.5}]
+    told = {"content": "Half", "tokens": [5], "stop": True, "completion_probabilities": [known]}
+
+    async def knows(request: web.Request, number: int) -> web.Response:
+        return web.Response(text=f"data: {json.dumps(told)}\n\n", content_type="text/event-stream")
+
+    server = LlamacppServer(tokenizer, COMPLETION)
+    server.fault = knows
+    chunks = run(generated("llamacpp", server, tokenizer, Options(max_tokens=9, logprobs=0)))
+    assert server.requests[0]["n_probs"] == 1
+    assert chunks[0].logprobs == (Logprob("Half", -0.5, (("Half", -0.5),)),)

@@ -155,6 +155,16 @@ def test_a_file_survives_a_restart(tmp_path: Path) -> None:
     assert asyncio.run(read()) == b"value"
 
 
+def test_nobody_else_may_read_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    asyncio.run(_closed(SqliteStore(str(path), 10, 1000)))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def _closed(store: Store) -> None:
+    await store.aclose()
+
+
 def test_workers_share_a_file(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = str(tmp_path / "turns.db")

@@ -117,8 +117,6 @@ class Asked:
     parallel: bool | None = None
     user: str | None = None
     cache_key: str | None = None
-    # Whether the messages are turns as they are.
-    settled: bool = False
     # Where the request has its messages, and how many it has: for errors.
     path: str = "messages"
     given: int = 0

@@ -73,7 +73,7 @@ def wrong(found: object, expected: str, path: str) -> ApiError:
 
 
 def as_api_error(error: BaseException) -> ApiError:
-    """Any exception as one that can be answered. Of a fault of ours nothing is told."""
+    """Any exception as one that can be answered. A fault of ours is not described."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, (EncodeError, OptionError)):

@@ -1,23 +1,12 @@
-"""Ids of responses and calls, and the marks that come back with a turn."""
+"""The marks that come back with a turn."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import os
-import string
 
-# A byte picks a letter or digit. Some are picked by five bytes and some by four, which takes a
-# tenth of a bit off each of them.
-_LETTERS = (string.ascii_letters + string.digits) * 5
-_PICKED = _LETTERS[:256].encode("ascii")
 # What a mark holds is text that anyone may read and write: it is never trusted with more.
 MARK = "dsv4.1."
-
-
-def new_id(prefix: str) -> str:
-    """The prefix, and 24 random letters and digits."""
-    return prefix + os.urandom(24).translate(_PICKED).decode("ascii")
 
 
 def mark(text: str) -> str:

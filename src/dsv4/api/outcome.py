@@ -16,6 +16,8 @@ class HeldCall:
     parts: list[str] = field(default_factory=list)
     # Its place among the calls that were sent, None while nothing of it was.
     position: int | None = None
+    # What stands around more of its arguments, where they are sent as they come.
+    around: tuple[str, str] | None = None
 
 
 @dataclass(slots=True)

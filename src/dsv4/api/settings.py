@@ -25,8 +25,10 @@ class Settings:
       where a request does not say.
     - `model`: the name that is echoed where a request gives none.
     - `drop_thinking`: whether old reasoning is dropped as the format does.
-    - `loads`: what reads JSON in place of `json.loads`. It must keep the order of keys, integers
-      of any size and floats as that does; where it raises a ValueError, `json.loads` decides.
+    - `loads`: what reads JSON. Without one it is `jiter.from_json`, where that is installed (the
+      extra `fast`), else Python's own. It must keep the order of keys, integers of any size and
+      floats as `json.loads` does; where it raises a ValueError, Python's own decides. With
+      `json.loads` Python's own is used in any case.
     """
 
     thinking: bool = True

@@ -16,15 +16,20 @@ _LINE_ENDS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 quoted_ascii: Callable[[str], str] = json.encoder.encode_basestring
 
 
+def is_safe(text: str) -> bool:
+    """Whether a text certainly holds none of those: they are not printable, as Unicode has it."""
+    return text.isascii() or text.isprintable()
+
+
 def quoted(text: str) -> str:
     """A text as JSON, without line ends of any kind, and as UTF-8 can write it."""
-    return quoted_ascii(text) if text.isascii() else _safe(quoted_ascii(text))
+    return quoted_ascii(text) if is_safe(text) else _safe(quoted_ascii(text))
 
 
 def to_json(value: Any) -> str:
     """A value as JSON on one line, in as few characters as possible."""
     text = _encoder.encode(value)
-    return text if text.isascii() else _safe(text)
+    return text if is_safe(text) else _safe(text)
 
 
 def _safe(text: str) -> str:

@@ -13,15 +13,12 @@ from dsv4.api import fields
 from dsv4.api.asked import AUTO, Choice, Declared, Tool, ToolKey
 from dsv4.api.bodies import clean_value
 from dsv4.api.errors import ApiError, wrong
+from dsv4.api.remembering import ENTRIES, Remembered
 from dsv4.format.dialects import Dialect
 
 # What stands between a namespace and a name. V4.1 has a form of its own for it, which came with
 # the system token; before it, the form that clients themselves use where names must be flat.
 FLAT, QUALIFIED = "__", "::"
-
-# Lists of tools are remembered: at most this many, of at most this many bytes each.
-REMEMBERED_LISTS = 64
-REMEMBERED_BYTES = 262_144
 
 # The one parameter of a custom tool.
 INPUT = "input"
@@ -155,7 +152,7 @@ class Shown:
 
 # A client sends the same tools with every request, and each time they are the same value
 # (`declared_in`). What a dialect makes of them is remembered for the last few.
-@lru_cache(REMEMBERED_LISTS)
+@lru_cache(ENTRIES)
 def shown(declared: Declared, dialect: Dialect) -> Shown:
     """How a dialect shows all tools that a request declares."""
     return shown_for(declared, AUTO, dialect)
@@ -169,17 +166,13 @@ def shown_for(declared: Declared, choice: Choice, dialect: Dialect) -> Shown:
     return Shown(functions(tools, dialect) or None, MappingProxyType(names), forced)
 
 
-_remembered: dict[tuple[bytes, str], Declared] = {}
+_remembered = Remembered[Declared]()
 
 
 def declared_in(
     tools: Any, path: str, read: Callable[[Any, str], Declared], protocol: str
 ) -> Declared:
-    """What `read` makes of a request's list of tools, remembered.
-
-    The key is the list as marshal writes it, which tells 1 from True and keeps the order of keys.
-    What is remembered is read from a copy: the caller may change what is theirs.
-    """
+    """What `read` makes of a request's list of tools, remembered."""
     try:
         dumped = marshal.dumps(tools)
     except ValueError:
@@ -188,15 +181,5 @@ def declared_in(
     declared = _remembered.get(key)
     if declared is None:
         declared = read(marshal.loads(dumped), path)
-        if len(dumped) <= REMEMBERED_BYTES:
-            _remember(key, declared)
+        _remembered.keep(key, declared, len(dumped))
     return declared
-
-
-def _remember(key: tuple[bytes, str], declared: Declared) -> None:
-    while len(_remembered) >= REMEMBERED_LISTS:
-        try:
-            _remembered.pop(next(iter(_remembered)), None)
-        except (StopIteration, RuntimeError):  # another thread was at it
-            break
-    _remembered[key] = declared

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.api.ids import new_id
 from dsv4.api.outcome import HeldCall, Outcome
 from dsv4.api.request import CALL_IDS, ApiRequest
 from dsv4.api.sse import quoted, quoted_ascii
@@ -29,6 +28,7 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4.parsing.ids import new_id
 from dsv4.parsing.json_values import without_duplicates
 
 ProtocolEvent: TypeAlias = dict[str, Any]
@@ -101,11 +101,26 @@ class EventWriter:
             kind = event.__class__
             if kind is self.hot and choice == self.hot_choice:
                 text: str = event.text  # type: ignore[union-attr]
-                if text and text.isascii():
-                    return f"{self.before}{quoted_ascii(text)}{self.after}".encode()
-            elif kind is ArgumentsDelta and not self._streamed:
-                self._arguments(event, choice, self.outcomes[choice], None)  # type: ignore[arg-type]
-                return b""
+                if text:
+                    piece = quoted_ascii(text) if text.isascii() else quoted(text)
+                    return f"{self.before}{piece}{self.after}".encode()
+            elif kind is ArgumentsDelta:
+                return self._arguments_frame(event, choice)  # type: ignore[arg-type]
+        return self._all_frames(events, choice, logprobs)
+
+    def _arguments_frame(self, event: ArgumentsDelta, choice: int) -> bytes:
+        held = self.outcomes[choice].open.get(event.index)
+        if held is None:
+            return b""
+        if self._streamed and (held.around is None or not event.text):
+            return self._all_frames([event], choice, None)
+        held.parts.append(event.text)
+        if held.around is None:
+            return b""
+        before, after = held.around
+        return f"{before}{quoted(event.text)}{after}".encode()
+
+    def _all_frames(self, events: Sequence[Event], choice: int, logprobs: Logprobs) -> bytes:
         written = [e for event in events for e in self.write(event, choice, logprobs)]
         return b"".join(map(self.frame, written)) if written else b""
 
@@ -113,7 +128,12 @@ class EventWriter:
         """Makes the text that is open the one with a shorter way. `delta` is how a piece of it is
         written, with a zero byte for its text."""
         self.hot, self.hot_choice = event, choice
-        self.before, _, self.after = self.frame(delta).decode().rpartition(quoted("\0"))
+        self.before, self.after = self._around(delta)
+
+    def _around(self, delta: ProtocolEvent) -> tuple[str, str]:
+        """What a frame has before and after its text, which is a zero byte in `delta`."""
+        before, _, after = self.frame(delta).decode().rpartition(quoted("\0"))
+        return before, after
 
     def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
         """What opens a response. The prompt has `input_tokens` tokens, `cached` of them known."""
@@ -148,6 +168,11 @@ class EventWriter:
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
         """More of the arguments of a `call` of a `choice`: `text`."""
         raise NotImplementedError
+
+    def call_delta(self, call: HeldCall, choice: int) -> ProtocolEvent | None:
+        """How more of the arguments of a `call` of a `choice` is written, with a zero byte for its
+        text. None where that is not all that changes."""
+        return None
 
     def call_end(self, call: HeldCall, choice: int) -> Events:
         """The end of a `call` of a `choice`."""
@@ -199,7 +224,10 @@ class EventWriter:
     def _begin(self, held: HeldCall, choice: int, outcome: Outcome) -> Events:
         held.position = outcome.sent
         outcome.sent += 1
-        return self.call_start(held, choice)
+        events = self.call_start(held, choice)
+        delta = self.call_delta(held, choice) if self._streamed else None
+        held.around = None if delta is None else self._around(delta)
+        return events
 
     def _abort(self, event: ToolCallAborted, choice: int, outcome: Outcome, _: Logprobs) -> Events:
         held = outcome.open.pop(event.index, None)
@@ -245,13 +273,17 @@ def full_name(call: HeldCall) -> str:
 def written(
     writer: EventWriter, events: Iterable[Any], usage: Usage | None, reason: Any
 ) -> Iterator[ProtocolEvent]:
-    """Everything that a writer writes for the parser's events: those of one choice, or of each."""
+    """Everything that a writer writes for the parser's events: those of one choice, or of each.
+
+    An event may also be a pair: the event itself, and the log probabilities of its tokens.
+    """
     counted = usage or Usage()
     yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
     choices = [events] if writer.call.n == 1 else events
     for choice, choice_events in enumerate(choices):
         for event in choice_events:
-            yield from writer.write(event, choice)
+            said, logprobs = event if isinstance(event, tuple) else (event, None)
+            yield from writer.write(said, choice, logprobs)
     yield from writer.finish(usage=usage, reason=reason)
 
 

@@ -19,7 +19,6 @@ from dsv4.view.characters import harmless
 if TYPE_CHECKING:
     from dsv4.checking import Finding
 
-HELP = "lint conversations: find mistakes and surprises"
 EXAMPLE = """
 dsv4 check conversation.json
 dsv4 check --for training --ignore unknown_field,empty_message data/*.jsonl

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from dsv4.cli.failure import DONE
 from dsv4.cli.writing import write_text
 
-HELP = "print a shell script that completes commands and options"
 EXAMPLE = """
 source <(dsv4 completion bash)
 dsv4 completion zsh > ~/.zfunc/_dsv4
@@ -43,13 +42,13 @@ def run(args: argparse.Namespace) -> int:
 
 def commands() -> Iterator[Command]:
     """All commands, as their parsers have them."""
-    from dsv4.cli.main import COMMANDS, load, make_parser, positionals
+    from dsv4.cli.main import COMMANDS, make_parser, positionals
 
     subparsers = next(a for a in make_parser(COMMANDS)._actions if isinstance(a.choices, dict))
     for name, parser in dict(subparsers.choices or {}).items():
         options = [_option(action) for action in parser._actions if action.option_strings]
         operands = [str(c) for action in positionals(parser) for c in action.choices or ()]
-        yield Command(name, load(name).HELP, options, operands)
+        yield Command(name, COMMANDS[name], options, operands)
 
 
 def _option(action: argparse.Action) -> Option:

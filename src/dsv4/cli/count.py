@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import dsv4
     from dsv4.tokens import Tokenizer
 
-HELP = "count the tokens of conversations, by message and by tool"
 EXAMPLE = """
 dsv4 count conversation.json
 dsv4 count --window 65536 --must-fit requests.jsonl

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dsv4.dataset.run import Summary
     from dsv4.reading.bodies import Overrides
 
-HELP = "make training data: token ids and loss masks of conversations"
 EXAMPLE = """
 dsv4 dataset conversations.jsonl -o train.parquet
 dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip

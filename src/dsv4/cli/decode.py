@@ -17,7 +17,6 @@ from dsv4.reading.files import name_of
 if TYPE_CHECKING:
     from dsv4.decoding import Decoded
 
-HELP = "the request that writes a prompt: messages, tools and options"
 EXAMPLE = """
 dsv4 decode prompt.txt > request.json
 dsv4 encode request.json | dsv4 decode --notes

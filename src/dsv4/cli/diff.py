@@ -23,7 +23,6 @@ from dsv4.view.characters import harmless
 if TYPE_CHECKING:
     from dsv4.tokens import Difference, Tokenizer
 
-HELP = "find where two prompts differ, and why: what a prefix cache cannot reuse"
 EXAMPLE = """
 dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json

@@ -22,7 +22,6 @@ from dsv4.view.characters import harmless_lines
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
-HELP = "print the exact prompt of a conversation"
 EXAMPLE = """
 dsv4 encode conversation.json
 dsv4 encode --mode chat --ids conversation.json

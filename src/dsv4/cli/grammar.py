@@ -12,7 +12,6 @@ from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import add_file_argument, add_prompt_arguments, only_request
 from dsv4.cli.writing import write_text
 
-HELP = "print the grammar of what a model may answer, for constrained decoding"
 EXAMPLE = """
 dsv4 grammar request.json --form gbnf > answer.gbnf
 dsv4 grammar request.json --tool-choice required --fields vllm

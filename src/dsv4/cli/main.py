@@ -14,25 +14,25 @@ from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
 from dsv4.cli.words import in_json
 from dsv4.reading.failures import InputError, reason
 
-# Only the module of the command that was asked for is loaded. What it needs of the toolkit it
-# imports when it runs, so that help costs little.
+# The module of a command is loaded when the command is asked for: help costs little.
 COMMANDS = {
-    "encode": "dsv4.cli.encode",
-    "show": "dsv4.cli.show",
-    "parse": "dsv4.cli.parse",
-    "decode": "dsv4.cli.decode",
-    "check": "dsv4.cli.check",
-    "count": "dsv4.cli.count",
-    "diff": "dsv4.cli.diff",
-    "dataset": "dsv4.cli.dataset",
-    "grammar": "dsv4.cli.grammar",
-    "template": "dsv4.cli.template",
-    "special": "dsv4.cli.special",
-    "version": "dsv4.cli.version",
-    "serve": "dsv4.cli.serve",
-    "heal": "dsv4.cli.heal",
-    "replay": "dsv4.cli.replay",
-    "completion": "dsv4.cli.completion",
+    "encode": "print the exact prompt of a conversation",
+    "show": "show the prompt in colour: what each part of it is, and how many tokens it takes",
+    "parse": "read a completion: from what the model wrote to a message",
+    "decode": "the request that writes a prompt: messages, tools and options",
+    "check": "lint conversations: find mistakes and surprises",
+    "count": "count the tokens of conversations, by message and by tool",
+    "diff": "find where two prompts differ, and why: what a prefix cache cannot reuse",
+    "dataset": "make training data: token ids and loss masks of conversations",
+    "grammar": "print the grammar of what a model may answer, for constrained decoding",
+    "template": "the chat template, in Jinja, for tools that take one",
+    "special": "list the special tokens: name, spelling and id",
+    "version": "print the version, and which optional parts are installed",
+    "serve": "serve the OpenAI and Anthropic protocols over a DeepSeek-V4 backend",
+    "playground": "open a page that shows prompts, prefix caches and streams",
+    "heal": "stand before a chat server whose answers leak markup, and put them right",
+    "replay": "run a recording of `dsv4 serve --record` through today's parser: what has changed",
+    "completion": "print a shell script that completes commands and options",
 }
 ABOUT = "The toolkit for the prompt format of DeepSeek-V4 models."
 STATUSES = """\
@@ -47,7 +47,6 @@ exit status:
 class Command(Protocol):
     """What the module of a command has."""
 
-    HELP: str
     EXAMPLE: str
 
     @staticmethod
@@ -119,21 +118,20 @@ def _run_and_flush(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     if not arguments:
-        make_parser(COMMANDS).print_help(sys.stderr)
+        make_parser().print_help(sys.stderr)
         return MISUSE
     if arguments[0] == "--version":
         arguments[0] = "version"
-    named = arguments[:1] if arguments[0] in COMMANDS else list(COMMANDS)
-    args = make_parser(named).parse_args(arguments)
+    args = make_parser(arguments[:1]).parse_args(arguments)
     return load(args.command).run(args)
 
 
 def load(name: str) -> Command:
-    return cast(Command, import_module(COMMANDS[name]))
+    return cast(Command, import_module(f"dsv4.cli.{name}"))
 
 
-def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
-    """The parser of some of the commands."""
+def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
+    """Knows every command by its name, and the options of those that `whole` names."""
     parser = OneLineParser(
         prog="dsv4",
         usage="dsv4 COMMAND [options]",
@@ -145,21 +143,25 @@ def make_parser(names: Iterable[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="same as the command version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     commands.required = True
-    for name in names:
-        module = load(name)
+    for name, about in COMMANDS.items():
         command = commands.add_parser(
             name,
             prog=f"dsv4 {name}",
-            help=module.HELP,
-            description=_sentence(module.HELP),
-            epilog="example:\n" + _indented(module.EXAMPLE),
+            help=about,
+            description=_sentence(about),
             formatter_class=StableFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(command)
-        command.usage = _usage(command)
-        command._positionals.title = "arguments"
+        if name in whole:
+            _complete(command, load(name))
     return parser
+
+
+def _complete(command: argparse.ArgumentParser, module: Command) -> None:
+    command.epilog = "example:\n" + _indented(module.EXAMPLE)
+    module.add_arguments(command)
+    command.usage = _usage(command)
+    command._positionals.title = "arguments"
 
 
 def _usage(command: argparse.ArgumentParser) -> str:

@@ -21,7 +21,6 @@ from dsv4.format.tokens import EOS
 from dsv4.reading.files import name_of, open_input
 from dsv4.reading.text import decoded
 
-HELP = "read a completion: from what the model wrote to a message"
 EXAMPLE = """
 dsv4 parse completion.txt
 dsv4 parse --explain --tools tools.json completion.txt

@@ -3,53 +3,59 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dsv4.cli.failure import DONE, FINDINGS, Failure
+from dsv4.cli.reading import read_json_lines
+from dsv4.cli.tokenizing import load_tokenizer
 from dsv4.cli.writing import output
 
-HELP = "run a recording of `dsv4 serve --record` through today's parser, and say what changed"
+if TYPE_CHECKING:
+    from dsv4.serve.recorder import Exchange
+
 EXAMPLE = "dsv4 replay exchanges.jsonl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the recording, as JSON lines")
+    parser.add_argument(
+        "--tokenizer", metavar="PATH", help="the server's tokenizer.json, if not that of V4"
+    )
     parser.add_argument("--quiet", action="store_true", help="print the last line alone")
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.serve.replaying import difference
+    try:
+        from dsv4.serve.replaying import differences
+    except ImportError as error:
+        raise Failure(f"replaying needs the extra `serve`: {error}") from None
 
     total = changed = 0
+    tokenizer = None
     with output() as file:
-        for number, exchange in _exchanges(args.file):
+        for place, exchange in _exchanges(args.file):
             total += 1
-            found = difference(exchange)
-            if found:
-                changed += 1
-                if not args.quiet:
-                    file.write(f"{args.file}:{number}: {found}\n")
+            if exchange.ids is not None and tokenizer is None:
+                tokenizer = load_tokenizer(args.tokenizer)
+            try:
+                found = differences(exchange, tokenizer)
+            except ValueError as error:
+                raise Failure(f"{place}: {error}") from None
+            changed += bool(found)
+            if not args.quiet:
+                file.writelines(f"{place}: {difference}\n" for difference in found)
         file.write(f"{total} exchanges, {changed} read differently\n")
     return FINDINGS if changed else DONE
 
 
-def _exchanges(path: str) -> Iterator[tuple[int, Any]]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, _exchange(line, f"{path}:{number}")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{path}: {error}") from None
+def _exchanges(path: str) -> Iterator[tuple[str, Exchange]]:
+    from dsv4.serve.recorder import read_exchange
 
-
-def _exchange(line: str, place: str) -> Any:
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise Failure(f"{place}: not JSON: {error}") from None
-    if not isinstance(found, dict) or not {"completion", "request", "message"} <= found.keys():
-        raise Failure(f"{place}: not an exchange that `dsv4 serve --record` wrote")
-    return found
+    for place, value, problem in read_json_lines(path):
+        if problem is not None:
+            raise problem
+        try:
+            yield place, read_exchange(value)
+        except ValueError as error:
+            raise Failure(f"{place}: {error}") from None

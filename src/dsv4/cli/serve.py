@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsv4.cli.failure import DONE, Failure
 
-HELP = "serve the OpenAI and Anthropic protocols over a DeepSeek-V4 backend"
 EXAMPLE = """\
 dsv4 serve                                          # a demo, without a GPU
 dsv4 serve --backend vllm --upstream http://gpu:8000
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
     from dsv4.serve.flags import add_flags
 
-    add_flags(parser)
+    add_flags(parser, fixed)
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML")
     parser.add_argument("--clients", action="store_true", help="print settings for clients")
 
 
-def run(args: argparse.Namespace, fixed: dict[str, Any] | None = None) -> int:
+def run(
+    args: argparse.Namespace,
+    fixed: Mapping[str, Any] | None = None,
+    listens: Callable[[str], None] = lambda url: None,
+) -> int:
+    """`fixed` are settings that a flag may still change, `listens` is called with the URL."""
     from dsv4.serve.flags import flags_of
     from dsv4.serve.settings import load, to_toml
 
@@ -41,7 +46,7 @@ def run(args: argparse.Namespace, fixed: dict[str, Any] | None = None) -> int:
     except ImportError as error:
         raise Failure(f"serving needs the extra `serve`: {error}") from None
 
-    return serve(settings, _say)
+    return serve(settings, _say, listens)
 
 
 def _say(text: str) -> None:

@@ -19,7 +19,6 @@ from dsv4.cli.tokenizing import maybe_tokenizer
 from dsv4.cli.writing import output, write_text
 from dsv4.view.characters import harmless
 
-HELP = "show the prompt in colour: what each part of it is, and how many tokens it takes"
 EXAMPLE = """
 dsv4 show conversation.json
 dsv4 show --line 17 --mask conversations.jsonl

@@ -10,7 +10,6 @@ from dsv4.cli.requests import add_dialect_arguments, dialect_of
 from dsv4.cli.writing import json_text, output
 from dsv4.view.characters import width_of
 
-HELP = "list the special tokens: name, spelling and id"
 EXAMPLE = """
 dsv4 special
 dsv4 special --dialect v4.1 --json

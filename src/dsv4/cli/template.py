@@ -8,7 +8,6 @@ from dsv4.cli.failure import DONE
 from dsv4.cli.writing import write_text
 from dsv4.compat.templates import ENGINES, TEMPLATED, chat_template
 
-HELP = "the chat template, in Jinja, for tools that take one"
 EXAMPLE = "dsv4 template --for minijinja --dialect v4.1 --output chat_template.jinja"
 
 

@@ -9,7 +9,6 @@ from dsv4.cli.failure import DONE
 from dsv4.cli.writing import output
 from dsv4.version import how_to_install
 
-HELP = "print the version, and which optional parts are installed"
 EXAMPLE = "dsv4 version"
 
 # What optional parts are made of: any package of each group will do.
@@ -22,6 +21,7 @@ PARTS = {
     "ray": (("ray",),),
     "serve": (("aiohttp",), ("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
     "redis": (("redis",),),
+    "fast": (("jiter",),),
     "training": (("datasets",), ("torch",), ("trl",)),
 }
 

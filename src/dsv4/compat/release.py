@@ -16,6 +16,7 @@ from typing import Any
 
 from dsv4.encoding import json_text
 from dsv4.encoding.calls import parameters_writer
+from dsv4.encoding.chats import maybe_chat
 from dsv4.encoding.content import text_of
 from dsv4.encoding.conventions import RELEASED, Conventions
 from dsv4.encoding.conversation import effort_text, render_conversation
@@ -97,6 +98,10 @@ def _encode_by(
         raise _unknown_mode(thinking_mode)
     thinking = thinking_mode == "thinking"
     effort = effort_text(effort, V4, rules)
+    if messages and drop_thinking and not context:
+        chat = maybe_chat(messages, V4, thinking, bos, effort)
+        if chat is not None:
+            return "".join(chat)
     renderer = render_conversation(
         messages, context or (), V4, rules, thinking, drop_thinking, bos, effort
     )

@@ -50,7 +50,12 @@ def chat_template(dialect: str | Dialect = "v4", engine: str = "transformers") -
         template = "".join(
             line for line in template.splitlines(keepends=True) if line.strip() not in _GENERATION
         )
-    words = [*_words(dialect), ("READS_JSON", _READS_JSON.get(engine, "false"))]
+    words = [
+        *_words(dialect),
+        ("READS_JSON", _READS_JSON.get(engine, "false")),
+        # llama.cpp sets `enable_thinking` for every request: there, `thinking` counts before it.
+        ("ENABLES_UNASKED", _literal(engine == "llama.cpp")),
+    ]
     written = "".join(f"{{%- set {name} = {word} -%}}\n" for name, word in words)
     for placeholder, text in (
         ("@DIALECT@", dialect.name),

@@ -72,7 +72,7 @@ def encode_files(
 
     Examples of more than `max_length` tokens are bad lines, are left out (`too_long="drop"`), or
     are cut after the last of the model's turns that is whole ("cut"). `pack` puts examples together
-    in rows of at most so many tokens, with `position_ids` that begin anew and `sequence_lengths`.
+    in rows of at most that many tokens, with `position_ids` that begin anew and `sequence_lengths`.
     `split` gives parts by name, `{"train": 0.95, "valid": 0.05}`: each gets an output of its own,
     `train.jsonl` as `train.valid.jsonl`, and a conversation's own text says which part it is in.
     `counts` counts lengths, and tokens by what they are of. `format` says what to write, where the

@@ -68,7 +68,7 @@ class _Whole(NamedTuple):
 
 
 def _gathered(chunks: BinaryIO, ids_path: str, mask_path: str) -> _Whole:
-    """Puts the numbers of all chunks behind each other in two files, which may have a head."""
+    """Puts the numbers of all chunks one after the other in two files, which may have a head."""
     whole = _Whole(array(_INT), array(_LONG), ids_path, mask_path)
     with open(ids_path, "ab") as ids, open(mask_path, "ab") as mask:
         while head := chunks.read(8):

@@ -36,7 +36,7 @@ START = Position(0)
 
 
 class Chunk(NamedTuple):
-    """Lines of one file that follow each other, and the position behind them."""
+    """Lines of one file that follow each other, and the position after them."""
 
     name: str
     first: int

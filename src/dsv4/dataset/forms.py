@@ -1,4 +1,4 @@
-"""The forms of output. In each, chunks stand one after the other, so that output can be cut behind
+"""The forms of output. In each, chunks stand one after the other, so that output can be cut after
 any of them and go on from there. Parquet files cannot be: theirs is made when all is done."""
 
 from __future__ import annotations

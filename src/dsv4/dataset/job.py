@@ -208,7 +208,7 @@ class Encoder:
         return list(prompt.images[:count])
 
     def _last_turn(self, prompt: Prompt, longest: int) -> int:
-        """Where the last of the model's turns ends that is whole within so many tokens."""
+        """Where the last of the model's turns ends that is whole within that many tokens."""
         owned = self._tokenizer.owned(prompt)
         ends = [end for _, end, piece in owned if piece.field == "eos" and end <= longest]
         return ends[-1] if ends else 0

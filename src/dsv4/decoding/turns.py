@@ -147,7 +147,7 @@ class Walk:
         return self._next_turn(index, lexeme)
 
     def _turn_in_answer(self, index: int, lexeme: Lexeme) -> bool:
-        """A token that opens a turn, behind a header: it ends an answer that was left open."""
+        """A token that opens a turn, after a header: it ends an answer that was left open."""
         if lexeme.kind is Kind.REMINDER and not self._text_before(lexeme):
             return self._enter(State.REMINDER, lexeme)  # which follows the header of a question
         if not self.trusted and self._ahead.answer_goes_on(index):
@@ -221,7 +221,7 @@ class Walk:
         return self._task(lexeme)
 
     def _action(self, index: int, lexeme: Lexeme) -> bool:
-        """An action: right behind its header, which is a question's and no answer's."""
+        """An action: right after its header, which is a question's and no answer's."""
         if self._text_before(lexeme) or not self.turns:
             return False
         self.turns[-1].asked = None

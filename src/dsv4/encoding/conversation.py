@@ -12,6 +12,7 @@ from dsv4.encoding.render import NOWHERE, Renderer
 from dsv4.encoding.render_v32 import RendererV32
 from dsv4.encoding.turns import (
     any_tools,
+    are_plain,
     first_staying,
     last_asking,
     last_calls,
@@ -39,8 +40,9 @@ def render_conversation(
     `effort` is the text for it. `preamble` holds the request's own tools and response format, where
     no system message can take them.
     """
-    messages = as_messages(messages, "messages")
-    if context:
+    is_plain = not context and are_plain(messages)
+    if not is_plain:
+        messages = as_messages(messages, "messages")
         context = as_messages(context, "context")
         check_roles(context, "context", rules.known_roles_only)
     try:
@@ -54,7 +56,10 @@ def render_conversation(
             _refuse_image_text(messages, context, dialect, rules)
         last = -1
         if thinking and drop_thinking:
-            last = _last(messages, context, dialect, rules, preamble)
+            if is_plain and preamble is None:
+                last = last_asking(messages, dialect, first=True)
+            else:
+                last = _last(messages, context, dialect, rules, preamble)
         shown_from = last if thinking else NOWHERE
         if context:
             return _after(context, messages, dialect, rules, shown_from, last)

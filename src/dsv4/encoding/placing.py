@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from dsv4.encoding.chats import left_out, maybe_chat
 from dsv4.encoding.conventions import NATIVE, NATIVE_WITHOUT_TOOLS
 from dsv4.encoding.conversation import effort_text, render_conversation
 from dsv4.encoding.door import (
@@ -64,7 +66,7 @@ def encode(
     """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
-    release = dialect_named(dialect)
+    release = dialect if dialect.__class__ is Dialect else dialect_named(dialect)
     effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
     new, before = messages, context
     if new.__class__ is not list:
@@ -73,11 +75,17 @@ def encode(
         before = any_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
-    is_auto = tool_choice.__class__ is str and tool_choice == "auto"
-    choice = "auto" if is_auto else read_choice(tool_choice)
+    choice = (
+        tool_choice if tool_choice.__class__ is str and tool_choice else read_choice(tool_choice)
+    )
+    extras_given = tools is not None or response_format is not None
+    if choice == "auto" and not (extras_given or before or prefix.__class__ is not str or prefix):
+        chat = maybe_chat(new, release, thinking, bos, effort_words) if drop_thinking else None
+        if chat is not None:
+            return Prompt(chat, release, None, partial(left_out, new, release, thinking))
     rules = NATIVE_WITHOUT_TOOLS if choice == "none" else NATIVE
     preamble = None
-    if tools is not None or response_format is not None:
+    if extras_given:
         tools = any_list(() if tools is None else tools, ("tools",), "a list of tools")
         extras = _extras(() if choice == "none" else tools, response_format, release)
         if extras:

@@ -44,6 +44,10 @@ NAMING: dict[str, tuple[str, ...]] = {
 NEVER_ARGUMENTS = frozenset({"name", "tool", "string"})
 # Keys under which calls written as JSON have their arguments.
 JSON_ARGUMENTS = ("arguments", "parameters", "input")
+# Keys that say nothing about arguments.
+JSON_FRAME = frozenset({"name", "id", "type", "index"})
+# Attributes that an element named as a parameter may have.
+ELEMENT_ATTRIBUTES = frozenset({"string", "type", "value"})
 # A lone parameter of one of these names may hold all arguments.
 HOLDS_ALL = ("arguments", "input")
 # The name that the prompt's own example of a call begins with.
@@ -79,10 +83,11 @@ SPACED_THINK_END = r"<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>"
 
 # The native calls of V3 and V3.1.
 NATIVE_CALLS_END = "<｜tool▁calls▁end｜>"
-NATIVE_CALL = (
+NATIVE_HEAD = (
     r"\s*<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?([^\n<]{1,512}?)\s*(?:<｜tool▁sep｜>|\n)\s*"
-    r"(?:```(?:json)?\s*)?(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>"
+    r"(?:```(?:json)?\s*)?"
 )
+NATIVE_CALL = NATIVE_HEAD + r"(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>"
 NATIVE_OPENINGS = ("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>")
 
 CDATA = ("<![CDATA[", "]]>")

@@ -40,14 +40,23 @@ class Block:
         if at == source.end:
             return None
         if source.at(at) in "{[":
-            self.used = True
-            return (State.JSON, None)
+            return self._read_json(at)
         tag = source.tag_at(at) if source.is_mark(at) else None
         if isinstance(tag, Partial):
             return None
         if tag is None:
-            return self._junk(at)
+            return self._text(at)
         return self._read_tag(tag)
+
+    def _read_json(self, at: int) -> Move | None:
+        if self._source.after_blank_line(at):
+            begins = begins_json_calls(self._machine, at)
+            if begins is None:
+                return None
+            if not begins:
+                return self._text(at)
+        self.used = True
+        return (State.JSON, None)
 
     def end(self) -> Move | None:
         """The text ends inside a wrapper: it was cut, unless the model ended it (rule 16)."""
@@ -58,6 +67,15 @@ class Block:
         if source.pos < source.end:
             self._machine.report_cut(source.pos)
         return self._close_implied()
+
+    def _text(self, at: int) -> Move:
+        """Text: junk, or prose, if a blank line stands before it: there the wrapper is over."""
+        if not self._source.after_blank_line(at):
+            return self._junk(at)
+        kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self.used else kinds.EMPTY_BLOCK
+        self._machine.report_raw(kind, at, "")
+        self._machine.block = None
+        return (State.PROSE, Lines())
 
     def _junk(self, at: int) -> Move:
         self._source.advance(at)
@@ -84,7 +102,7 @@ class Block:
             self.used = True
             return (State.INVOKE, None)  # of nobody knows what
         if not tag.closing or (kind is None and not tag.marked):
-            return self._junk(tag.start)
+            return self._junk(tag.start) if tag.marked else self._text(tag.start)
         if kind is None:  # an odd close, of the wrapper if nothing follows it
             ahead = machine.follow(tag.end)
             if ahead is Ahead.MORE:
@@ -99,7 +117,9 @@ class Block:
         return (State.BLOCK,)
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
-        """Another wrapper: they do not nest (rule 2)."""
+        """Another wrapper: they do not nest (rule 2). One that names a tool is a call."""
+        if self._machine.names_tool(tag):
+            return self._read_invoke(tag)
         if not self.used:
             return self._remove(tag)
         ahead = self._machine.follow(tag.end)

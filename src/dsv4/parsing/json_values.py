@@ -7,7 +7,7 @@ import re
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
-from dsv4.format.spellings import CDATA, JSON_ARGUMENTS
+from dsv4.format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
 from dsv4.parsing.declared import fits
 from dsv4.parsing.limits import DEEPEST_JSON
 
@@ -171,11 +171,18 @@ def elements_of(text: str) -> list[str]:
 # Calls that are written as JSON.
 
 
-def calls_in(text: str) -> list[tuple[str, str]] | None:
-    """The calls that a JSON object or list describes: names and arguments. None for no calls."""
+class JsonCalls(NamedTuple):
+    """The calls that JSON describes: names and arguments; and how many of them are no calls."""
+
+    read: list[tuple[str, str]]
+    unread: int
+
+
+def calls_in(text: str) -> JsonCalls:
+    """The calls in a JSON object or list."""
     found = read_json(text)
     if found is None or not isinstance(found.value, (dict, list)):
-        return None
+        return JsonCalls([], 1)
     text = found.text
     if isinstance(found.value, dict):
         if not isinstance(found.value.get("tool_calls"), list):
@@ -184,8 +191,8 @@ def calls_in(text: str) -> list[tuple[str, str]] | None:
             items = elements_of(dict(members_of(text))["tool_calls"])
     else:
         items = elements_of(text)
-    calls = [_described(item) for item in items]
-    return [call for call in calls if call] if calls and all(calls) else None
+    calls = [call for call in map(_described, items) if call is not None]
+    return JsonCalls(calls, len(items) - len(calls))
 
 
 def _described(item: str) -> tuple[str, str] | None:
@@ -199,7 +206,8 @@ def _described(item: str) -> tuple[str, str] | None:
     if not isinstance(name, str):
         return None
     arguments = next((members[key] for key in JSON_ARGUMENTS if key in members), "null")
-    if arguments == "null":
-        return name, "{}"
+    if arguments in ("null", '""'):
+        # Not where they may stand under another name (rule 11).
+        return (name, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
     found = object_in(arguments)
     return None if found is None else (name, found.text.strip())

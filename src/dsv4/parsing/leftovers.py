@@ -9,7 +9,7 @@ from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.limits import LONGEST_SPACE, LONGEST_TAG
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
-from dsv4.parsing.plain_tags import is_plain_invoke, is_plain_wrapper
+from dsv4.parsing.plain_tags import holds_json, is_plain_invoke, is_plain_wrapper
 from dsv4.parsing.prose import Prose
 from dsv4.parsing.runs import CALL_TAGS
 from dsv4.parsing.states import State
@@ -61,7 +61,8 @@ class Orphans:
 class StrayParameter:
     """A parameter on a line of its own, with no call around it: it goes with its value (rule 5).
 
-    That is, if its close comes soon, and more markup after it; else it is talked about.
+    That is, if its close comes soon, and after it more markup or the end of reasoning or content;
+    where prose goes on it is talked about.
     """
 
     def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
@@ -95,9 +96,11 @@ class StrayParameter:
 
     def _goes_on(self, ahead: Tag | Ahead) -> bool:
         machine = self._machine
-        if machine.closes(ahead, "invoke") or machine.closes(ahead, "wrapper"):
+        if machine.is_end(ahead) or machine.closes(ahead, "invoke"):
             return True
-        return machine.opens(ahead, "parameter")
+        if isinstance(ahead, Tag) and ahead.kind == "think":
+            return ahead.closing
+        return machine.closes(ahead, "wrapper") or machine.opens(ahead, "parameter")
 
     def _remove(self, tag: Tag) -> Move:
         self._machine.report(kinds.DROPPED_CALL, self._tag.start, tag.end)
@@ -126,8 +129,12 @@ class After:
             ahead = machine.follow(source.pos)
             if ahead is Ahead.MORE:
                 return None
-            if not isinstance(ahead, Tag) or not self._is_closer(ahead):
+            if not isinstance(ahead, Tag):
                 return self._leave(ahead)
+            if not self._is_closer(ahead):
+                if (holds := holds_json(machine, ahead)) is None:
+                    return None
+                return self._leave(ahead, holds)
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
             self._prose.plain_wrapper = False
             source.advance(ahead.end)
@@ -139,10 +146,10 @@ class After:
             return not tag.bare
         return self._prose.plain_wrapper and is_plain_wrapper(tag.label)
 
-    def _leave(self, ahead: Tag | Ahead) -> Move:
+    def _leave(self, ahead: Tag | Ahead, holds_json: bool = False) -> Move:
         machine, source = self._machine, self._machine.source
         begins = machine.opens(ahead, "wrapper") or machine.opens(ahead, "invoke")
-        plain = isinstance(ahead, Tag) and is_plain_invoke(machine, ahead)
+        plain = isinstance(ahead, Tag) and (holds_json or is_plain_invoke(machine, ahead))
         ends = machine.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
         if isinstance(ahead, Tag) and (begins or plain):
             source.advance(ahead.start)

@@ -77,8 +77,8 @@ _SECOND = frozenset("/ \t\n\r") | _BARS
 _IN_VALUE = {
     quote: re.compile(rf"[{quote}{OPENING_BRACKETS}{BAR}\n]") for quote in ('"', "'")
 } | dict.fromkeys(SMART_QUOTES, re.compile(rf'[{SMART_QUOTES}"{OPENING_BRACKETS}{BAR}\n]'))
-_IN_JSON = re.compile(r'["{}\[\]\\]')
-_IN_JSON_STRING = re.compile(r'["\\]')
+_IN_JSON = re.compile(rf'["{{}}\[\]\\{OPENING_BRACKETS}{BAR}\n]')
+_IN_JSON_STRING = re.compile(rf'["\\{OPENING_BRACKETS}{BAR}\n]')
 
 # How the strict grammar writes tags, up to the name.
 _STRICT_HEAD = re.compile(rf'<{_DSML} ?(invoke|parameter) name="')
@@ -403,7 +403,10 @@ class _Tag:
         raise _NoTag
 
     def _json_valued(self, quote: str, at: int) -> Generator[Partial, None, tuple[str, int] | None]:
-        """An object in quotes ends where its braces do. None: it is something else."""
+        """An object in quotes ends where its braces do. None: it is something else.
+
+        What no attribute holds, an object in one does not hold either (rule 18).
+        """
         source = self.source
         start = at
         while at == source.end:
@@ -421,6 +424,9 @@ class _Tag:
                 continue
             if found[0] == '"':
                 in_string = not in_string
+            elif found[0] == "\n" or found[0] in _OPENING or found[0] == BAR:
+                if not (yield from self._may_hold(at - 1)):
+                    return None
             elif found[0] == "\\":
                 if not in_string:
                     return (yield from self._escaped_json(quote, start))
@@ -433,11 +439,17 @@ class _Tag:
                     break
         while at == source.end:
             yield self.partial
-        text = source.slice(start, at)
         ends = source.at(at) == quote or (quote in SMART_QUOTES and source.at(at) in SMART_QUOTES)
-        if not ends or _HEAD.search(text) or _FIXED.search(text):
-            return None
-        return text, at
+        return (source.slice(start, at), at) if ends else None
+
+    def _may_hold(self, at: int) -> Generator[Partial, None, bool]:
+        """Whether an attribute may hold the newline or the bracket at `at`."""
+        holds = self._no_blank_line if self.source.at(at) == "\n" else self._no_token
+        try:
+            yield from holds(at)
+        except _NoTag:
+            return False
+        return True
 
     def _escaped_json(
         self, quote: str, at: int
@@ -450,6 +462,10 @@ class _Tag:
             self._check_length(at)
             if found is None:
                 yield self.partial
+                continue
+            if found[0] == "\n" or found[0] in _OPENING or found[0] == BAR:
+                if not (yield from self._may_hold(at - 1)):
+                    return None
                 continue
             if found[0] == quote:
                 text = source.slice(start, at - 1)
@@ -469,7 +485,7 @@ class _Tag:
         at = start
         while (found := source.search(_STRICT_END[kind], at, source.end)) is None:
             at = max(start, source.end - _LONGEST_STRICT_END)
-            if source.end - self.start > LONGEST_TAG:
+            if source.end - self.start > LONGEST_TAG or source.final:
                 return None
             yield self.partial
         end = source.place(found.end())

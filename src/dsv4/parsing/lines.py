@@ -2,7 +2,8 @@
 
 Fences are Markdown's (recovery.md, rule 15): three or more backticks or tildes, however far
 indented, which the same character closes, at least as many, alone on a line. What is opened and
-closed in one line is no fence; what is opened at the end of a line of prose is one.
+closed in one line is no fence; what is opened at the end of a line of prose is one. One that stands
+in a quotation ends with it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from dsv4.format.spellings import FENCE_LENGTH, FENCES
 _PARTS = re.compile(rf"\n|`+|~+|[^\n{FENCES}]+")
 # What may stand before a fence on its line, the marker of a list or of a quotation; and what may
 # still become that.
-_MARKER = r"(?:[-*+>]|\d{1,3}[.)])"
-_LEAD = re.compile(rf"\s*(?:{_MARKER}\s+)*")
-_MAYBE_LEAD = re.compile(rf"\s*(?:{_MARKER}\s+)*(?:[-*+>]|\d{{1,3}}[.)]?)?")
+_MARKERS = r"\s*(?:>\s*|(?:[-*+]|\d{1,3}[.)])\s+)*"
+_LEAD = re.compile(_MARKERS)
+_MAYBE_LEAD = re.compile(rf"{_MARKERS}(?:[-*+]|\d{{1,3}}[.)]?)?")
 _LONGEST_LEAD = 64
+_QUOTATION = ">"
 # What may stand after a fence that is opened at the end of a line of prose: a language's name.
 _WORD = re.compile(r"[\w+#./-]*[ \t\r]*")
 _LONGEST_RUN = 1024
@@ -36,6 +38,8 @@ class Lines:
         "_fence",
         "_info",
         "_lead",
+        "_quoted",
+        "_quoted_line",
         "_run",
         "_run_lead",
         "after_blank",
@@ -48,6 +52,8 @@ class Lines:
         self.after_blank = False
         self.settled = False
         self._fence = ""  # the run of characters that opened the fence we are in
+        self._quoted = False  # it stands in a quotation, which a line without its mark ends
+        self._quoted_line = False  # this line has that mark
         self._lead: str | None = ""  # the line so far, while a fence may still come first in it
         self._run = ""  # the last run of such characters in this line that is not closed
         self._run_lead: str | None = None  # what stands before it, if a fence may stand there
@@ -56,11 +62,14 @@ class Lines:
 
     @property
     def fenced(self) -> bool:
+        if self._quoted and not self._quoted_line:
+            return False
         return bool(self._fence) or len(self._run) >= FENCE_LENGTH
 
     def follow(self, text: str) -> None:
         """Goes on through `text`."""
-        if not self._run and not self._closing and "`" not in text and "~" not in text:
+        fenceless = not (self._run or self._closing or self._quoted)
+        if fenceless and "`" not in text and "~" not in text:
             self._follow_plain(text)
             return
         for part in _PARTS.findall(text):
@@ -99,8 +108,11 @@ class Lines:
         self._lead = ""
         self._run = self._closing = ""
         self._info = None
+        self._quoted_line = False
 
     def _extend_text(self, text: str) -> None:
+        if self.blank and text.lstrip().startswith(_QUOTATION):
+            self._quoted_line = True
         self.blank = self.blank and text.isspace()
         self._closing = ""
         if self._run and self._info is not None:
@@ -133,14 +145,20 @@ class Lines:
 
     def _end_line(self) -> None:
         blank = self.blank
+        if self._quoted and not self._quoted_line:
+            self._fence, self._quoted = "", False
         if len(self._run) >= FENCE_LENGTH and self._info is not None:
             if not self._fence:
                 self._fence = self._run
+                self._quoted = self._quoted_line or _QUOTATION in (self._run_lead or "")
             elif self._closes():
-                self._fence = ""
+                self._fence, self._quoted = "", False
         self._begin_line(blank)
 
     def _closes(self) -> bool:
         same = self._run[0] == self._fence[0] and len(self._run) >= len(self._fence)
-        alone = self._run_lead is not None and not self._run_lead.strip()
+        lead = self._run_lead
+        alone = (
+            lead is not None and not lead.replace(_QUOTATION, "" if self._quoted else ".").strip()
+        )
         return same and alone and not (self._info or "").strip()

@@ -11,7 +11,13 @@ from typing import Any, Protocol, TypeAlias
 
 from dsv4.format import tokens
 from dsv4.format.dialects import NAMESPACE_END, Dialect
-from dsv4.format.spellings import EXAMPLE_NAME, NEVER_ARGUMENTS, RELEASED_LABELS, RELEASED_TAGS
+from dsv4.format.spellings import (
+    ELEMENT_ATTRIBUTES,
+    EXAMPLE_NAME,
+    NEVER_ARGUMENTS,
+    RELEASED_LABELS,
+    RELEASED_TAGS,
+)
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.call import Call
 from dsv4.parsing.declared import Tools
@@ -167,13 +173,19 @@ class Machine:
         self.cut = self.cut or not source.stopped
         source.advance(source.end)
 
+    def note_cut(self) -> None:
+        """The text ends inside something that is left as text."""
+        if not self.cut and not self.source.stopped:
+            self.report(kinds.CUT_SHORT, self.source.end, self.source.end)
+            self.cut = True
+
     def check_spelling(self, tag: Tag, padded: bool = False) -> None:
         """Reports a tag that acts and is not spelled as the dialect spells it.
 
         `padded` says that white space stands around the name in it.
         """
         label = self.tags.label_of(tag.kind)
-        if label is not None and tag.raw == tag.canonical(label) and not padded:
+        if label is not None and tag.is_spelled(label) and not padded:
             return
         head = tag.raw.partition(" name=")[0].rstrip(">")
         released = head in RELEASED_TAGS and not head.endswith(f"{tokens.DSML}{label}")
@@ -212,6 +224,11 @@ class Machine:
         self.begin_call(name, shown=True).end(arguments)
         self.calls_completed += 1
 
+    def part_of_call(self, name: str, rest: str) -> None:
+        """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
+        if not self.forbidden and not self.is_beyond_limits(name):
+            self.begin_call(name, shown=True).abort("cut_short", rest=rest)
+
     def is_beyond_limits(self, name: str) -> bool:
         return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
 
@@ -248,12 +265,22 @@ class Machine:
         A tag may be named as a declared tool, or as a parameter of the call's tool.
         """
         if tag.name is not None or tag.label in RELEASED_LABELS or not tag.label or not tag.marked:
-            return None if tag.kind == "named" else tag.kind
+            if tag.kind != "named":
+                return tag.kind
+            return "parameter" if tool is not None and self._is_typed_key(tag, tool) else None
         if tool is not None and tag.label in self.tools.keys(tool):
             return "parameter"
         if tag.label in self.tools.parameters:
             return "invoke"
         return None if tag.kind == "named" else tag.kind
+
+    def _is_typed_key(self, tag: Tag, tool: str) -> bool:
+        """Whether a tag of another name says all that a parameter's does (rule 14)."""
+        return tag.marked and tag.string is not None and tag.name in self.tools.keys(tool)
+
+    def names_tool(self, tag: Tag) -> bool:
+        """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
+        return tag.name is not None and self.tools.declares(self.called(tag) or "")
 
     def key(self, tag: Tag, tool: str) -> str | None:
         """The name of a parameter: its attribute, or the tag's own name."""
@@ -284,9 +311,11 @@ class Machine:
 
     def is_element(self, ahead: Tag | Ahead, tool: str) -> bool:
         """Whether an element named as a parameter of the tool opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked or ahead.attributes:
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
             return False
-        return ahead.label in self.tools.keys(tool)
+        return (
+            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
+        )
 
     def is_plain_parameter(self, ahead: Tag | Ahead, tool: str) -> bool:
         """Whether a parameter without the DSML token opens here (rule 14)."""

@@ -21,6 +21,7 @@ from dsv4.parsing.events import (
     ToolCallStart,
 )
 from dsv4.parsing.fenced import FencedBlock
+from dsv4.parsing.holding import STRICT, Hold, hold_of
 from dsv4.parsing.ids import random_id
 from dsv4.parsing.invokes import Invoke, Remark
 from dsv4.parsing.leftovers import After, Orphans, StrayParameter
@@ -58,7 +59,7 @@ class StreamParser(Shortcut):
     `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
     reasoning, and what the prompt already holds of the turn. Without it, `thinking` and `prefix`
     say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
-    that there are none, None that you were not told. `tool_choice` is the request's; "none" means
+    that there are none, None that you do not know. `tool_choice` is the request's; "none" means
     that no call is made. `dialect` is the release whose spelling is right, or its name; all are
     read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
     end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
@@ -229,6 +230,15 @@ class StreamParser(Shortcut):
         return self._machine.source.waiting
 
     @property
+    def held_by(self) -> Hold | None:
+        """Why the held text waits: the rule that holds it, and what is waited for."""
+        if self._strict is not None:
+            return STRICT if self._strict.holds else None
+        self._catch_up()
+        self._choose()
+        return hold_of(self._machine)
+
+    @property
     def state(self) -> State:
         """What is being read; its value is a description."""
         return self._machine.state
@@ -238,7 +248,7 @@ class StreamParser(Shortcut):
         """How many characters of the text are done with."""
         self._catch_up()
         self._choose()
-        return max(self._machine.source.pos, 0)
+        return max(self._machine.source.done, 0)
 
 
 class Halted:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import re
 
-from dsv4.format.spellings import NATIVE_CALL, NATIVE_CALLS_END, NATIVE_OPENINGS, PLAIN_INVOKES
+from dsv4.format.spellings import (
+    ELEMENT_ATTRIBUTES,
+    NATIVE_CALL,
+    NATIVE_CALLS_END,
+    NATIVE_HEAD,
+    NATIVE_OPENINGS,
+    PLAIN_INVOKES,
+)
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.json_values import (
@@ -20,28 +27,32 @@ from dsv4.parsing.json_values import (
 )
 from dsv4.parsing.lexer import reading
 from dsv4.parsing.machine import Machine, Move
+from dsv4.parsing.plain_tags import is_plain_invoke
 from dsv4.parsing.prose import Prose
 from dsv4.parsing.source import Source
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
 _NATIVE_CALL = re.compile(NATIVE_CALL, re.DOTALL)
+_NATIVE_HEAD = re.compile(NATIVE_HEAD)
+_JSON_NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
 
 
 class PlainCall:
     """A call, or JSON calls, in tags without the DSML token.
 
-    `first` is where it begins: the invoke, or a wrapper right before it. With no invoke the wrapper
+    `first` is where it begins: at `tag`, or at a wrapper right before it. A tag that is no invoke
     holds JSON.
     """
 
-    def __init__(self, machine: Machine, prose: Prose, first: Tag, invoke: Tag | None) -> None:
+    def __init__(self, machine: Machine, prose: Prose, first: Tag, tag: Tag) -> None:
         self._machine = machine
         self._source = machine.source
         self._prose = prose
         self._first = first
-        self._invoke = invoke
-        self._at = (invoke or first).end
+        self._tag = tag
+        self._is_json = not is_plain_invoke(machine, tag)
+        self._at = tag.end
         self._inner = self._at - machine.source.pos
         machine.source.set_aside(self._at)
 
@@ -63,10 +74,8 @@ class PlainCall:
     def _closes(self, tag: Tag) -> bool:
         if tag.marked or not tag.closing:
             return False
-        if self._invoke is None:
-            return tag.label == self._first.label
-        own = tag.label == self._invoke.label or tag.kind == "invoke"
-        wraps = self._first is not self._invoke and tag.label == self._first.label
+        own = tag.label == self._tag.label or (tag.kind == "invoke" and not self._is_json)
+        wraps = self._first is not self._tag and tag.label == self._first.label
         return own or wraps
 
     def _gives_up(self, tag: Tag) -> bool:
@@ -82,6 +91,11 @@ class PlainCall:
         return (State.PROSE, None, to)
 
     def end(self) -> Move | None:
+        """The text ends: it is no call. Inside the JSON of one it was cut (rule 16)."""
+        source = self._source
+        name = _JSON_NAME.search(source.peek_aside() + source.slice(source.pos, source.end))
+        if self._is_json and name is not None and self._machine.tools.declares(name[1]):
+            self._machine.note_cut()
         return self._release()
 
     def _close(self, tag: Tag) -> Move:
@@ -99,7 +113,7 @@ class PlainCall:
         kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.PLAIN_MARKUP
         machine.report(kind, self._first.start, tag.end)
         source.advance(tag.end)
-        wraps = self._first is not self._invoke and tag.label != self._first.label
+        wraps = self._first is not self._tag and tag.label != self._first.label
         self._prose.plain_wrapper = wraps or self._prose.plain_wrapper
         for name, arguments in calls:
             machine.whole_call(name, arguments, tag.end)
@@ -107,11 +121,11 @@ class PlainCall:
 
     def _calls(self, inner: str) -> list[tuple[str, str]] | None:
         tools = self._machine.tools
-        if self._invoke is None:
+        if self._is_json:
             calls = calls_in(inner.strip())
-            known = calls is not None and all(tools.declares(name) for name, _ in calls)
-            return calls if known else None
-        name = tools.as_declared(self._invoke.attributes.get("name")) or ""
+            known = all(tools.declares(name) for name, _ in calls.read)
+            return calls.read if calls.read and known and not calls.unread else None
+        name = tools.as_declared(self._tag.attributes.get("name")) or ""
         return [(name, plain_arguments(inner, tools.keys(name)))]
 
 
@@ -154,7 +168,7 @@ def _tag_in(text: str, at: int) -> Tag | None:
 def _key(tag: Tag, keys: dict[str, frozenset[str]]) -> str | None:
     if tag.kind == "parameter" and tag.name is not None:
         return tag.name if tag.name in keys or tag.name.strip() not in keys else tag.name.strip()
-    return tag.label if tag.label in keys and not tag.attributes else None
+    return tag.label if tag.label in keys and tag.attributes.keys() <= ELEMENT_ATTRIBUTES else None
 
 
 def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple[int, int]:
@@ -165,7 +179,8 @@ def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple
         if tag is not None and tag.closing and tag.label == opening.label:
             rest = text[tag.end :].lstrip()
             following = _tag_in(rest, 0) if rest.startswith("<") else None
-            if not rest or (following is not None and _key(following, keys) is not None):
+            opens = following is not None and not following.closing
+            if not rest or (opens and following is not None and _key(following, keys) is not None):
                 return at, tag.end
             last = last or (at, tag.end)
         at += 1
@@ -218,7 +233,10 @@ class NativeCalls:
         source.set_aside(end)
         text = source.peek_aside()[self._inner :]
         calls, rest = native_calls(text)
-        if not calls or not all(machine.tools.may_be(name) for name, _ in calls[:1]):
+        ended = source.final and end == source.end
+        cut = _NATIVE_HEAD.match(rest) if ended and not source.stopped else None
+        first = calls[0][0] if calls else "" if cut is None else cut[1]
+        if not first or not machine.tools.may_be(first):
             return self._release(end)
         source.put_back()
         if (halted := self._prose.enter_calls(self._first)) is not None:
@@ -231,8 +249,12 @@ class NativeCalls:
         source.advance(after)
         for name, arguments in calls:
             machine.whole_call(name, arguments, after)
-        if rest.strip() and source.final and end == source.end:
+        if cut is not None:
+            machine.part_of_call(cut[1], f'"arguments": {quoted(rest[cut.end() :])}')
+        if rest.strip() and ended:
             machine.report_cut(source.end)
+        elif rest.strip():
+            machine.report_raw(kinds.DROPPED_CALL, after, "")
         return (State.AFTER,)
 
     def _release(self, to: int) -> Move:

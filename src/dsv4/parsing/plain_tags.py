@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import re
 
-from dsv4.format.spellings import PLAIN_INVOKES, PLAIN_WRAPPER_END, PLAIN_WRAPPER_PREFIXES
+from dsv4.format.spellings import (
+    JSON_WRAPPERS,
+    PLAIN_INVOKES,
+    PLAIN_WRAPPER_END,
+    PLAIN_WRAPPER_PREFIXES,
+)
 from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.machine import Ahead, Machine
 from dsv4.parsing.tags import Tag
@@ -33,6 +38,14 @@ def is_plain_invoke(machine: Machine, tag: Tag) -> bool:
         return False
     name = machine.tools.as_declared(tag.attributes.get("name"))
     return name is not None and machine.tools.declares(name)
+
+
+def holds_json(machine: Machine, tag: Tag) -> bool | None:
+    """Whether a tag opens JSON calls without the DSML token (rule 13). None: not known yet."""
+    if tag.marked or tag.closing or tag.attributes or tag.label not in JSON_WRAPPERS:
+        return False
+    ahead = machine.follow(tag.end)
+    return None if ahead is Ahead.MORE else ahead is Ahead.BRACE and not tag.self_closed
 
 
 def plain_follows(machine: Machine, tag: Tag) -> bool | None:

@@ -22,6 +22,7 @@ from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
 from dsv4.parsing.plain_tags import (
     begins_json_calls,
+    holds_json,
     is_plain_invoke,
     is_plain_label,
     is_plain_wrapper,
@@ -154,7 +155,8 @@ class Prose:
         source, machine = self._source, self._machine
         while self._at < source.end:
             if source.tag_at(self._at) is Partial.SURELY:
-                if not machine.tools.none_declared and not self.lines.fenced:
+                quoted = source.char_before(self._at) in _QUOTING  # so it is talked about
+                if not (machine.tools.none_declared or self.lines.fenced or quoted):
                     self.flush()
                     machine.report_cut(self._at)
                     self._at = source.end
@@ -344,6 +346,10 @@ class Prose:
     # Blocks and calls (rules 2 and 5).
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
+        if self._machine.names_tool(tag):  # it is the call, if what must follow does
+            certain = self._machine.is_certain(tag, wrapped=False)
+            if certain is not False:
+                return None if certain is None else self._read_invoke(tag)
         certain = True if self.lines.blank else self._holds_calls(tag)
         if certain is None:
             return None
@@ -450,9 +456,15 @@ class Prose:
         if ahead is Ahead.MORE:
             return None
         if ahead is Ahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
-            return (State.PLAIN, tag, None)
+            return (State.PLAIN, tag, tag)
         if not isinstance(ahead, Tag):
             return self._pass(tag)
+        if self.lines.blank or self._source.opens_line(ahead.start):
+            holds = holds_json(machine, ahead)
+            if holds is None:
+                return None
+            if holds:
+                return (State.PLAIN, tag, ahead)
         if is_plain_invoke(machine, ahead):
             return self._read_plain_invoke(ahead, tag)
         if machine.opens(ahead, "invoke") and machine.tools.declares(machine.called(ahead) or ""):

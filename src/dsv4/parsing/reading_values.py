@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from dsv4.format import tokens
 from dsv4.format.spellings import BAR, OPENING_BRACKETS, WORD
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.json_values import read_json
 from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.machine import Machine, Move
+from dsv4.parsing.source import Source
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 from dsv4.parsing.values import Value
@@ -17,15 +19,25 @@ from dsv4.parsing.verdicts import Verdict
 # What counts in JSON: outside its strings, and inside.
 _JSON_MARK = re.compile(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
 _WORD = WORD.lower()
+_EOS = str(tokens.EOS)
 _JSON_STRING_MARK = re.compile(r'["\\\n]')
 
 
-class Text:
-    """A value that is a text, up to the tag that ends it.
+def _before_newline(source: Source, at: int) -> int:
+    """Where the text before `at` ends without a newline, and white space after that.
 
-    One newline at its end, with the indentation after it, is left in the source: it goes if the end
-    is implied.
+    Both are left in the source: they go if the value's end is implied (rule 3).
     """
+    start = max(source.pos, at - LONGEST_SPACE)
+    text = source.slice(start, at)
+    newline = text.rfind("\n")
+    if newline < 0 or text[newline:].strip(" \t\n"):
+        return at - text.endswith("\r")
+    return start + newline - text.endswith("\r", 0, newline)
+
+
+class Text:
+    """A value that is a text, up to the tag that ends it."""
 
     def __init__(self, machine: Machine, value: Value) -> None:
         self._source = machine.source
@@ -80,21 +92,11 @@ class Text:
 
     def _wait(self, at: int) -> Move | None:
         self._at = at
-        self.value.take(self._before_newline(at))
+        self.value.take(_before_newline(self._source, at))
         return None
 
-    def _before_newline(self, at: int) -> int:
-        """Where the text before `at` ends without a newline, and white space after that."""
-        source = self._source
-        start = max(source.pos, at - LONGEST_SPACE)
-        text = source.slice(start, at)
-        newline = text.rfind("\n")
-        if newline < 0 or text[newline:].strip(" \t\n"):
-            return at - text.endswith("\r")
-        return start + newline - text.endswith("\r", 0, newline)
-
     def _quote(self, tag: Tag, verdict: Verdict) -> None:
-        self.value.take(self._before_newline(tag.start))
+        self.value.take(_before_newline(self._source, tag.start))
         if verdict is Verdict.QUOTE:
             self.value.judge.open_quote(tag)
             self._machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
@@ -105,7 +107,7 @@ class Text:
         if verdict is Verdict.CLOSE:
             self.value.take(tag.start)
             return self.value.close(tag)
-        self.value.take(self._before_newline(tag.start))
+        self.value.take(_before_newline(self._source, tag.start))
         self._source.advance(tag.start)
         return self.value.close(None)
 
@@ -116,7 +118,7 @@ class Text:
             if surely:
                 return self._end_in_tag()
         if source.stopped:
-            self.value.take_rest(self._before_newline(source.end))
+            self.value.take_rest(_before_newline(source, source.end))
             source.advance(source.end)
             return self.value.stop()
         self.value.take_rest(source.end)
@@ -128,7 +130,7 @@ class Text:
         if not source.stopped:
             self.value.take_rest(at)
             return self.value.cut()
-        self.value.take_rest(self._before_newline(at))
+        self.value.take_rest(_before_newline(source, at))
         source.advance(at)
         self._machine.report_cut(at)
         return self.value.stop()
@@ -190,9 +192,13 @@ class Json:
         verdict = self.value.judge.judge(tag, self._has_ended(at))
         if verdict is Verdict.WAIT:
             return self._wait(at)
-        if verdict is Verdict.CLOSE or verdict is Verdict.IMPLIED:
+        if verdict is Verdict.CLOSE:
             self.value.take(at)
-            return self.value.close(tag if verdict is Verdict.CLOSE else None)
+            return self.value.close(tag)
+        if verdict is Verdict.IMPLIED:
+            self.value.take(_before_newline(self._source, at))
+            self._source.advance(at)
+            return self.value.close(None)
         self._at = tag.end
         return ()
 
@@ -200,13 +206,14 @@ class Json:
         """Whether the JSON before a tag is whole."""
         if self.value.ends_itself or self._depth != 0 or self._is_whole is False:
             return False
-        self.value.take(at)
-        self._is_whole = read_json(self._source.peek_aside()) is not None
+        source = self._source
+        text = source.peek_aside() + source.slice(source.pos, at)
+        self._is_whole = read_json(text) is not None
         return self._is_whole
 
     def _wait(self, at: int) -> Move | None:
         self._at = at
-        self.value.take(at)
+        self.value.take(_before_newline(self._source, at))
         return None
 
     def _again(self) -> Move:
@@ -216,11 +223,33 @@ class Json:
     def end(self) -> Move | None:
         source = self._source
         if self._in_string:
-            return self._again()
+            return self._end_in_string()
         if source.tag_at(self._at) is Partial.SURELY if self._at < source.end else False:
             self.value.take(self._at)
             if source.stopped:
                 self._machine.report_cut(self._at)
+        elif source.stopped:  # its end is implied, as it is at EOS (rule 3)
+            self.value.take(_before_newline(source, source.end))
+            source.advance(source.end)
         else:
             self.value.take(source.end)
         return self.value.stop() if source.stopped else self.value.cut()
+
+    def _end_in_string(self) -> Move:
+        """Cut, and so incomplete (rule 10); or one of its quotes was wrong, and closes follow."""
+        source = self._source
+        source.put_back()
+        if source.stopped or _EOS in source.text or self._ends_closed():
+            return (State.VALUE, self.value)
+        self.value.take(source.end)
+        return self.value.cut()
+
+    def _ends_closed(self) -> bool:
+        """Whether the text ends with the close of all that is open."""
+        machine, source = self._machine, self._source
+        text = source.slice(source.pos, source.end).rstrip()
+        last = max(map(text.rfind, OPENING_BRACKETS))
+        tag = source.tag_at(source.pos + last) if last >= 0 else None
+        if not isinstance(tag, Tag) or tag.end != source.pos + len(text):
+            return False
+        return machine.closes(tag, "wrapper" if machine.block is not None else "invoke")

@@ -2,7 +2,8 @@
 
 An odd closing tag does not properly say what it closes: it has no name or an unknown one, no DSML
 token, or no slash. It is one where nothing but white space stands between it and the close of the
-next outer level, odd or not, and so on to a proper close, EOS, or the end with everything closed.
+next outer level, odd or not, and so on to a proper close, EOS, or the end with everything closed;
+or before what begins the next of its kind.
 """
 
 from __future__ import annotations
@@ -33,18 +34,20 @@ def runs_out(machine: Machine, at: int, level: str, tool: str) -> bool | None:
     ahead = machine.follow(at)
     if ahead is Ahead.MORE:
         return None
-    if ahead is Ahead.END:
-        return level == ("wrapper" if machine.block is not None else "invoke")
+    if ahead is Ahead.END:  # where the model ended the text, as if EOS stood there
+        return machine.source.stopped or level == (
+            "wrapper" if machine.block is not None else "invoke"
+        )
     if not isinstance(ahead, Tag):
         return False
     if ahead.kind == "eos":
         return True
     kind = machine.kind(ahead, tool)
     proper = ahead.marked and not ahead.bare
-    if level == "parameter" and proper and not ahead.closing:
-        if kind == "parameter" and machine.key(ahead, tool) is not None:
-            return True
+    if level in _OUTER and proper and not ahead.closing:
         if kind == "invoke" and machine.called(ahead) is not None:
+            return True
+        if level == "parameter" and kind == "parameter" and machine.key(ahead, tool) is not None:
             return True
     outer = _OUTER.get(level)
     if outer is None:

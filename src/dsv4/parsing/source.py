@@ -134,12 +134,18 @@ class Source:
 
     def opens_line(self, place: int) -> bool:
         """Whether nothing but white space, and not too much, stands before a place on its line."""
-        start = max(self.base, place - _REMEMBERED)
-        text = self.slice(start, place)
-        if len(text) < _REMEMBERED:
-            text = (self.before + text)[-_REMEMBERED:]
+        text = self._just_before(place)
         newline = text.rfind("\n")
         return newline >= 0 and not text[newline:].strip()
+
+    def after_blank_line(self, place: int) -> bool:
+        """Whether a blank line ends right before a place, and its indentation."""
+        text = self._just_before(place)
+        return text[len(text.rstrip()) :].count("\n") > 1
+
+    def _just_before(self, place: int) -> str:
+        text = self.slice(max(self.base, place - _REMEMBERED), place)
+        return text if len(text) == _REMEMBERED else (self.before + text)[-_REMEMBERED:]
 
     def match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
         return pattern.match(self.text, at - self.base)
@@ -262,6 +268,11 @@ class Source:
         self._readings.clear()
         self._spaces.clear()
         self.pending = None
+
+    @property
+    def done(self) -> int:
+        """The place up to which nothing waits."""
+        return self.aside_from if self._aside else self.pos
 
     @property
     def waiting(self) -> str:

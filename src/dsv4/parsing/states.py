@@ -41,7 +41,9 @@ NEXT: dict[State, frozenset[State]] = {
     State.STRAY: frozenset({State.PROSE}),
     State.FENCED: frozenset({State.PROSE, State.BLOCK}),
     State.AFTER: frozenset({State.PROSE}),
-    State.BLOCK: frozenset({State.AFTER, State.INVOKE, State.JUNK, State.JSON, State.BROKEN}),
+    State.BLOCK: frozenset(
+        {State.AFTER, State.PROSE, State.INVOKE, State.JUNK, State.JSON, State.BROKEN}
+    ),
     State.JUNK: frozenset({State.BLOCK, State.PROSE}),
     State.BROKEN: frozenset({State.BLOCK}),
     State.INVOKE: frozenset({State.VALUE, State.JSON, State.REMARK, State.BLOCK, State.AFTER}),

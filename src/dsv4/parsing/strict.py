@@ -171,6 +171,10 @@ class StrictParser:
         self._length += len(text)
 
     @property
+    def holds(self) -> bool:
+        return self._length > 0
+
+    @property
     def held(self) -> str:
         return "".join(self._parts)
 

@@ -67,6 +67,14 @@ class Tag:
         given = self.attributes.get("string")
         return given.lower() if given is not None and given.lower() in ("true", "false") else given
 
+    def is_spelled(self, label: str) -> bool:
+        """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
+        head = f"<{tokens.DSML}{label}"
+        if self.kind != "invoke" or self.closing or not self.raw.startswith(head):
+            return self.raw == self.canonical(label)
+        # Any white space may stand before the name, or none (format.md, section 8).
+        return self.raw[len(head) :].lstrip() == f'name="{self.name}">'
+
     def canonical(self, label: str) -> str:
         """The tag as a release spells it whose name for it is `label`."""
         if self.closing:

@@ -7,13 +7,15 @@ A value's `judge` says what a tag in it means, `close` does what is to be done w
 from __future__ import annotations
 
 import json
+import re
 from typing import Protocol
 
-from dsv4.format.spellings import CDATA, PARAMETER_PREFIX
+from dsv4.format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.invokes import Invoke
 from dsv4.parsing.json_values import (
+    JsonCalls,
     calls_in,
     members_of,
     object_in,
@@ -29,6 +31,8 @@ from dsv4.parsing.verdicts import BodyJudge, Judge, Verdict, judge_eos
 
 NO_TAG = Tag("parameter", 0, "")
 
+# How a list of calls begins.
+_LIST_OF_CALLS = re.compile(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
 # Under which arguments stand that are no JSON object.
 RAW_PARAMETER = "arguments"
 
@@ -92,7 +96,7 @@ class Parameter:
         self.tag = tag
         self.start = machine.source.pos
         self.types = machine.tools.types_of(invoke.name, key)
-        self._lone = lone  # may hold all arguments of the call
+        self.may_hold_all = lone  # arguments of the call
         self.judge = Judge(invoke, key, tag)
         self.own_letters = frozenset(n[:1].lower() for n in (PARAMETER_PREFIX, key, tag.label))
         untyped = tag.string not in ("true", "false")
@@ -143,7 +147,7 @@ class Parameter:
             if machine.tags.parameter_close[:-1] in raw and self.tag.string != "true":
                 machine.report_raw(kinds.QUOTED_MARKUP, self.start, raw)
             json_text = self._typed(raw)
-            if self._lone:
+            if self.may_hold_all:
                 call.add_lone(self.key, json_text, raw)
             else:
                 call.add(self.key, json_text)
@@ -225,10 +229,10 @@ class Body:
         if len(value) == 1:
             if not tools.may_unwrap(tool, key):
                 return None
-        elif value.keys() == {"name", "arguments"} and value["name"] == tool:
-            if {"name", "arguments"} & tools.keys(tool).keys():
+        elif len(value) == 2 and value.get("name") == tool:
+            key = next((k for k in JSON_ARGUMENTS if k in value), "")
+            if not key or {"name", key} & tools.keys(tool).keys():
                 return None
-            key = "arguments"
         else:
             return None
         found = object_in(dict(members_of(text))[key])
@@ -265,40 +269,43 @@ class CallList:
 
     def close(self, tag: Tag | None) -> Move:
         raw = self.machine.source.aside()
-        calls = calls_in(raw)
-        if calls is None:
-            self.machine.report_raw(kinds.UNEXPECTED_TEXT, self.start, raw)
-        else:
-            self._make(calls, raw)
-        return (State.BLOCK,)
+        # An object in a wrapper is meant as a call, a list of anything else is not.
+        return self._make(raw, kinds.DROPPED_CALL if "{" in raw else kinds.UNEXPECTED_TEXT)
 
-    def _make(self, calls: list[tuple[str, str]], raw: str) -> None:
+    def _make(self, raw: str, otherwise: DiagnosticKind) -> Move:
+        """Makes the calls that can be read. Those beside one that cannot stay calls (rule 9)."""
         machine = self.machine
+        calls = calls_in(raw)
+        if not calls.read:
+            calls = JsonCalls(calls_in(_complete_part(raw)).read, calls.unread)
+        if not calls.read:
+            machine.report_raw(otherwise, self.start, raw)
+            machine.cut = machine.cut or otherwise == kinds.CUT_SHORT
+            return (State.BLOCK,)
         kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.JSON_CALLS
         machine.report_raw(kind, self.start, raw)
-        for name, arguments in calls:
+        for name, arguments in calls.read:
             machine.whole_call(name, arguments, machine.source.pos)
+        if calls.unread and otherwise == kinds.DROPPED_CALL:
+            machine.report_raw(kinds.DROPPED_CALL, machine.source.pos, "")
+        return (State.BLOCK,)
 
     def cut(self) -> Move:
         """Calls that are complete before the cut stay calls (rule 16)."""
-        machine = self.machine
-        raw = machine.source.aside()
-        calls = calls_in(raw) or calls_in(_complete_part(raw))
-        if calls is None:
-            machine.report_raw(kinds.CUT_SHORT, self.start, raw)
-            machine.cut = True
-        else:
-            self._make(calls, raw)
-        return (State.BLOCK,)
+        return self._make(self.machine.source.aside(), kinds.CUT_SHORT)
 
     def stop(self) -> Move:
-        return self.cut()
+        return self.close(None)
 
 
 def _complete_part(text: str) -> str:
-    """A list that was cut, without the element in which it was."""
+    """A list of calls that was cut, without the element in which it was.
+
+    A list inside of arguments is none: what is quoted never runs.
+    """
     decoder = json.JSONDecoder(strict=False)
-    elements, at = [], text.find("[") + 1
+    begun = _LIST_OF_CALLS.match(text)
+    elements, at = [], begun.end() if begun is not None else 0
     try:
         while at:
             at = next(n for n in range(at, len(text)) if not text[n].isspace() and text[n] != ",")

@@ -63,12 +63,16 @@ class Judge:
         if self._region and self._is_counted(tag, kind):
             return Verdict.TEXT
         if self._is_own_close(tag, kind):
-            return self._judge_close(tag)
+            return Verdict.CLOSE if json_ended else self._judge_close(tag)
         if not self._region and is_odd_close(machine, tag, "parameter", tool, self._key):
             return _decided(runs_out(machine, tag.end, "parameter", tool), Verdict.CLOSE)
+        if json_ended and is_odd_close(machine, tag, "invoke", tool):
+            return _decided(runs_out(machine, tag.end, "invoke", tool), Verdict.IMPLIED)
         if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
+            if json_ended:  # which has decided where it ends (rule 4)
+                return Verdict.IMPLIED
             if self.quoted:
                 return Verdict.TEXT
             ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
@@ -137,6 +141,8 @@ class Judge:
                     return False
                 break
             if tag is None or not tag.marked or tag.broken or tag.bare:
+                if tag is not None and self._is_own_close(tag, None):
+                    return False
                 at += 1
                 continue
             kind = machine.kind(tag, tool)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
-from dsv4.api.ids import mark, new_id
+from dsv4.api.ids import mark
 from dsv4.encoding.prompt import Prompt
 from dsv4.grammar import for_request
 from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
+from dsv4.parsing.ids import new_id
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
     DisconnectWatch,
@@ -27,9 +29,10 @@ from dsv4.serve.asgi import (
     read_body,
     send_json,
 )
-from dsv4.serve.backend import BackendError, Chunk, Options, is_chat
+from dsv4.serve.backend import BackendError, Chunks, Options, is_chat
 from dsv4.serve.generation import ClientGone, Generation
 from dsv4.serve.healing import Healer
+from dsv4.serve.inspector import Begins
 from dsv4.serve.keys import Key
 from dsv4.serve.limits import Busy
 from dsv4.serve.reading import Reader, usage_of
@@ -40,6 +43,8 @@ from dsv4.serve.server import Server
 PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE = 200_000
+# How many pieces of a completion are shown while it comes.
+_TAIL = 40
 
 
 @dataclass(slots=True)
@@ -54,12 +59,26 @@ class Prepared:
     options: Options
     turn_ids: list[str]
     shared: int | None
+    recalled: int
     began: float
 
     @property
     def prompt_tokens(self) -> int:
         # Without a vocabulary: about four characters make a token.
         return len(self.ids) if self.ids is not None else len(self.prompt.text) // 4
+
+
+class BrokenOff(Exception):
+    """A fault of ours in the middle of a stream: the client got an error, and no end."""
+
+
+class _Client(NamedTuple):
+    """Who asks, and how it is reached."""
+
+    key: Key
+    headers: Mapping[str, str]
+    receive: Receive
+    send: Send
 
 
 class Answering:
@@ -77,6 +96,8 @@ class Answering:
         except ClientGone:
             status = 499
             self._server.metrics.gone.inc()
+        except BrokenOff:
+            raise  # the client knows
         except Exception as error:
             status = await self._refuse(send, error)
             if not _is_expected(error):
@@ -101,16 +122,45 @@ class Answering:
         if key is None:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
-        body, call = await self._read(data, key)
-        async with server.gate.entered():
-            server.metrics.running.set(server.gate.running)
-            server.metrics.waiting.set(server.gate.waiting)
-            try:
-                prepared = await self._prepare(body, call, key, len(data))
-                debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-                await _Run(server, self._module, prepared, receive, send, debug, headers).go()
-            finally:
-                server.metrics.running.set(server.gate.running - 1)
+        with server.inspected(key.name, self._protocol, data) as seen:
+            body, call = await self._read(data, key)
+            async with server.gate.entered():
+                server.metrics.running.set(server.gate.running)
+                server.metrics.waiting.set(server.gate.waiting)
+                try:
+                    client = _Client(key, headers, receive, send)
+                    return await self._run(body, call, len(data), client, seen)
+                finally:
+                    server.metrics.running.set(server.gate.running - 1)
+
+    async def _run(
+        self,
+        body: dict[str, Any],
+        call: ApiRequest,
+        size: int,
+        client: _Client,
+        seen: Begins | None,
+    ) -> int:
+        server, headers = self._server, client.headers
+        try:
+            prepared = await self._prepare(body, call, client.key, size)
+        except ContextOverflow as error:
+            if not (call.stream and reads_failures_in_streams(headers)):
+                raise
+            return await self._fail_in_stream(client.send, call, error)
+        debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
+        run = _Run(server, self._module, prepared, client.receive, client.send, debug, headers)
+        if seen is not None:
+            seen(prepared, run)
+        await run.go()
+        return 200
+
+    async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> int:
+        """An error in a stream that has nothing else in it."""
+        writer = self._module.Writer(call)
+        stream = EventStream(send, {})
+        await stream.write(self._module.frames([*writer.start(), *writer.fail(error)]))
+        await stream.end()
         return 200
 
     async def _read(self, data: bytes, key: Key) -> tuple[dict[str, Any], ApiRequest]:
@@ -144,7 +194,7 @@ class Answering:
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await _encoded(call, server, size)
-        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, began)
+        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
         prepared.options = self._options(prepared)
@@ -176,7 +226,19 @@ class Answering:
         forced = request.tool_choice not in ("auto", "none")
         if form is None or not (forced or request.response_format):
             return None
-        return for_request(request, form=form, parallel=call.parallel)
+        try:
+            return for_request(request, form=form, parallel=call.parallel)
+        except ApiError:
+            raise
+        except ValueError as error:
+            # What the client asked for cannot be written as a grammar: another try would not help.
+            raise ApiError(f"this cannot be enforced: {error}") from None
+
+
+def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
+    """Whether a client is Codex, which only prints an error that comes as a status, but knows what
+    to do about one that comes in a stream."""
+    return headers.get("originator", "").startswith("codex")
 
 
 async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
@@ -197,14 +259,15 @@ def read_json(data: bytes, deepest: int) -> dict[str, Any]:
     return body
 
 
-def _is_deeper(value: Any, deepest: int) -> bool:
-    level: list[Any] = [value]
+def _is_deeper(body: dict[str, Any], deepest: int) -> bool:
+    # Every value of every request is looked at here: by its class, which is the quickest question,
+    # and nearly all of them are texts.
+    level: list[Any] = [body.values()]
     for _ in range(deepest):
         level = [
-            item
-            for container in level
-            for item in (container.values() if isinstance(container, dict) else container)
-            if isinstance(item, (dict, list))
+            value.values() if value.__class__ is dict else value
+            for value in chain.from_iterable(level)
+            if value.__class__ is not str and (value.__class__ is dict or value.__class__ is list)
         ]
         if not level:
             return False
@@ -248,19 +311,19 @@ class _Run:
         call = prepared.call
         healed = is_chat(server.backend)
         self._readers: Sequence[Any] = [
-            Healer(call) if healed else Reader(call, prepared.prompt, server.tokenizer)
+            Healer(call, server.tokenizer)
+            if healed
+            else Reader(call, prepared.prompt, server.tokenizer)
             for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open)
 
-    def _open(self) -> AsyncGenerator[Chunk, None]:
+    def _open(self) -> Chunks:
         backend: Any = self._server.backend
         prepared = self._prepared
         if is_chat(backend):
             return backend.stream_request(as_chat(prepared.body, prepared.call.protocol))
-        chunks: AsyncGenerator[Chunk, None] = backend.stream(
-            prepared.prompt, prepared.ids, prepared.options
-        )
+        chunks: Chunks = backend.stream(prepared.prompt, prepared.ids, prepared.options)
         return chunks
 
     async def go(self) -> None:
@@ -271,8 +334,33 @@ class _Run:
             else:
                 await self._whole()
         finally:
+            self._generation.watch.close()
             await watch.close()
             self._note()
+
+    # For the inspector.
+
+    @property
+    def readers(self) -> Sequence[Any]:
+        return self._readers
+
+    @property
+    def usage(self) -> Any:
+        return self._usage()
+
+    @property
+    def first_heard(self) -> float | None:
+        """When the backend sent something first."""
+        watch = self._generation.watch
+        return None if watch is None else watch.first_heard
+
+    @property
+    def tail(self) -> str:
+        """The end of the raw text of the first choice."""
+        reader, tokenizer = self._readers[0], self._server.tokenizer
+        if reader.has_ids and tokenizer is not None:
+            return tokenizer.decode(reader.sampled_ids[-_TAIL:])
+        return "".join(reader.sampled_text[-_TAIL:])
 
     # Both ways.
 
@@ -306,17 +394,21 @@ class _Run:
     # Whole.
 
     async def _whole(self) -> None:
-        async def ignored(*_: Any) -> None:
+        async def ignored(choice: int, events: list[Event]) -> None:
             return None
 
-        await self._generation.run(ignored, ignored)
+        await self._generation.run(ignored, None)
         call = self._prepared.call
-        events = [reader.events for reader in self._readers]
+        events: list[Any] = [
+            [(event, reader.logprobs_of(event)) for event in reader.events]
+            for reader in self._readers
+        ]
         body = self._module.whole(
             call,
             events if call.n > 1 else events[0],
             usage=self._usage(),
             reason=self._reasons() if call.n > 1 else self._reasons()[0],
+            id=self._upstream_id,
             **self._named(),
         )
         if self._debug:
@@ -327,54 +419,63 @@ class _Run:
     # Streamed.
 
     async def _stream(self) -> None:
-        call, watch = self._prepared.call, self._generation
-        writer = self._module.Writer(call, **self._named())
-        stream = EventStream(self._send, self._headers)
+        generation = self._generation
+        writer = self._module.Writer(self._prepared.call, **self._named())
+        stream = EventStream(self._send, self._headers, generation.watch)
         frames = self._module.frames
-
-        def begun() -> bytes:
-            """What stands before all else, if nothing was written yet."""
-            if stream.has_begun:
-                return b""
-            return bytes(frames(writer.start(input_tokens=self._prepared.prompt_tokens)))
-
-        async def sent(data: bytes) -> None:
-            if data:
-                assert watch.watch is not None
-                watch.watch.sends()
-                await stream.write(data)
-                watch.watch.sent()
-
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
-        held: list[tuple[int, Event]] | None = [] if self._server.memory.seals else None
+        held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None
 
-        async def passed(events: list[tuple[int, Event]]) -> None:
+        async def passed(choice: int, events: list[Event]) -> None:
             if held is not None:
-                after = next((n for n, (_, e) in enumerate(events) if not _is_reasoning(e)), None)
-                at = 0 if held else len(events) if after is None else after
-                held.extend(events[at:])
-                events = events[:at]
-            await sent(begun() + _frames(writer, events))
+                events = _held_back(held, choice, events)
+            start = b"" if stream.has_begun else frames(self._named_start(writer))
+            if data := start + self._framed(writer, events, choice):
+                await stream.write(data)
 
         async def alive() -> None:
-            await sent(begun() or frames(writer.keep_alive()))
+            start = None if stream.has_begun else self._named_start(writer)
+            await stream.write(frames(start or writer.keep_alive()))
 
         try:
-            await self._generation.run(passed, alive)
-        except BackendError as error:
+            await generation.run(passed, alive)
+            for choice, events in held or ():
+                await stream.write(self._framed(writer, events, choice))
+            last = writer.finish(usage=self._usage(), reason=self._reasons())
+            if self._debug:
+                last[-1]["dsv4"] = self._debugged()
+            await self._store(getattr(writer, "response", None))
+            await stream.write(frames(last))
+        except ClientGone:
+            raise
+        except Exception as error:
             if not stream.has_begun:
                 raise
-            self._server.metrics.backend_errors.labels(str(error.status)).inc()
             # The protocol's own error, and then no clean end: clients take that for the answer.
             await stream.write(frames(writer.fail(api_error(error))))
+            if not _is_expected(error):
+                raise BrokenOff from error
+            self._server.metrics.backend_errors.labels(str(getattr(error, "status", 502))).inc()
             return
-        await sent(_frames(writer, held or []))
-        last = writer.finish(usage=self._usage(), reason=self._reasons())
-        if self._debug:
-            last[-1]["dsv4"] = self._debugged()
-        await self._store(getattr(writer, "response", None))
-        await sent(frames(last))
         await stream.end()
+
+    def _named_start(self, writer: Any) -> Any:
+        """What opens the response, under the upstream's name for it if that is known."""
+        writer.id = self._upstream_id or writer.id
+        return writer.start(input_tokens=self._prepared.prompt_tokens)
+
+    @property
+    def _upstream_id(self) -> str | None:
+        named: str | None = self._readers[0].id
+        return named if self._prepared.call.protocol == "chat" else None
+
+    def _framed(self, writer: Any, events: list[Event], choice: int) -> bytes:
+        """Events of a choice as bytes."""
+        reader = self._readers[choice]
+        if reader.joins:
+            data: bytes = writer.frames(events, choice)
+            return data
+        return b"".join(writer.frames([e], choice, reader.logprobs_of(e)) for e in events)
 
     # What is kept.
 
@@ -408,9 +509,10 @@ class _Run:
         for kind in ("prompt", "cached", "completion", "reasoning"):
             server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
         server.metrics.duration.observe(time.monotonic() - prepared.began)
-        for event in (event for reader in self._readers for event in reader.events):
-            if isinstance(event, Diagnostic):
-                server.metrics.repairs.labels(event.kind).inc()
+        for reader in self._readers:
+            server.metrics.count_events(reader.events)
+            if reader.first_at is not None:
+                server.metrics.first_token.observe(reader.first_at - prepared.began)
         if server.recorder is not None:
             self._record()
 
@@ -424,8 +526,13 @@ class _Run:
                     protocol=prepared.call.protocol,
                     request=prepared.body,
                     dialect=str(prepared.call.request.dialect),
+                    settings=asdict(self._server.api_settings),
                     prompt=prepared.prompt.text,
+                    recalled=prepared.recalled,
                     completion=reader.sampled,
+                    ids=list(reader.sampled_ids) if reader.has_ids else None,
+                    deltas=reader.deltas if is_chat(self._server.backend) else None,
+                    stopped=reader.finish,
                     finish=message.finish,
                     message=message.to_dict(),
                     diagnostics=[asdict(diagnostic) for diagnostic in message.diagnostics],
@@ -434,20 +541,20 @@ class _Run:
             )
 
 
+def _held_back(
+    held: list[tuple[int, list[Event]]], choice: int, events: list[Event]
+) -> list[Event]:
+    """The reasoning at the start of a turn; everything from its end on is added to `held`."""
+    after = next((n for n, event in enumerate(events) if not _is_reasoning(event)), len(events))
+    if held:
+        after = 0
+    if events[after:]:
+        held.append((choice, events[after:]))
+    return events[:after]
+
+
 def _is_reasoning(event: Event) -> bool:
     return isinstance(event, (ReasoningDelta, Diagnostic))
-
-
-def _frames(writer: Any, events: list[tuple[int, Event]]) -> bytes:
-    """Events of several choices as bytes, those of one choice in a row together."""
-    data = b""
-    start = 0
-    for n in range(1, len(events) + 1):
-        if n == len(events) or events[n][0] != events[start][0]:
-            choice = events[start][0]
-            data += writer.frames([event for _, event in events[start:n]], choice)
-            start = n
-    return data
 
 
 def _plain(message: Any) -> Mapping[str, Any]:

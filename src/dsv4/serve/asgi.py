@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from dsv4.api import ApiError
 from dsv4.serve.generation import ClientGone
 from dsv4.serve.settings import Settings
+from dsv4.serve.watch import Watch
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -81,22 +82,33 @@ async def send_bytes(
 class EventStream:
     """A response of server-sent events. Its head goes out with the first of them."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+    def __init__(self, send: Send, headers: Mapping[str, str], watch: Watch | None = None) -> None:
+        """`watch` is told when a write begins and ends."""
         self._send = send
         self._headers = headers
+        self._watch = watch
+        self._turn = asyncio.Lock()  # choices and signs of life write in the order they come
         self.has_begun = False
 
     async def write(self, data: bytes) -> None:
-        if not self.has_begun:
-            self.has_begun = True
-            fixed = {
-                "content-type": "text/event-stream; charset=utf-8",
-                "cache-control": "no-cache",
-                # Proxies that collect answers would turn a stream into a wait.
-                "x-accel-buffering": "no",
-            }
-            await self._send(_start(200, {**fixed, **self._headers}))
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        begins, self.has_begun = not self.has_begun, True
+        async with self._turn:
+            if self._watch is not None:
+                self._watch.sends()
+            if begins:
+                await self._begin()
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            if self._watch is not None:
+                self._watch.sent()
+
+    async def _begin(self) -> None:
+        fixed = {
+            "content-type": "text/event-stream; charset=utf-8",
+            "cache-control": "no-cache",
+            # Proxies that collect answers would turn a stream into a wait.
+            "x-accel-buffering": "no",
+        }
+        await self._send(_start(200, {**fixed, **self._headers}))
 
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})

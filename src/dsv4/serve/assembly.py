@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -14,7 +15,9 @@ from starlette.routing import BaseRoute, Route
 from dsv4.serve.answering import Answering
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
+from dsv4.serve.inspector_routes import inspector_routes
 from dsv4.serve.plain_routes import Plain, Routes
+from dsv4.serve.playground_routes import playground_routes
 from dsv4.serve.server import Server
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
@@ -31,11 +34,16 @@ def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starl
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if tokenizer is not None:
+            # It is made ready when it is first used, which takes a second: the first client's.
+            await asyncio.to_thread(lambda: tokenizer.decode(tokenizer.encode_text("ready")))
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
-        yield
-        await server.aclose()
+        try:
+            yield
+        finally:
+            await server.aclose()
 
     made = Starlette(routes=routes(server), middleware=_middleware(settings), lifespan=lifespan)
     made.state.server = server
@@ -87,7 +95,7 @@ def routes(server: Server) -> list[BaseRoute]:
         found.append(_route(path, Plain(server, handle, is_open=True), "GET"))
     if server.settings.metrics_port is None:
         found.append(_route("/metrics", Plain(server, plain.metrics), "GET"))
-    return found
+    return found + inspector_routes(server) + playground_routes(server)
 
 
 def _route(path: str, endpoint: Any, *methods: str) -> Route:

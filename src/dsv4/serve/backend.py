@@ -27,6 +27,7 @@ class Counts:
     prompt: int | None = None
     cached: int | None = None
     completion: int | None = None
+    reasoning: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,14 @@ class Logprob:
     top: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one is made for every token: a frozen one takes three times as long
 class Chunk:
     """A piece of a completion.
 
     Where `ids` are given they are what was generated, and `text` is not read. `finish` says why
-    generation ended, on the last piece: "stop" or "length". `delta` is what a chat server sent.
+    generation ended, on the last piece: "stop" or "length". `delta` is what a chat server sent, and
+    `id` its name for the whole. `more` says that the next piece is here too, so that both can go
+    out together.
     """
 
     text: str = ""
@@ -52,6 +55,12 @@ class Chunk:
     finish: Literal["stop", "length"] | None = None
     counts: Counts | None = None
     delta: Mapping[str, Any] | None = None
+    id: str | None = None
+    more: bool = False
+
+
+# What a backend sends, piece by piece.
+Chunks: TypeAlias = AsyncGenerator[Chunk, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +109,7 @@ class Backend(Protocol):
     # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
     grammar_form: Form | None
 
-    def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
         is there.
 
@@ -121,7 +128,7 @@ class ChatBackend(Protocol):
 
     grammar_form: Form | None
 
-    def stream_request(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
 
     async def models(self) -> list[Model]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from dsv4.serve.settings import HINTS, Settings, read_value
@@ -11,12 +12,18 @@ from dsv4.serve.settings import HINTS, Settings, read_value
 _ABSENT = argparse.SUPPRESS
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """A flag for every setting. What is not given is not in the namespace."""
+def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
+    """A flag for every setting. What is not given is not in the namespace.
+
+    `fixed` are values that a command gives in place of defaults: what it switches on has no flag.
+    """
+    fixed = fixed or {}
     for field in dataclasses.fields(Settings):
+        if fixed.get(field.name) is True:
+            continue
         kind = HINTS[field.name]
         option = f"--{field.name.replace('_', '-')}"
-        help = field.metadata["help"] + _default(field)
+        help = field.metadata["help"] + _default(fixed.get(field.name, field.default))
         if kind is bool:
             parser.add_argument(
                 option, action=argparse.BooleanOptionalAction, default=_ABSENT, help=help
@@ -27,10 +34,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(option, metavar=_metavar(kind), default=_ABSENT, help=help)
 
 
-def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default in (None, (), False):
+def _default(value: Any) -> str:
+    if value in (None, (), False):
         return ""
-    return f" (default: {str(field.default).lower() if field.default is True else field.default})"
+    return f" (default: {str(value).lower() if value is True else value})"
 
 
 def _metavar(kind: Any) -> str:

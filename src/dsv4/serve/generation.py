@@ -1,26 +1,26 @@
 """One request being answered: its completions generated, and passed on as they come.
 
-The backend's pieces are collected by a task for each choice; whatever has come by the time the
-client can take more goes out in one write.
+A task for each choice reads what the backend sends and passes it on itself: a piece wakes nothing
+else. While the client takes nothing, nothing is read; what has gathered meanwhile goes out in one
+write.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsv4.parsing.events import Event
-from dsv4.serve.backend import BackendError, Chunk
+from dsv4.serve.backend import BackendError, Chunk, Chunks
+from dsv4.serve.kept import joined
 from dsv4.serve.settings import Settings
 from dsv4.serve.watch import Watch
 
-# How many pieces may wait for a client that reads slowly, before the backend is kept waiting.
-_MOST_WAITING = 4096
-
-Open = Callable[[], AsyncGenerator[Chunk, None]]
-Passed = Callable[[list[tuple[int, Event]]], Awaitable[None]]
+Open: TypeAlias = Callable[[], Chunks]
+# Gets the index of a choice, and events of it.
+Passed: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
 
 
 class ClientGone(Exception):
@@ -34,16 +34,13 @@ class Generation:
         self._settings = settings
         self._readers = readers
         self._open = open
-        self._pending: list[tuple[int, Chunk]] = []
-        self._wake = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._pumps: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._running = len(readers)
         self._failure: Exception | None = None
-        self._is_quiet = False
+        self._over = asyncio.get_running_loop().create_future()
+        self._alive: Callable[[], Awaitable[None]] | None = None
         self._has_begun = False  # something has gone to the client: it is too late to try again
-        self.watch: Watch | None = None
+        self.watch = Watch(settings, self._quiet, self._late)
 
     # Events from outside.
 
@@ -59,83 +56,83 @@ class Generation:
             self._fail(BackendError(f"the backend took longer than {seconds:g} s ({setting})", 504))
 
     def _quiet(self) -> None:
-        self._is_quiet = True
-        self._wake.set()
+        if self._alive is not None and not self._over.done():
+            self._has_begun = True
+            self._tasks.append(asyncio.get_running_loop().create_task(self._tell()))
+
+    async def _tell(self) -> None:
+        """Gives a sign of life."""
+        assert self._alive is not None
+        try:
+            await self._alive()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            task = asyncio.current_task()
+            self._tasks = [other for other in self._tasks if other is not task]
 
     def _fail(self, error: Exception) -> None:
         if self._failure is None:
             self._failure = error
-        for pump in self._pumps:
-            pump.cancel()
-        self._wake.set()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
 
     # The run.
 
-    async def run(self, passed: Passed, alive: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, passed: Passed, alive: Callable[[], Awaitable[None]] | None) -> None:
         """Generates to the end.
 
-        `passed` gets the events that have come, with the choice each is of; `alive` is called when
-        nothing has been passed for a while. Raises `BackendError` or `ClientGone`.
+        `passed` gets the events that have come; `alive` is called when nothing has been passed for
+        a while. Raises `BackendError` or `ClientGone`.
         """
-        self.watch = Watch(self._settings, self._quiet, self._late)
+        self._alive = alive
         loop = asyncio.get_running_loop()
-        self._pumps = [loop.create_task(self._pump(n)) for n in range(len(self._readers))]
+        self._tasks += [loop.create_task(self._pump(n, passed)) for n in range(len(self._readers))]
         try:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                events = self._taken()
-                if self._failure is not None:
-                    raise self._failure
-                if events:
-                    self._has_begun = True
-                    await passed(events)
-                elif self._is_quiet:
-                    self._has_begun = True
-                    await alive()
-                self._is_quiet = False
-                if not self._running and not self._pending:
-                    break
-            await passed([(n, e) for n, reader in enumerate(self._readers) for e in reader.end()])
+            await self._over
         finally:
             self.watch.close()
-            for pump in self._pumps:
-                pump.cancel()
-            await asyncio.gather(*self._pumps, return_exceptions=True)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._failure is not None:
+            raise self._failure
+        for n, reader in enumerate(self._readers):
+            await passed(n, reader.end())
 
-    def _taken(self) -> list[tuple[int, Event]]:
-        """The events of all that has come."""
-        taken, self._pending = self._pending, []
-        self._room.set()
-        events: list[tuple[int, Event]] = []
-        for choice, chunk in taken:
-            reader = self._readers[choice]
-            events += [(choice, event) for event in reader.feed(chunk)]
-            if reader.is_done:
-                self._pumps[choice].cancel()
-        return events
-
-    async def _pump(self, choice: int) -> None:
-        """Collects what the backend sends for one choice."""
+    async def _pump(self, choice: int, passed: Passed) -> None:
+        """Reads what the backend sends for one choice, and passes it on."""
+        reader, heard = self._readers[choice], self.watch.heard
+        gathered: list[Event] = []
         try:
             async with aclosing(self._tried()) as chunks:
                 async for chunk in chunks:
-                    if self.watch is not None:
-                        self.watch.heard()
-                    self._pending.append((choice, chunk))
-                    self._wake.set()
-                    if len(self._pending) > _MOST_WAITING:
-                        self._room.clear()
-                        await self._room.wait()
+                    heard()
+                    events = _read(reader, chunk)
+                    if chunk.more:
+                        gathered += events
+                        continue
+                    if gathered:
+                        events, gathered = [*gathered, *events], []
+                        events = joined(events) if reader.joins else events
+                    if events:
+                        self._has_begun = True
+                        await passed(choice, events)
+                    if reader.is_done:
+                        break
         except asyncio.CancelledError:
-            pass  # nobody reads on
+            return  # nobody reads on
         except Exception as error:
-            self._fail(error if isinstance(error, BackendError) else _fault(error))
-        finally:
-            self._running -= 1
-            self._wake.set()
+            self._fail(error)
+            return
+        self._running -= 1
+        if not self._running:
+            self._end()
 
-    async def _tried(self) -> AsyncGenerator[Chunk, None]:
+    async def _tried(self) -> Chunks:
         """The backend's pieces; tried again, with growing pauses, as long as nothing came."""
         for tries_left in range(self._settings.retries, -1, -1):
             try:
@@ -147,7 +144,18 @@ class Generation:
             except BackendError as error:
                 if not (tries_left and error.passes and not self._has_begun):
                     raise
+            except Exception as error:  # an engine in this process may raise what it likes
+                raise _fault(error) from error
             await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
+
+
+def _read(reader: Any, chunk: Chunk) -> list[Event]:
+    """The events that come of what the backend sent."""
+    try:
+        events: list[Event] = reader.feed(chunk)
+        return events
+    except Exception as error:  # ids that are none, texts that are numbers, and the like
+        raise _fault(error) from error
 
 
 def _fault(error: Exception) -> BackendError:

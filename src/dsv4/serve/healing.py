@@ -6,11 +6,14 @@ Markup that leaked into either is read as what it is.
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from dsv4.api import ApiRequest
-from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4.api.writing import Logprobs
+from dsv4.format.tokens import THINK_END, THINK_START, Special
 from dsv4.parsing.events import (
     ArgumentsDelta,
     Event,
@@ -21,6 +24,9 @@ from dsv4.parsing.events import (
 )
 from dsv4.parsing.options import Reason
 from dsv4.serve.backend import Chunk, Counts
+from dsv4.serve.kept import KeptEvents
+from dsv4.serve.token_logprobs import TokenLogprobs
+from dsv4.tokens import Tokenizer
 
 
 class _UpstreamCall:
@@ -37,37 +43,90 @@ class Healer:
 
     has_ids = False
 
-    def __init__(self, call: ApiRequest) -> None:
+    def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None = None) -> None:
         self._call = call
+        self._tokenizer = tokenizer
         self._parser = call.parser()
-        self._in_reasoning = True  # where the parser stands
+        self._in_reasoning = call.request.thinking  # where the parser stands
         self._calls: dict[int, _UpstreamCall] = {}
         self._found = 0  # calls that the parser has found
-        self.events: list[Event] = []
+        self._kept = KeptEvents(joins=not call.logprobs)
+        self._logprobs = TokenLogprobs() if call.logprobs else None
         self.sampled_text: list[str] = []
         self.sampled_ids: list[int] = []
         self.counts = Counts()
         self.finish: Reason | None = None
+        self.first_at: float | None = None  # when the first piece came
         self.is_done = False
-        self.reasoning_tokens = 0
+        self.id: str | None = None  # the upstream's own, of the whole answer
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event so far, pieces of one text joined."""
+        return self._kept.all()
+
+    @property
+    def joins(self) -> bool:
+        """Whether events may be joined on their way: not where each has something of its own."""
+        return self._kept.joins
+
+    def logprobs_of(self, event: Event) -> Logprobs:
+        """What the upstream knows about the tokens of an event, where that was asked for."""
+        return None if self._logprobs is None else self._logprobs.of(event)
 
     @property
     def completion_tokens(self) -> int:
-        return self.counts.completion or 0
+        """How many tokens were generated: the upstream's count, else ours."""
+        if self.counts.completion is not None or self._tokenizer is None:
+            return self.counts.completion or 0
+        return self._tokenizer.count(self.sampled)
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many of them were thinking, where the upstream says so."""
+        return self.counts.reasoning or 0
 
     @property
     def sampled(self) -> str:
         return "".join(self.sampled_text)
 
+    @property
+    def deltas(self) -> list[dict[str, Any]]:
+        """What the upstream sent, in as few deltas as say the same."""
+        found: list[dict[str, Any]] = []
+        field = "reasoning_content" if self._call.request.thinking else "content"
+        for text in self.sampled_text:
+            if isinstance(text, Special):  # a border, which it did not write
+                field = "content" if text is THINK_END else "reasoning_content"
+            elif found and field in found[-1]:
+                found[-1][field] += text
+            else:
+                found.append({field: text})
+        calls = [
+            {
+                "index": index,
+                "id": call.id,
+                "function": {"name": call.name, "arguments": "".join(call.arguments)},
+            }
+            for index, call in self._calls.items()
+        ]
+        return [*found, {"tool_calls": calls}] if calls else found
+
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a delta brings."""
+        if self.first_at is None:
+            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:
             self.finish = chunk.finish
+        self.id = self.id or chunk.id
         if self.is_done or chunk.delta is None:
             return []
-        return self._noted(self._read(chunk.delta))
+        events = self._noted(self._read(chunk.delta))
+        if self._logprobs is not None:
+            self._logprobs.give(chunk.logprobs, events)
+        return events
 
     def _read(self, delta: Mapping[str, Any]) -> list[Event]:
         events: list[Event] = []
@@ -117,18 +176,26 @@ class Healer:
             index = self._found
             self._found += 1
             arguments = "".join(call.arguments) or "{}"
-            events += [
-                ToolCallStart(index, call.name, call.id),
-                ArgumentsDelta(index, arguments),
-                ToolCallEnd(index),
-            ]
+            events += [ToolCallStart(index, call.name, call.id), ArgumentsDelta(index, arguments)]
+            if self.finish == "length" and not _is_json(arguments):
+                events.append(ToolCallAborted(index, "cut_short"))
+            else:
+                events.append(ToolCallEnd(index))
         return events
 
     def _noted(self, events: list[Event]) -> list[Event]:
-        self.events += events
+        self._kept.add(events)
         for event in events:
             if isinstance(event, (ToolCallStart, ToolCallAborted)):
                 self._found = max(self._found, event.index + 1)
             elif isinstance(event, StopHit):
                 self.is_done = True
         return events
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,10 +1,31 @@
-"""What the server counts, for Prometheus."""
+"""What the server counts, for Prometheus.
+
+Workers count together: each in files of its own, in a folder that the environment names, and
+whoever is asked adds them up.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import os
+import tempfile
+from pathlib import Path
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    start_http_server,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from dsv4.parsing.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
+from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# The library reads it when it is first imported, so it is there for processes yet to start.
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -20,8 +41,8 @@ class Metrics:
             ["protocol", "status"],
             registry=made,
         )
-        self.running = Gauge("dsv4_streams_running", "Generations running now", registry=made)
-        self.waiting = Gauge("dsv4_streams_waiting", "Requests waiting for a stream", registry=made)
+        self.running = _gauge("dsv4_streams_running", "Generations running now", made)
+        self.waiting = _gauge("dsv4_streams_waiting", "Requests waiting for a stream", made)
         self.first_token = Histogram(
             "dsv4_first_token_seconds", "Time to the first token", buckets=_SECONDS, registry=made
         )
@@ -59,6 +80,54 @@ class Metrics:
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
 
+    def count_events(self, events: list[Event]) -> None:
+        """Counts the repairs of a completion, and how its calls ended."""
+        for event in events:
+            if isinstance(event, Diagnostic):
+                self.repairs.labels(event.kind).inc()
+            elif isinstance(event, ToolCallEnd):
+                self.calls.labels("complete").inc()
+            elif isinstance(event, ToolCallAborted):
+                self.calls.labels("cut" if event.reason == "cut_short" else "unreadable").inc()
+
+    def all(self) -> CollectorRegistry:
+        """What is to be shown: the counts of this process, or of all workers."""
+        folder = os.environ.get(_FOLDER)
+        if folder is None:
+            return self.registry
+        together = CollectorRegistry()
+        MultiProcessCollector(together, folder)  # type: ignore[no-untyped-call]
+        return together
+
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        return generate_latest(self.registry)
+        return generate_latest(self.all())
+
+    def listen(self, host: str, port: int) -> None:
+        """Shows them on a port of their own. Raises a `SettingError` if it is taken."""
+        try:
+            start_http_server(port, addr=host, registry=self.all())
+        except OSError as error:
+            problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
+            raise SettingError("metrics_port", problem) from None
+
+
+def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:
+    return Gauge(name, about, registry=registry, multiprocess_mode="livesum")
+
+
+def count_together() -> tempfile.TemporaryDirectory[str]:
+    """Lets the workers that are started from now on count together, in the folder returned."""
+    folder = tempfile.TemporaryDirectory(prefix="dsv4-metrics-")
+    os.environ[_FOLDER] = folder.name
+    return folder
+
+
+def forget_dead_workers() -> None:
+    """What a worker that died was doing is done no more."""
+    for file in Path(os.environ.get(_FOLDER, "/nonexistent")).glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]

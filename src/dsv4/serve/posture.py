@@ -32,6 +32,10 @@ def posture_of(settings: Settings) -> Posture:
     )
 
 
+# Where the backend takes no ids.
+_PROMPTS = {"chat": "made by the upstream", "completions": "sent as text"}
+
+
 def described(settings: Settings, posture: Posture) -> str:
     """The lines that are printed at the start."""
     backend = (
@@ -39,14 +43,17 @@ def described(settings: Settings, posture: Posture) -> str:
         if settings.upstream is None
         else f"{settings.backend} at {settings.upstream}"
     )
-    guard = f"{posture.keys} keys" if posture.keys else "no keys"
+    guard = "no keys" if not posture.keys else f"{posture.keys} key{'s'[: posture.keys > 1]}"
     place = "loopback only" if settings.is_loopback else "open to the network"
-    prompts = "token ids" if posture.ids else "text (install the extra `tokens` for ids)"
+    ids = (
+        "sent as token ids" if posture.ids else "sent as text (install the extra `tokens` for ids)"
+    )
+    prompts = _PROMPTS.get(settings.backend, ids)
     lines = [
         f"dsv4 serve    {posture.url}",
         f"  backend     {backend}",
         f"  model       {posture.model}, {posture.dialect}, context {posture.context:,} tokens",
-        f"  prompts     sent as {prompts}",
+        f"  prompts     {prompts}",
         f"  access      {place}, {guard}",
         (
             f"  limits      {settings.streams} streams, {settings.queue} waiting, "
@@ -54,6 +61,8 @@ def described(settings: Settings, posture: Posture) -> str:
         ),
         f"  replay      {settings.replay}",
     ]
+    if settings.playground or settings.inspect:
+        lines.append(f"  playground  {posture.url}/playground/")
     lines += [f"  note        {note}" for note in posture.notes]
     lines += ["", *_indented(short_clients(posture)), "", "  More clients: dsv4 serve --clients"]
     return "\n".join(lines)
@@ -63,15 +72,21 @@ def _indented(text: str) -> list[str]:
     return [f"  {line}" if line else "" for line in text.splitlines()]
 
 
+def reachable(url: str) -> str:
+    """The address for a client on this machine: no client connects to all addresses at once."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
 def short_clients(posture: Posture) -> str:
     """How to point the three best known clients here, one line each."""
-    url, model = posture.url, posture.model
+    url, model = reachable(posture.url), posture.model
+    key = " -H 'x-api-key: KEY'" if posture.keys else ""
     return "\n".join(
         [
             f"Claude Code  ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=KEY \\",
             f"               ANTHROPIC_MODEL={model} claude",
             f"OpenAI SDK   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=KEY",
-            f"Try it       curl {url}/v1/chat/completions -H 'content-type: application/json' \\",
+            f"Try it       curl {url}/v1/chat/completions{key} \\",
             """               -d '{"messages": [{"role": "user", "content": "Hi"}]}'""",
         ]
     )
@@ -79,7 +94,7 @@ def short_clients(posture: Posture) -> str:
 
 def all_clients(posture: Posture) -> str:
     """Ready-made settings for the clients that were tried."""
-    url, model, context = posture.url, posture.model, posture.context
+    url, model, context = reachable(posture.url), posture.model, posture.context
     return f"""\
 # Claude Code
 export ANTHROPIC_BASE_URL={url}
@@ -123,4 +138,17 @@ client = openai.OpenAI(base_url="{url}/v1", api_key="KEY")
 
 # Python: anthropic
 client = anthropic.Anthropic(base_url="{url}", api_key="KEY")
+
+# Python: langchain-deepseek
+model = ChatDeepSeek(model="{model}", api_base="{url}/v1", api_key="KEY")
+
+# Python: pydantic-ai
+client = openai.AsyncOpenAI(base_url="{url}/v1", api_key="KEY")
+model = OpenAIChatModel("{model}", provider=DeepSeekProvider(openai_client=client))
+
+# Python: litellm
+litellm.completion("deepseek/{model}", api_base="{url}/v1", api_key="KEY", messages=messages)
+
+# Python: instructor
+client = instructor.from_openai(openai.OpenAI(base_url="{url}/v1", api_key="KEY"))
 """

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 from dsv4.api import ApiRequest, Usage
+from dsv4.api.writing import Logprobs
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.tokens import THINK_END
 from dsv4.parsing.events import Event, StopHit, ToolCallEnd
 from dsv4.parsing.options import Reason
 from dsv4.serve.backend import Chunk, Counts
+from dsv4.serve.kept import KeptEvents
+from dsv4.serve.token_logprobs import TokenLogprobs
 from dsv4.tokens import IdParser, Tokenizer
 
 
@@ -23,31 +28,57 @@ class Reader:
         parser = call.parser(prompt)
         self._text = parser
         self._ids = None if tokenizer is None else IdParser(tokenizer, parser)
-        self.events: list[Event] = []
+        self._kept = KeptEvents(joins=not call.logprobs)
+        self._logprobs = TokenLogprobs() if call.logprobs else None
         self.sampled_text: list[str] = []
-        self.sampled_ids: list[int] = []
+        self.sampled_ids = array("I")
         self.has_ids = False
         self.counts = Counts()
+        self.id: str | None = None  # a raw completion has no name that the client should see
         self.finish: Reason | None = None
+        self.first_at: float | None = None  # when the first piece came
         # Whether generation can end here: nothing that comes would be shown.
         self.is_done = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a piece brings."""
+        if self.first_at is None:
+            self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
         if chunk.finish is not None:
             self.finish = chunk.finish
         if self.is_done:
             return []
+        events = self._noted(self._fed(chunk))
+        if self._logprobs is not None:
+            self._logprobs.give(chunk.logprobs, events)
+        return events
+
+    def _fed(self, chunk: Chunk) -> list[Event]:
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
-            self.sampled_ids += chunk.ids
-            return self._noted(self._ids.feed_ids(chunk.ids))
+            events = self._ids.feed_ids(chunk.ids)
+            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            return events
         if not chunk.text:
             return []
         self.sampled_text.append(chunk.text)
-        return self._noted(self._text.feed(chunk.text))
+        return self._text.feed(chunk.text)
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event so far, pieces of one text joined."""
+        return self._kept.all()
+
+    @property
+    def joins(self) -> bool:
+        """Whether events may be joined on their way: not where each has something of its own."""
+        return self._kept.joins
+
+    def logprobs_of(self, event: Event) -> Logprobs:
+        """What the backend knows about the tokens of an event, where that was asked for."""
+        return None if self._logprobs is None else self._logprobs.of(event)
 
     def end(self) -> list[Event]:
         """The events of the end."""
@@ -56,7 +87,7 @@ class Reader:
         return self._noted(parser.finish(None if self.is_done else self.finish))
 
     def _noted(self, events: list[Event]) -> list[Event]:
-        self.events += events
+        self._kept.add(events)
         for event in events:
             if isinstance(event, StopHit) or (
                 isinstance(event, ToolCallEnd) and not self._call.parallel

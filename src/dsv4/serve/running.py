@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.supervisors import Multiprocess
 
 from dsv4.serve import app
 from dsv4.serve.backend import BackendError
+from dsv4.serve.metrics import count_together, forget_dead_workers
 from dsv4.serve.posture import Posture, described
 from dsv4.serve.server import Server
-from dsv4.serve.settings import SettingError, Settings, to_environ
+from dsv4.serve.settings import SettingError, Settings, load, to_environ
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -57,15 +62,44 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def serve(settings: Settings, say: Callable[[str], None]) -> int:
-    """Serves until a signal ends it. `say` gets what is to be printed at the start."""
+class _Server(uvicorn.Server):
+    """A server that a second signal of any kind stops at once."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        super().handle_exit(sig, frame)
+
+
+class _Workers(Multiprocess):
+    """Worker processes that a second signal stops at once."""
+
+    def join_all(self) -> None:
+        self.signal_queue.clear()
+        while any(process.process.is_alive() for process in self.processes):
+            if any(sig in self.signal_queue for sig in (signal.SIGTERM, signal.SIGINT)):
+                for process in self.processes:
+                    process.process.kill()
+            time.sleep(0.05)
+        super().join_all()
+
+
+def serve(
+    settings: Settings,
+    say: Callable[[str], None],
+    listens: Callable[[str], None] = lambda url: None,
+) -> int:
+    """Serves until a signal ends it. `say` gets what is to be printed at the start.
+
+    `listens` is called with the server's URL once connections are accepted.
+    """
     made = app(settings)  # so that what is wrong with the settings is said before anything is bound
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    say(_started(made.state.server, f"http://{shown}:{port}"))
-    BoundedProtocol.max_header = settings.max_header
-    BoundedProtocol.head_timeout = settings.body_timeout
+    url = f"http://{shown}:{port}"
+    say(_started(made.state.server, url))
+    listens(url)
+    _bound_heads(settings)
     config = uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.running:app_of_environment",
         factory=settings.workers > 1,
@@ -82,19 +116,31 @@ def serve(settings: Settings, say: Callable[[str], None]) -> int:
     )
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
-        from uvicorn.supervisors import Multiprocess
-
-        Multiprocess(config, [listening]).run()
+        with count_together():
+            _show_metrics(made.state.server)
+            _Workers(config, [listening]).run()
         return 0
-    uvicorn.Server(config).run(sockets=[listening])
+    _show_metrics(made.state.server)
+    _Server(config).run(sockets=[listening])
     return 0
+
+
+def _bound_heads(settings: Settings) -> None:
+    BoundedProtocol.max_header = settings.max_header
+    BoundedProtocol.head_timeout = settings.body_timeout
+
+
+def _show_metrics(server: Server) -> None:
+    if server.settings.metrics_port is not None:
+        server.metrics.listen(server.settings.host, server.settings.metrics_port)
 
 
 def app_of_environment() -> Any:
     """The app of a worker process, which gets its settings by the environment."""
-    from dsv4.serve.settings import load
-
-    return app(load({}))
+    settings = load({})
+    _bound_heads(settings)
+    forget_dead_workers()
+    return app(settings)
 
 
 def _bound(settings: Settings) -> socket.socket:
@@ -119,6 +165,8 @@ def _started(server: Server, url: str) -> str:
         asyncio.run(_met(server))
     except BackendError as error:
         notes.append(f"{error.message}; it is asked again with the first request")
+    if server.settings.workers > 1 and server.settings.replay == "memory":
+        notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
     posture = Posture(
         url=url,
         model=server.model.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4.api import Settings as ApiSettings
@@ -11,6 +11,7 @@ from dsv4.errors import UnknownModel
 from dsv4.format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.serve.backend import AnyBackend, BackendError, Model
 from dsv4.serve.conversations import Conversations
+from dsv4.serve.inspector import Begins, inspector_for
 from dsv4.serve.keys import Keyring, read_keys
 from dsv4.serve.limits import Gate
 from dsv4.serve.metrics import Metrics
@@ -46,6 +47,7 @@ class Server:
         self.metrics = Metrics()
         self.prefixes = Prefixes()
         self.recorder = Recorder(settings.record) if settings.record else None
+        self.inspector = inspector_for(settings)
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         self.memory = Memory(store_for(settings), seal)
         self.conversations = Conversations(self.memory.store)
@@ -87,6 +89,14 @@ class Server:
                 self.dialect = dialect_for(found.name)
         self.api_settings = replace(self.api_settings, model=self.model.name)
         self._knows_backend = True
+
+    def inspected(
+        self, owner: str, protocol: str, data: bytes
+    ) -> AbstractContextManager[Begins | None]:
+        """Shows a request to the inspector, where there is one: from its arrival to its end."""
+        if self.inspector is None:
+            return nullcontext()
+        return self.inspector.watched(owner, protocol, data)
 
     async def is_ready(self) -> bool:
         """Whether the backend answers."""

@@ -63,7 +63,9 @@ class Settings:
     tokenizer: str | None = _setting(None, "path of a tokenizer.json; default: the V4 vocabulary")
     pace: float = _setting(200.0, "tokens per second of the demo backend; 0 does not wait", 0)
 
-    api_key_file: str | None = _setting(None, "file of keys, one `name:key` or `key` per line")
+    api_key_file: str | None = _setting(
+        None, "file of keys, one `key`, `name:key` or `admin name:key` per line"
+    )
     no_auth: bool = _setting(False, "listen beyond loopback without keys")
     cors_origins: tuple[str, ...] = _setting((), "origins whose pages may call the server")
 
@@ -86,7 +88,12 @@ class Settings:
 
     record: str | None = _setting(None, "JSON lines file to record every exchange in")
     playground: bool = _setting(False, "serve the playground beside the API")
-    inspect: bool = _setting(False, "keep the last requests in memory for the playground")
+    playground_hosts: tuple[str, ...] = _setting(
+        (), "names that the playground answers to, besides loopback and `host`"
+    )
+    inspect: bool = _setting(
+        False, "keep the last requests in memory, and show them in the playground"
+    )
     metrics_port: int | None = _setting(None, "port of its own for /metrics", 0)
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "what to log")
 

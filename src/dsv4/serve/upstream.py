@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -54,24 +55,39 @@ class Upstream:
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
             raise BackendError(f"the backend does not answer: {_said(error)}", 503) from None
 
-    async def events(self, path: str, body: dict[str, Any]) -> AsyncIterator[Any]:
-        """The JSON of each event that a POST is answered with.
+    async def events(
+        self, path: str, body: dict[str, Any]
+    ) -> AsyncGenerator[tuple[Any, bool], None]:
+        """The JSON of each event that a POST is answered with, and whether the next came with it.
 
         The connection is closed when the iterator is: that is how a backend learns that nobody
-        reads on.
+        reads on. How long to wait for the next is for the caller to say.
         """
         reader, ended = EventReader(), False
-        async for chunk in self._bytes(path, body):
-            for data in reader.feed(chunk):
-                if data == _DONE:
+        before = last = None
+        async with self._opened(path, body) as response:
+            readany = response.content.readany
+            while chunk := await readany():
+                found = reader.feed(chunk)
+                if _DONE in found:
                     ended = True
-                else:
-                    yield _json(data)
+                    found.remove(_DONE)
+                more = len(found)
+                for data in found:
+                    more -= 1
+                    before, last = last, _json(data)
+                    yield last, more > 0
         if not ended and not reader.is_between_events:
             raise BackendError("the backend broke off in the middle of an event")
+        # What ends without a word was cut: no client may take it for the whole.
+        if not (ended or _is_end(last) or _is_end(before)):
+            raise BackendError("the backend broke off: its stream has no end")
 
-    async def _bytes(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
-        """The answer as it comes. How long to wait for it is for the caller to say."""
+    @asynccontextmanager
+    async def _opened(
+        self, path: str, body: dict[str, Any]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a POST, which must be a stream."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
             response = await self._connected().post(self._url + path, data=data)
@@ -80,8 +96,7 @@ class Upstream:
         try:
             await _refuse_failure(response)
             _refuse_other_types(response)
-            while chunk := await response.content.readany():
-                yield chunk
+            yield response
         except (aiohttp.ClientError, OSError) as error:
             raise BackendError(f"the backend broke off: {_said(error)}") from None
         finally:
@@ -97,14 +112,33 @@ def _said(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+# What `json.loads` comes down to, without its looking around each text.
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
 def _json(data: bytes) -> Any:
     try:
-        event = json.loads(data)
-    except (ValueError, RecursionError):
+        text = data.decode().strip()
+        event, end = _scan(text, 0)
+        if end < len(text):
+            raise ValueError
+    except (ValueError, StopIteration, RecursionError):
         raise BackendError(f"the backend sent what is no JSON: {data[:80]!r}") from None
     if isinstance(event, dict) and event.get("error"):
         raise BackendError(f"the backend failed: {_error_text(event['error'])}")
     return event
+
+
+def _is_end(event: Any) -> bool:
+    """Whether an event says why generation ended, in the words of any server."""
+    if not isinstance(event, dict):
+        return False
+    meta, choices = event.get("meta_info"), event.get("choices")
+    return bool(
+        event.get("stop")
+        or (isinstance(meta, dict) and meta.get("finish_reason"))
+        or any(isinstance(c, dict) and c.get("finish_reason") for c in choices or ())
+    )
 
 
 def _error_text(error: Any) -> str:

@@ -27,6 +27,7 @@ class Watch:
         self._late = late
         self._loop = asyncio.get_running_loop()
         self._began = self.heard_at = self.sent_at = self._loop.time()
+        self.first_heard: float | None = None
         self.sending = False
         self.waits_for = "first_byte_timeout"
         shortest = min(
@@ -42,7 +43,9 @@ class Watch:
     def heard(self) -> None:
         """The backend sent something."""
         self.heard_at = self._loop.time()
-        self.waits_for = "idle_timeout"
+        if self.first_heard is None:
+            self.first_heard = self.heard_at
+            self.waits_for = "idle_timeout"
 
     def sent(self) -> None:
         """The client took something."""

@@ -160,7 +160,7 @@ class _Change(NamedTuple):
 
 
 def _parting(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
-    """The pieces at which two prompts part. One that is behind the last is none."""
+    """The pieces at which two prompts part. One that is past the last is none."""
     was_at = now_at = 0
     a = b = ""  # what is left of the pieces before these
     while True:

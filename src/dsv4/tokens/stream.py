@@ -45,6 +45,9 @@ class IdParser:
         `ids` are the next ids of the completion; characters may be split over them. Raises an
         `OptionError` for an id that is not in the vocabulary.
         """
+        if ids.__class__ is list and len(ids) == 1 and ids[0] not in self._acting:
+            # Nearly all that engines send.
+            return self._feed_bytes(self._tokenizer.bytes_of(ids[0]))
         events: list[Event] = []
         for token, run in groupby(ids, self._acting.get):
             if token is None:

@@ -112,12 +112,19 @@ def _line(line: Line) -> str:
 
 
 def _segment(segment: Segment) -> str:
+    classes, text = dressed(segment)
+    if classes == "newline":
+        return f'<span class="{classes}"></span>{text}'
+    return f'<span class="{classes}">{escape(text)}</span>'
+
+
+def dressed(segment: Segment) -> tuple[str, str]:
+    """The classes and the text of a segment. White space stays what it is: the style shows it."""
     text, style, original = segment
     if original == "\n":
-        return '<span class="newline"></span>\n'
+        return "newline", original
     if original is not None and original.strip(" ") == "":
-        return f'<span class="spaces">{original}</span>'
-    if original == "\t" * len(original or "-"):
-        return f'<span class="tab">{original}</span>'
-    pill = "pill " if style.startswith("pill") else ""
-    return f'<span class="{pill}{style}">{escape(text)}</span>'
+        return "spaces", original
+    if original is not None and original.strip("\t") == "":
+        return "tab", original
+    return f"pill {style}" if style.startswith("pill") else style, text

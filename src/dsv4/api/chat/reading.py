@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from typing import Any
 
 from dsv4.api import fields, thinking
@@ -30,8 +31,9 @@ from dsv4.api.content import (
 )
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.formats import read_schema
+from dsv4.api.remembering import Remembered
 from dsv4.api.request import ApiRequest
-from dsv4.api.resolving import resolve
+from dsv4.api.resolving import Terms
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import BILLING, system_text
 from dsv4.api.tools import declared_in, read_allowed, read_function
@@ -49,64 +51,118 @@ def read(
     the format to write; `settings` are the server's. Raises `ApiError`.
     """
     settings = settings or DEFAULTS
-    asked = asked_in(body_of(body, settings.loads))
-    return resolve(asked, "chat", dialect_named(dialect), settings)
+    body = body_of(body, settings.loads)
+    terms = terms_in(body, dialect_named(dialect), settings)
+    given = _messages_in(body)
+    if are_turns(given):
+        call = terms.with_turns(given[:])
+    else:
+        call = terms.with_messages(_with_messages(terms.asked, given))
+    if "user" in body or "prompt_cache_key" in body:
+        call.__dict__.update(fields.said_in(body, OWN_FIELDS))
+    return call
 
 
 def asked_in(body: dict[str, Any]) -> Asked:
     """What a body asks for."""
+    return _with_messages(options_in(body), _messages_in(body))
+
+
+def options_in(body: dict[str, Any]) -> Asked:
+    """What a body asks for with every field but its messages."""
     said = fields.said_in(body, FIELDS)
-    if "messages" not in said:
-        raise wrong(body.get("messages"), "a list of messages", "messages")
-    given = said["messages"]
-    said["messages"], said["settled"] = read_messages(given)
-    if not said["settled"]:
-        said["given"] = len(given)
-        said["continues"] = False
+    said["continues"] = False
     if not MORE.isdisjoint(said):
         _say_more(said)
     return Asked(said)
 
 
-# Messages. Most need no change: they are passed on as they are. Whatever else they may hold is
-# read with care, and made anew from the fields that are known.
+def _with_messages(options: Asked, given: list[Any]) -> Asked:
+    messages = [m for n, message in enumerate(given) for m in _read_message(message, n)]
+    return Asked({**vars(options), "messages": messages, "given": len(given)})
 
+
+_known_terms = Remembered[Terms]()
+
+
+def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
+    """What the options of a body come to, remembered."""
+    options, tools = body.copy(), body.get("tools")
+    for field in body:
+        if field not in SHARED_FIELDS:
+            del options[field]
+    try:
+        dumped = marshal.dumps(options, 2)
+        dumped_tools = b"" if tools is None else marshal.dumps(tools)
+    except ValueError:
+        return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
+    # What is remembered holds the dialect and the settings: no others have their ids.
+    key = (dumped, dumped_tools, id(dialect), id(settings))
+    terms = _known_terms.get(key)
+    if terms is None:
+        copy = marshal.loads(dumped)
+        if not _are_equal(copy, options):
+            return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
+        terms = Terms(options_in({**copy, "tools": tools}), "chat", dialect, settings)
+        _known_terms.keep(key, terms, len(dumped) + len(dumped_tools))
+    return terms
+
+
+def _are_equal(copy: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
+    writes as if it were bytes."""
+    try:
+        return copy == options
+    except Exception:  # an array does not say whether it is equal
+        return False
+
+
+# Messages. Those of most requests are turns as they are, and are passed on. Others are read with
+# care, and made anew from the fields that are known.
+
+
+def _messages_in(body: dict[str, Any]) -> list[Any]:
+    given = body.get("messages")
+    if given.__class__ is list:
+        return given
+    if given is None:
+        raise wrong(given, "a list of messages", "messages")
+    return fields.listed(given, "messages")
+
+
+def are_turns(messages: list[Any]) -> bool:
+    """Whether messages are turns as they are: plain ones, a system message at most in front, no
+    assistant after another, and someone to answer at the end."""
+    before = None
+    for index, message in enumerate(messages):
+        if message.__class__ is not dict or "role" not in message or "content" not in message:
+            return False
+        role, content = message["role"], message["content"]
+        if content.__class__ is not str:
+            if content is not None or role != "assistant":
+                return False
+        elif not (content.isascii() or is_clean(content)):
+            return False
+        if role == "user":
+            if len(message) != 2:
+                return False
+        elif role == "assistant":
+            if before == role or (len(message) != 2 and not _is_plain_assistant(message)):
+                return False
+        elif role == "tool":
+            if not _is_plain_result(message):
+                return False
+        elif role != "system" or index or len(message) != 2 or content[:1] in _SYSTEM_TO_READ:
+            return False
+        before = role
+    return before == "user" or before == "tool"
+
+
+# What a system text begins with that is not passed on as it is: nothing, or perhaps billing.
+_SYSTEM_TO_READ = ("", BILLING[0])
 _PLAIN_RESULT = {"role", "content", "tool_call_id"}
-_PLAIN_ASSISTANT = {"role", "content", "reasoning_content", "tool_calls"}
 _PLAIN_CALL = {"id", "type", "function"}
 _PLAIN_FUNCTION = {"name", "arguments"}
-
-
-def read_messages(messages: list[Any]) -> tuple[list[Message], bool]:
-    """The messages in the form that all protocols share, and whether they are turns as they are:
-    a system message at most in front, no assistant after another, and someone to answer at the end.
-    """
-    read: list[Message] = []
-    settled, before = True, None
-    for index, message in enumerate(messages):
-        plain = False
-        if message.__class__ is dict:
-            role, content = message.get("role"), message.get("content")
-            if content.__class__ is str and (content.isascii() or is_clean(content)):
-                if role == "user":
-                    plain = len(message) == 2
-                elif role == "assistant":
-                    plain = before != role and _is_plain_assistant(message)
-                elif role == "tool":
-                    plain = _is_plain_result(message)
-                elif role == "system":
-                    plain = not index and _is_plain_system(message, content)
-            before = role
-        if plain:
-            read.append(message)
-        else:
-            settled = False
-            read += _read_message(message, f"messages[{index}]")
-    return read, settled and (before == "user" or before == "tool")
-
-
-def _is_plain_system(message: Message, content: str) -> bool:
-    return len(message) == 2 and content[:1] not in ("", BILLING[0])
 
 
 def _is_plain_result(message: Message) -> bool:
@@ -117,15 +173,21 @@ def _is_plain_result(message: Message) -> bool:
 
 
 def _is_plain_assistant(message: Message) -> bool:
-    if not message.keys() <= _PLAIN_ASSISTANT:
-        return False
-    reasoning = message.get("reasoning_content")
-    if reasoning is not None and not (reasoning.__class__ is str and is_clean(reasoning)):
-        return False
-    if "tool_calls" not in message:
-        return True
-    calls = message["tool_calls"]
-    return calls.__class__ is list and all(map(_is_plain_call, calls))
+    known = 2
+    if "reasoning_content" in message:
+        known += 1
+        reasoning = message["reasoning_content"]
+        if reasoning.__class__ is str:
+            if not (reasoning.isascii() or is_clean(reasoning)):
+                return False
+        elif reasoning is not None:
+            return False
+    if "tool_calls" in message:
+        known += 1
+        calls = message["tool_calls"]
+        if calls.__class__ is not list or not all(map(_is_plain_call, calls)):
+            return False
+    return len(message) == known
 
 
 def _is_plain_call(call: Any) -> bool:
@@ -146,7 +208,8 @@ def _is_plain_call(call: Any) -> bool:
     )
 
 
-def _read_message(message: Any, path: str) -> list[Message]:
+def _read_message(message: Any, index: int) -> list[Message]:
+    path = f"messages[{index}]"
     if not isinstance(message, dict):
         raise wrong(message, 'a message: an object with a "role"', path)
     role = message.get("role")
@@ -339,7 +402,6 @@ def _template_options(value: Any, path: str) -> dict[str, Any]:
 
 # Fields that are read: the name that all protocols share, and the check.
 FIELDS: dict[str, tuple[str, fields.Check]] = {
-    "messages": ("messages", fields.listed),
     "model": ("model", fields.text),
     "tools": ("declared", _declared),
     "tool_choice": ("choice", _choice),
@@ -367,6 +429,9 @@ FIELDS: dict[str, tuple[str, fields.Check]] = {
     "user": ("user", fields.text),
     "prompt_cache_key": ("cache_key", fields.text),
 }
+# Those that differ from one client to the next are no part of what is remembered.
+OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
+SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
 SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
 THINKING = {"thinking", "effort", "options"}
 MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions"}

@@ -90,6 +90,9 @@ class Writer(EventWriter):
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
         return [self._call_chunk(call, choice, {"function": {"arguments": text}})] if text else []
 
+    def call_delta(self, call: HeldCall, choice: int) -> ProtocolEvent:
+        return self._call_chunk(call, choice, {"function": {"arguments": "\0"}})
+
     def call_end(self, call: HeldCall, choice: int) -> Events:
         return []
 

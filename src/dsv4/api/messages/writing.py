@@ -92,6 +92,9 @@ class Writer(EventWriter):
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
         return [self._delta("input_json_delta", "partial_json", text)] if text else []
 
+    def call_delta(self, call: HeldCall, choice: int) -> ProtocolEvent:
+        return self._delta("input_json_delta", "partial_json", "\0")
+
     def call_end(self, call: HeldCall, choice: int) -> Events:
         return [{"type": "content_block_stop", "index": self._index}]
 

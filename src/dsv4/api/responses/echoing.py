@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from dsv4.api.asked import AUTO, NO_TOOLS, Choice, Declared, Format, Tool
-from dsv4.api.tools import REMEMBERED_LISTS
+from dsv4.api.remembering import ENTRIES
 
 # As the vendor's types have them. Any other value is not repeated.
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -66,7 +66,7 @@ def choice_of(choice: Choice) -> Any:
     return choice.mode
 
 
-@lru_cache(REMEMBERED_LISTS)
+@lru_cache(ENTRIES)
 def tools_of(declared: Declared) -> list[dict[str, Any]]:
     """The tools again. Those of a namespace stand in it."""
     echoed: list[dict[str, Any]] = []

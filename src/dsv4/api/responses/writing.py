@@ -12,7 +12,7 @@ from dsv4.api.openai_errors import error_body
 from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
 from dsv4.api.responses.inputs import InputText, input_of
-from dsv4.api.sse import quoted_ascii
+from dsv4.api.sse import quoted, quoted_ascii
 from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, written
 from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
@@ -215,15 +215,16 @@ class Writer(EventWriter):
         """The same as bytes of server-sent events, by a shorter way for the commonest of them.
 
         A delta has its number too, and its text is needed again: so the way is its own."""
-        if len(events) == 1:
+        if len(events) == 1 and logprobs is None:
             event, prose = events[0], self._open
-            if prose is not None and event.__class__ is prose.kind and logprobs is None:
+            if prose is not None and event.__class__ is prose.kind:
                 text: str = event.text  # type: ignore[union-attr]
-                if text and text.isascii():
+                if text:
                     prose.texts.append(text)
                     self._count = number = self._count + 1
                     before, between, after = prose.template
-                    return f"{before}{number}{between}{quoted_ascii(text)}{after}".encode()
+                    piece = quoted_ascii(text) if text.isascii() else quoted(text)
+                    return f"{before}{number}{between}{piece}{after}".encode()
         return super().frames(events, choice, logprobs)
 
     # Events and the response they belong to.

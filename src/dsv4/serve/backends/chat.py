@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
-from dsv4.serve.backend import Chunk, Counts, Form, Model
+from dsv4.serve.backend import Chunk, Chunks, Form, Logprob, Model
 from dsv4.serve.backends.vllm import read_counts, read_models
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -19,14 +18,23 @@ class Chat:
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
+        self._names: list[str] | None = None
 
-    async def stream_request(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        asked["model"] = await self._model_for(body.get("model"))
+        asked.pop("n", None)  # each choice is a request of its own
+        async for event, more in self._upstream.events("/v1/chat/completions", asked):
+            yield _chunk(event, more)
+
+    async def _model_for(self, name: Any) -> Any:
+        """The model to ask for: clients name what they like, and few servers take that."""
         if self._model is not None:
-            asked["model"] = self._model
-        async for event in self._upstream.events("/v1/chat/completions", asked):
-            yield _chunk(event)
+            return self._model
+        if self._names is None:
+            self._names = [model.name for model in await self.models()]
+        return name if name in self._names else self._names[0]
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -35,13 +43,30 @@ class Chat:
         await self._upstream.aclose()
 
 
-def _chunk(event: Any) -> Chunk:
-    choices = event.get("choices") if isinstance(event, dict) else None
+def _chunk(event: Any, more: bool) -> Chunk:
+    event = event if isinstance(event, dict) else {}
+    choices = event.get("choices")
     choice = choices[0] if choices else {}
     reason = choice.get("finish_reason")
-    counts: Counts | None = read_counts(event.get("usage") if isinstance(event, dict) else None)
     return Chunk(
         delta=choice.get("delta") or {},
+        logprobs=_logprobs(choice.get("logprobs")),
         finish=None if reason is None else "length" if reason == "length" else "stop",
-        counts=counts,
+        counts=read_counts(event.get("usage")),
+        id=event.get("id"),
+        more=more,
+    )
+
+
+def _logprobs(given: Any) -> tuple[Logprob, ...]:
+    if not isinstance(given, dict):
+        return ()
+    return tuple(
+        Logprob(
+            known["token"],
+            known["logprob"],
+            tuple((top["token"], top["logprob"]) for top in known.get("top_logprobs") or ()),
+        )
+        for field in ("reasoning_content", "content")
+        for known in given.get(field) or ()
     )

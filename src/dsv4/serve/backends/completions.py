@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Form, Model, Options
+from dsv4.serve.backend import Backend, Chunks, Form, Model, Options
 from dsv4.serve.backends.vllm import read_completion, read_models, sampling
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -21,9 +21,7 @@ class Completions(Backend):
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         if self._model is None:
             self._model = (await self.models())[0].name
         body: dict[str, Any] = {
@@ -33,8 +31,8 @@ class Completions(Backend):
             "max_tokens": options.max_tokens,
             "add_special_tokens": False,
         }
-        async for event in self._upstream.events("/v1/completions", body | sampling(options)):
-            yield read_completion(event)
+        async for event, more in self._upstream.events("/v1/completions", body | sampling(options)):
+            yield read_completion(event, more)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options
+from dsv4.format.tokens import EOS
+from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
 from dsv4.serve.demo.answers import answer_to
 from dsv4.serve.demo.reading import read_prompt
 from dsv4.serve.demo.writing import model_ids, write_answer
@@ -26,16 +27,13 @@ class Demo(Backend):
         self._tokenizer = tokenizer
         self._wait = 1 / pace if pace else 0.0
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         # It sees what a model sees: ids, and nothing that they do not tell.
         if ids is not None and self._tokenizer is not None:
             prompt = self._tokenizer.prompt(ids)
         asked = await asyncio.to_thread(read_prompt, prompt)
-        pieces = list(
-            self._pieces(write_answer(answer_to(asked, None if ids is None else len(ids)), asked))
-        )
+        text = write_answer(answer_to(asked, None if ids is None else len(ids)), asked)
+        pieces = list(self._pieces(text))
         written = pieces[: options.max_tokens]
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -44,7 +42,8 @@ class Demo(Backend):
             await asyncio.sleep(max(due - loop.time(), 0))
             yield piece
         counts = Counts(len(ids) if ids is not None else None, None, len(written))
-        cut = len(written) < len(pieces)
+        # What has no end was cut, as by an engine that stops where its limit is.
+        cut = len(written) < len(pieces) or not text.endswith(EOS)
         yield Chunk(ids=(), finish="length" if cut else "stop", counts=counts)
 
     def _pieces(self, text: str) -> Iterator[Chunk]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
+from dsv4.serve.backend import (
+    Backend,
+    Chunk,
+    Chunks,
+    Counts,
+    Form,
+    Logprob,
+    Model,
+    Options,
+    read_number,
+)
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 from dsv4.tokens import Tokenizer
@@ -19,33 +29,13 @@ class Llamacpp(Backend):
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self._upstream = Upstream(settings)
-        self._has_tokenizer = tokenizer is not None
+        self._tokenizer = tokenizer
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
-        async for event in self._upstream.events("/completion", _body(prompt, ids, options)):
-            yield self._chunk(event)
-
-    def _chunk(self, event: Any) -> Chunk:
-        tokens = event.get("tokens")
-        stopped = event.get("stop") is True
-        timings = event.get("timings") or {}
-        # Special tokens come as empty text, so the text is made from the ids. A character that is
-        # cut between two tokens comes with the second: its ids come with both.
-        has_ids = self._has_tokenizer and isinstance(tokens, list)
-        return Chunk(
-            text=event.get("content") or "",
-            ids=tokens if has_ids else None,
-            finish=_finish(event) if stopped else None,
-            counts=Counts(
-                read_number(event.get("tokens_evaluated")),
-                read_number(timings.get("cache_n", event.get("tokens_cached"))),
-                read_number(event.get("tokens_predicted")),
-            )
-            if stopped
-            else None,
-        )
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        # Control tokens come as empty text, so the text is made from the ids.
+        sampled = None if self._tokenizer is None else _SampledIds(self._tokenizer)
+        async for event, more in self._upstream.events("/completion", _body(prompt, ids, options)):
+            yield _chunk(event, None if sampled is None else sampled.of(event), more)
 
     async def models(self) -> list[Model]:
         answer = await self._upstream.get("/v1/models")
@@ -56,6 +46,59 @@ class Llamacpp(Backend):
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
+
+
+class _SampledIds:
+    """The ids of one completion.
+
+    While a character is incomplete the server sends nothing. Then it sends the text of all the
+    tokens since, with the id of the last of them alone: the others are found from the text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._special = set(tokenizer.vocabulary.added.values())
+        self._seen = 0
+
+    def of(self, event: Any) -> list[int] | None:
+        """The ids that belong to an event; None where it has none."""
+        given, text = event.get("tokens"), event.get("content") or ""
+        if not isinstance(given, list):
+            return None
+        total = read_number(event.get("tokens_predicted"))
+        new = len(given) if total is None else total - self._seen
+        self._seen += new
+        if new <= len(given) or not text:
+            return given
+        # A special token is never made from text.
+        known = [id for id in given if id in self._special]
+        shown = text.removesuffix(self._tokenizer.decode(known))
+        return [*self._tokenizer.encode_text(shown), *known]
+
+
+def _chunk(event: Any, ids: Sequence[int] | None, more: bool) -> Chunk:
+    stopped = event.get("stop") is True
+    timings = event.get("timings") or {}
+    return Chunk(
+        text=event.get("content") or "",
+        ids=ids,
+        finish=_finish(event) if stopped else None,
+        counts=Counts(
+            read_number(event.get("tokens_evaluated")),
+            read_number(timings.get("cache_n", event.get("tokens_cached"))),
+            read_number(event.get("tokens_predicted")),
+        )
+        if stopped
+        else None,
+        logprobs=tuple(map(_logprob, event.get("completion_probabilities") or ())),
+        more=more,
+    )
+
+
+def _logprob(known: Any) -> Logprob:
+    tops = known.get("top_logprobs") or ()
+    top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
+    return Logprob(str(known.get("token")), float(known.get("logprob") or 0), top)
 
 
 def _finish(event: Any) -> Any:
@@ -83,6 +126,8 @@ def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[s
         "frequency_penalty": options.frequency_penalty,
         "seed": options.seed,
         "stop": list(options.stop) or None,
+        # With none of the others it would not tell that of the token itself either.
+        "n_probs": None if options.logprobs is None else max(options.logprobs, 1),
     }
     body |= {name: value for name, value in given.items() if value is not None}
     if options.grammar is not None:

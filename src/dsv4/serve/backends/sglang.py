@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Model, Options, read_number
+from dsv4.serve.backend import (
+    Backend,
+    Chunk,
+    Chunks,
+    Counts,
+    Form,
+    Logprob,
+    Model,
+    Options,
+    read_number,
+)
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -19,12 +29,10 @@ class Sglang(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         seen = _Seen()
-        async for event in self._upstream.events("/generate", _body(prompt, ids, options)):
-            yield seen.chunk(event)
+        async for event, more in self._upstream.events("/generate", _body(prompt, ids, options)):
+            yield seen.chunk(event, more)
 
     async def models(self) -> list[Model]:
         info = await self._upstream.get("/get_model_info")
@@ -52,8 +60,11 @@ def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[s
         sampling["stop"] = list(options.stop)
     if options.grammar is not None:
         sampling |= options.grammar.fields("sglang")["sampling_params"]
-    given = {"text": prompt.text} if ids is None else {"input_ids": list(ids)}
-    return {**given, "sampling_params": sampling, "stream": True}
+    body: dict[str, Any] = {"text": prompt.text} if ids is None else {"input_ids": list(ids)}
+    if options.logprobs is not None:
+        body |= {"return_logprob": True, "return_text_in_logprobs": True}
+        body["top_logprobs_num"] = options.logprobs
+    return {**body, "sampling_params": sampling, "stream": True}
 
 
 class _Seen:
@@ -66,8 +77,9 @@ class _Seen:
     def __init__(self) -> None:
         self._text = 0
         self._ids = 0
+        self._logprobs = 0
 
-    def chunk(self, event: Any) -> Chunk:
+    def chunk(self, event: Any, more: bool) -> Chunk:
         meta = event.get("meta_info") or {}
         text = event.get("text") or ""
         new, self._text = text[self._text :], max(self._text, len(text))
@@ -76,12 +88,14 @@ class _Seen:
         return Chunk(
             text=new,
             ids=self._new_ids(event.get("output_ids"), read_number(meta.get("completion_tokens"))),
+            logprobs=self._new_logprobs(meta),
             finish=None if kind is None else "length" if kind == "length" else "stop",
             counts=Counts(
                 read_number(meta.get("prompt_tokens")),
                 read_number(meta.get("cached_tokens")),
                 read_number(meta.get("completion_tokens")),
             ),
+            more=more,
         )
 
     def _new_ids(self, ids: Any, completed: int | None) -> list[int] | None:
@@ -90,3 +104,15 @@ class _Seen:
         new = ids[self._ids :] if completed is not None and len(ids) == completed else ids
         self._ids += len(new)
         return new
+
+    def _new_logprobs(self, meta: Any) -> tuple[Logprob, ...]:
+        """All so far come each time, as value, id and text of each token."""
+        given = meta.get("output_token_logprobs")
+        if not isinstance(given, list):
+            return ()
+        tops = meta.get("output_top_logprobs") or [None] * len(given)
+        first, self._logprobs = self._logprobs, len(given)
+        return tuple(
+            Logprob(str(text), value or 0.0, tuple((str(t), v) for v, _, t in top or ()))
+            for (value, _, text), top in list(zip(given, tops, strict=False))[first:]
+        )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Counts, Form, Logprob, Model, Options, read_number
+from dsv4.serve.backend import (
+    Backend,
+    Chunk,
+    Chunks,
+    Counts,
+    Form,
+    Logprob,
+    Model,
+    Options,
+    read_number,
+)
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -20,14 +30,12 @@ class Vllm(Backend):
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
 
-    async def stream(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
-    ) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         if self._model is None:
             self._model = (await self.models())[0].name
         body = self._body(prompt, ids, options)
-        async for event in self._upstream.events("/v1/completions", body):
-            yield read_completion(event)
+        async for event, more in self._upstream.events("/v1/completions", body):
+            yield read_completion(event, more)
 
     def _body(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -63,7 +71,7 @@ def sampling(options: Options) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def read_completion(event: Any) -> Chunk:
+def read_completion(event: Any, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
     choices = event.get("choices") if isinstance(event, dict) else None
     choice = choices[0] if choices else {}
@@ -74,6 +82,7 @@ def read_completion(event: Any) -> Chunk:
         logprobs=_logprobs(choice.get("logprobs")),
         finish=_finish(choice.get("finish_reason")),
         counts=read_counts(event.get("usage") if isinstance(event, dict) else None),
+        more=more,
     )
 
 
@@ -87,13 +96,19 @@ def read_counts(usage: Any) -> Counts | None:
     """The counts of an answer in OpenAI's form."""
     if not isinstance(usage, dict):
         return None
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
     return Counts(
         read_number(usage.get("prompt_tokens")),
-        read_number(cached),
+        # DeepSeek's own API has another name for it.
+        cached if cached is not None else read_number(usage.get("prompt_cache_hit_tokens")),
         read_number(usage.get("completion_tokens")),
+        _detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
+
+
+def _detail(usage: dict[str, Any], details: str, name: str) -> Any:
+    found = usage.get(details)
+    return read_number(found.get(name)) if isinstance(found, dict) else None
 
 
 def _logprobs(given: Any) -> tuple[Logprob, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,9 +50,10 @@ class SqliteStore(Store):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="dsv4-replay")
         try:
             self._db = self._thread.submit(_opened, path).result()
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             self._thread.shutdown()
-            raise SettingError("replay", f"{path}: {error}") from None
+            problem = getattr(error, "strerror", None) or error
+            raise SettingError("replay", f"{path}: {problem}") from None
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         await self._run(lambda: self._put(owner, tuple(names), value))
@@ -108,6 +110,8 @@ class SqliteStore(Store):
 
 
 def _opened(path: str) -> sqlite3.Connection:
+    # What clients said is nobody else's to read.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     db = sqlite3.connect(path, timeout=10, isolation_level=None)
     # Workers read while one writes; what the last second brought may be lost with the machine.
     db.execute("PRAGMA journal_mode = WAL")

@@ -1,0 +1,408 @@
+"""The gateway under load, and beside others: python bench/serve.py (bench/README.md explains it)
+
+Starts an engine that generates nothing but does it at a pace (serve_backend.py), the gateway as its
+users start it, and the others, each in a process of its own; opens all streams at once and notes
+when every token arrives. Nothing is read before all streams have ended, so that the measuring takes
+as little of the machine as it can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import http.client
+import json
+import mmap
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import uvloop
+from loads import agent
+from serve_load import MODEL, answer_pieces
+
+HERE = Path(__file__).parent
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+# Processes.
+
+
+@dataclass
+class Process:
+    """A server under measurement."""
+
+    pid: int
+    url: str
+
+    def cpu(self) -> float:
+        """Seconds of CPU time that it has taken, all its threads together."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def memory(self) -> float:
+        """MiB that it holds in memory."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE / 2**20
+
+
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], port: int, **environ: str) -> Iterator[Process]:
+    """A process that listens on `port`."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command, env={**os.environ, **environ}, stdout=log, stderr=log, cwd=HERE
+        )
+        try:
+            wait_for(port, process, log)
+            yield Process(process.pid, f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Any, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("GET", "/v1/models")
+            connection.getresponse().read()  # a 404 is an answer too
+            return
+        except OSError:
+            time.sleep(0.1)
+        finally:
+            connection.close()
+    log.seek(0)
+    sys.exit(f"{process.args}: did not start\n{log.read().decode()[-2000:]}")
+
+
+@contextmanager
+def engine(load: Load, sent: str) -> Iterator[Process]:
+    port = free_port()
+    numbers = (port, sent, load.streams, load.tokens, load.per_second, load.steps)
+    command = [sys.executable, "serve_backend.py", *map(str, numbers)]
+    with running(command, port) as process:
+        yield process
+
+
+@contextmanager
+def gateway(upstream: str, *flags: str) -> Iterator[Process]:
+    port = free_port()
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), *flags]
+    with running([*command, "--upstream", upstream], port) as process:
+        yield process
+
+
+@contextmanager
+def recipe_app(upstream: str) -> Iterator[Process]:
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "serve_peer:app", "--port", str(port)]
+    quiet = ["--no-access-log", "--log-level", "warning"]
+    with running([*command, *quiet], port, UPSTREAM=upstream) as process:
+        yield process
+
+
+@contextmanager
+def litellm_proxy(python: str, upstream: str) -> Iterator[Process]:
+    port = free_port()
+    named = {"model": f"openai/{MODEL}", "api_base": f"{upstream}/v1", "api_key": "none"}
+    config = {"model_list": [{"model_name": MODEL, "litellm_params": named}]}
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        json.dump(config, file)  # which is YAML too
+        file.flush()
+        command = [str(Path(python).parent / "litellm"), "--config", file.name]
+        command += ["--port", str(port), "--host", "127.0.0.1", "--num_workers", "1"]
+        offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+        offline["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"
+        with running(command, port, **offline) as process:
+            yield process
+
+
+# The load.
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many streams there are, and what they bring."""
+
+    streams: int
+    seconds: float
+    per_second: float
+    steps: int
+    ramp: float
+
+    @property
+    def tokens(self) -> int:
+        return int(self.seconds * self.per_second)
+
+    def body(self, stream: int) -> bytes:
+        conversation = agent(20, tools=10)
+        tools = conversation[0].pop("tools")
+        body = {
+            "model": MODEL,
+            "messages": conversation,
+            "tools": tools,
+            "stream": True,
+            "seed": stream,
+        }
+        return json.dumps(body).encode()
+
+
+class Client(asyncio.Protocol):
+    """One stream's client: it keeps what comes, and when."""
+
+    def __init__(self, load: Load, stream: int, ended: asyncio.Future[None]) -> None:
+        self._request = request_of(load, stream)
+        self._ended = ended
+        self.received: list[tuple[float, bytes]] = []
+
+    def connection_made(self, transport: Any) -> None:
+        transport.write(self._request)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received.append((time.monotonic(), data))
+        if data.endswith(b"0\r\n\r\n"):
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set_result(None)
+
+
+def request_of(load: Load, stream: int) -> bytes:
+    body = load.body(stream)
+    head = (
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer sk-x\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+@dataclass
+class Measured:
+    """What a run showed."""
+
+    chunks: int = 0
+    broken: int = 0
+    cpu: float = 0.0
+    delays: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Chunks for a second of CPU time."""
+        return self.chunks / self.cpu if self.cpu else float("inf")
+
+
+async def opened(process: Process, load: Load) -> tuple[list[Client], list[float]]:
+    """All streams, to their ends, and the memory of the server second by second."""
+    loop = asyncio.get_running_loop()
+    host, port = process.url.removeprefix("http://").split(":")
+    clients, ends = [], []
+    memory: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            memory.append(process.memory())
+            await asyncio.sleep(1)
+
+    watching = loop.create_task(watch())
+    began = loop.time()
+    for stream in range(load.streams):
+        await asyncio.sleep(max(began + load.ramp * stream / load.streams - loop.time(), 0))
+        ended = loop.create_future()
+        client = Client(load, stream, ended)
+        clients.append(client)
+        ends.append(ended)
+        await loop.create_connection(lambda c=client: c, host, int(port))
+    await asyncio.wait(ends, timeout=load.seconds * 10 + 60)
+    watching.cancel()
+    return clients, memory
+
+
+def measure(process: Process, load: Load, sent: Any) -> Measured:
+    gc.collect()
+    gc.disable()
+    before = process.cpu()
+    clients, memory = uvloop.run(opened(process, load))
+    measured = Measured(cpu=process.cpu() - before, memory=memory)
+    gc.enable()
+    for stream, client in enumerate(clients):
+        read(client, load, sent[stream * load.tokens : (stream + 1) * load.tokens], measured)
+    return measured
+
+
+# Reading what came.
+
+_CHUNK = re.compile(rb"([0-9a-fA-F]+)\r\n")
+
+
+def read(client: Client, load: Load, sent: Any, measured: Measured) -> None:
+    """Adds the delays of one stream, and whether it came as it was sent."""
+    pieces = answer_pieces(load.tokens)
+    # Where the text of each token ends, in characters.
+    ends = list(accumulate(len(text) for _, text in pieces))
+    said: dict[str, list[str]] = {"reasoning_content": [], "content": []}
+    at = known = 0
+    done = False
+    for when, event in events_of(client.received):
+        done = done or event == b"[DONE]"
+        for name, text in texts_of(event):
+            said[name].append(text)
+            at += len(text)
+        # Tokens without a text (a tag, half of a character) are here when what follows is.
+        arrived = bisect_left(ends, at + 1)
+        for n in range(known, min(arrived, len(ends))):
+            if pieces[n][1]:
+                measured.delays.append(when - sent[n])
+        known = max(known, arrived)
+    whole = {name: "".join(text for field, text in pieces if field == name) for name in said}
+    measured.chunks += min(known, load.tokens)
+    measured.broken += not (done and {k: "".join(v) for k, v in said.items()} == whole)
+
+
+def texts_of(event: bytes) -> Iterator[tuple[str, str]]:
+    if event.startswith(b"{"):
+        for choice in json.loads(event).get("choices") or ():
+            for name in ("reasoning_content", "content"):
+                if choice["delta"].get(name):
+                    yield name, choice["delta"][name]
+
+
+def events_of(received: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
+    """The data of every event, with when its last byte came. Chunks of HTTP are taken apart."""
+    raw = b"".join(data for _, data in received)
+    offsets = list(accumulate(len(data) for _, data in received))
+    at = raw.find(b"\r\n\r\n") + 4
+    text = b""
+    while (head := _CHUNK.match(raw, at)) is not None and (size := int(head[1], 16)):
+        at = head.end() + size + 2
+        when = received[min(bisect_left(offsets, at), len(received) - 1)][0]
+        *lines, text = (text + raw[head.end() : head.end() + size]).split(b"\n")
+        yield from ((when, line[6:].rstrip()) for line in lines if line.startswith(b"data: "))
+
+
+# The tables.
+
+
+def percentiles(delays: list[float]) -> str:
+    if len(delays) < 2:
+        return "nothing came"
+    cuts = quantiles(delays, n=1000)
+    shown = {"p50": cuts[499], "p99": cuts[989], "p99.9": cuts[998], "most": max(delays)}
+    return "  ".join(f"{name} {value * 1000:.1f} ms" for name, value in shown.items())
+
+
+def load_average() -> str:
+    return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+@contextmanager
+def started(load: Load) -> Iterator[tuple[Process, Any]]:
+    """The engine, and when it sent each token."""
+    size = 8 * load.streams * load.tokens
+    with tempfile.NamedTemporaryFile() as file:
+        file.truncate(size)
+        with engine(load, file.name) as process, open(file.name, "r+b") as shared:
+            yield process, memoryview(mmap.mmap(shared.fileno(), size)).cast("d")
+
+
+def hold(load: Load, flags: list[str]) -> None:
+    """Many streams at once through one worker."""
+    print(
+        f"{load.streams} streams, {load.per_second:g} chunks a second each for {load.seconds:g} s, "
+        f"{'all in one step' if load.steps == 1 else f'in {load.steps} steps'}; {load_average()}"
+    )
+    with started(load) as (upstream, sent):
+        direct = measure(upstream, load, sent)
+        print(f"  without a gateway     {percentiles(direct.delays)}  ({direct.broken} broken)")
+    with started(load) as (upstream, sent), gateway(upstream.url, *flags) as process:
+        measured = measure(process, load, sent)
+    print(f"  through dsv4 serve    {percentiles(measured.delays)}")
+    print(f"  streams broken        {measured.broken}")
+    print(f"  chunks                {measured.chunks:,}, {measured.rate:,.0f} per CPU-second")
+    settled = measured.memory[int(load.ramp) + 2 :] or measured.memory
+    print(
+        f"  memory                {measured.memory[0]:.0f} MiB at the start, "
+        f"{settled[0]:.0f} with all streams open, {settled[-1]:.0f} at the end"
+    )
+    print(f"  afterwards            {load_average()}")
+
+
+def compare(load: Load, python: str | None, rounds: int) -> None:
+    """Chunks for a second of CPU time, beside the others, in turns."""
+    print(f"{load.streams} streams of {load.tokens} chunks, in turns; {load_average()}")
+    best: dict[str, Measured] = {}
+    for _ in range(rounds):
+        with ExitStack() as stack:
+            upstream, sent = stack.enter_context(started(load))
+            servers = {
+                "dsv4 serve, ids": gateway(upstream.url, "--backend", "vllm"),
+                "FastAPI, httpx, deepseek-recipe": recipe_app(upstream.url),
+                "dsv4 heal": gateway(upstream.url, "--backend", "chat"),
+            }
+            if python is not None:
+                servers["litellm proxy"] = litellm_proxy(python, upstream.url)
+            for name, server in servers.items():
+                with server as process:
+                    measure(process, Load(5, load.seconds, load.per_second, 1, 0), sent)
+                    found = measure(process, load, sent)
+                if name not in best or found.rate > best[name].rate:
+                    best[name] = found
+                print(f"  … {name}: {found.rate:,.0f}, {found.broken} broken", file=sys.stderr)
+    for name, found in best.items():
+        ratio = found.rate and best["dsv4 serve, ids"].rate / found.rate
+        each = f"{1e6 / found.rate:7.0f} µs" if found.chunks else "nothing came"
+        print(
+            f"  {name:32} {found.rate:9,.0f} chunks per CPU-second {each}  "
+            f"dsv4 serve is {ratio:5.2f} x; {found.broken} broken"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The gateway under load, and beside others.")
+    parser.add_argument("--streams", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--per-second", type=float, default=20)
+    parser.add_argument("--ramp", type=float, default=5, help="seconds to open all streams in")
+    parser.add_argument("--steps", type=int, default=1, help="groups of streams in a tick")
+    parser.add_argument("--litellm", metavar="PYTHON", help="the python that has litellm[proxy]")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of the comparison")
+    parser.add_argument("--only", choices=["load", "compare"])
+    parser.add_argument("flags", nargs="*", help="flags for dsv4 serve, after --")
+    options = parser.parse_args()
+    if options.only != "compare":
+        steps, ramp = options.steps, options.ramp
+        load = Load(options.streams, options.seconds, options.per_second, steps, ramp)
+        hold(load, options.flags or ["--backend", "vllm"])
+    if options.only != "load":
+        small = Load(max(options.streams // 10, 1), options.seconds / 3, options.per_second, 1, 1)
+        compare(small, options.litellm, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""What every client is asked to do, and how to know that it was really done.
+
+One command is to be run, with a marker that no other run has. The shell works out the marker's last
+two digits, so the text cannot be an echo of the prompt. The demo model calls the client's shell
+tool, the client runs the command on this machine, and the model answers `DONE: ` and the result.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+
+class Failure(Exception):
+    """What a client did not do."""
+
+
+class Errand:
+    """One command with a marker of its own. `file` is where the command notes that it ran."""
+
+    def __init__(self, file: str | None = None) -> None:
+        number = secrets.token_hex(4)
+        self.marker = f"GATE_{number}_42"
+        self.command = f"echo GATE_{number}_$((40+2))"
+        if file is not None:
+            self.command += f" | tee -a {file}"
+        self.prompt = (
+            f"Please run one command and then report.\nRUN: {self.command}\nSay so when it is done."
+        )
+
+    def check(self, results: list[str], answer: str, *, is_exact: bool = True) -> None:
+        """Holds what the command wrote, one text for each time it ran, and the client's last text
+        against what was asked for. Raises `Failure`.
+
+        Some clients put lines of their own before a tool's result, and the model answers with the
+        first line: then `is_exact` is false.
+        """
+        written = [result.strip() for result in results]
+        require(written == [self.marker], f"expected one run with {self.marker}, found {written}")
+        expected = f"DONE: {self.marker}" if is_exact else "DONE: "
+        require(expected in answer, f"expected {expected!r} at the end, found {answer[:200]!r}")
+
+
+def require(holds: object, what: str) -> None:
+    """Raises `Failure` that says `what` unless it holds."""
+    if not holds:
+        raise Failure(what)

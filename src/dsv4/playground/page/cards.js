@@ -1,0 +1,26 @@
+// What the Stream and Live views are built of.
+
+import { element } from "./dom.js";
+
+let made = 0;
+
+/** A card with a heading, what stands beside it, and its content. */
+export function card(name, title, beside, ...content) {
+  const id = `card-${++made}`;
+  return element(
+    "section",
+    { className: `box ${name}`, "aria-labelledby": id },
+    element("header", {}, element("h2", { id }, title), beside),
+    content,
+  );
+}
+
+/** A labelled text area. */
+export function area(label, value, rows, change) {
+  const id = `area-${++made}`;
+  const box = element("textarea", { id, rows, value, spellcheck: false, oninput: () => change(box.value) });
+  return element("div", { className: "area" }, element("label", { htmlFor: id }, label), box);
+}
+
+export const number = (value) => value.toLocaleString("en-US");
+export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,0 +1,102 @@
+// The parser's states, as a diagram in which the current one is lit.
+
+const SVG = "http://www.w3.org/2000/svg";
+// Where each state stands: column and row. States that a good completion passes are in the middle.
+const PLACES = {
+  STRAY: [0, 0], FENCED: [1, 0], JUNK: [2, 0], REMARK: [3, 0],
+  ORPHANS: [0, 1], PROSE: [1, 1], BLOCK: [2, 1], INVOKE: [3, 1],
+  INVENTED: [0, 2], PLAIN: [1, 2], BROKEN: [2, 2], VALUE: [3, 2],
+  HALTED: [0, 3], NATIVE: [1, 3], AFTER: [2, 3], JSON: [3, 3],
+};
+const [WIDTH, HEIGHT, WIDE, HIGH] = [124, 62, 88, 28];
+
+function drawn(name, attributes, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const middle = (name) => {
+  const [column, row] = PLACES[name] ?? [0, 0];
+  return [column * WIDTH + WIDTH / 2, row * HEIGHT + HEIGHT / 2];
+};
+
+/** Where a line from one place to another leaves the box around the first. */
+function border([x, y], [toX, toY]) {
+  const [dx, dy] = [toX - x, toY - y];
+  const scale = Math.min(
+    (WIDE / 2 + 3) / Math.max(Math.abs(dx), 0.001),
+    (HIGH / 2 + 3) / Math.max(Math.abs(dy), 0.001),
+  );
+  return [x + dx * scale, y + dy * scale];
+}
+
+/** A line between two states, bent to its left, so that there and back are two lines. */
+function path(from, to) {
+  const [a, b] = [middle(from), middle(to)];
+  const [dx, dy] = [b[0] - a[0], b[1] - a[1]];
+  const length = Math.hypot(dx, dy);
+  // One that would run through the box between goes around it.
+  const skips = Math.max(Math.abs(dx) / WIDTH, Math.abs(dy) / HEIGHT) > 1.5 && (!dx || !dy);
+  const bend = skips ? (dx ? 38 : 62) : 9;
+  const turn = [(a[0] + b[0]) / 2 + (dy / length) * bend, (a[1] + b[1]) / 2 - (dx / length) * bend];
+  const [start, end] = [border(a, turn), border(b, turn)];
+  return `M${start.map(Math.round)} Q${turn.map(Math.round)} ${end.map(Math.round)}`;
+}
+
+export class Diagram {
+  #nodes = new Map();
+  #lines = [];
+  #title;
+
+  constructor(states, moves) {
+    this.#title = drawn("title", {});
+    const tip = drawn("marker", {
+      id: "state-tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7,
+      orient: "auto-start-reverse",
+    }, drawn("path", { d: "M0 0 L8 4 L0 8 z" }));
+    for (const [from, to] of moves) {
+      const line = drawn("path", { d: path(from, to), class: "move" });
+      this.#lines.push({ from, to, line });
+    }
+    for (const { name, words } of states) {
+      const [x, y] = middle(name);
+      const box = { x: x - WIDE / 2, y: y - HIGH / 2, width: WIDE, height: HIGH, rx: 7 };
+      const node = drawn(
+        "g", { class: "state" },
+        drawn("title", {}, `${name}: ${words}`),
+        drawn("rect", box),
+        drawn("text", { x, y: y + 4 }, name),
+      );
+      this.#nodes.set(name, node);
+    }
+    this.root = drawn(
+      "svg",
+      { class: "diagram", viewBox: `0 0 ${4 * WIDTH} ${4 * HEIGHT}`, role: "img", "aria-labelledby": "state-title" },
+      this.#title,
+      drawn("defs", {}, tip),
+      ...this.#lines.map(({ line }) => line),
+      ...this.#nodes.values(),
+    );
+    this.#title.id = "state-title";
+  }
+
+  /** Lights the state that reading is in; `seen` are those it has been in. */
+  light({ state, words, before }, seen) {
+    this.#title.textContent = `The parser's states. The current one is ${state}: ${words}.`;
+    const next = new Set(this.#lines.filter(({ from }) => from === state).map(({ to }) => to));
+    for (const [name, node] of this.#nodes) {
+      node.classList.toggle("current", name === state);
+      node.classList.toggle("next", next.has(name));
+      node.classList.toggle("seen", seen.has(name));
+    }
+    for (const { from, to, line } of this.#lines) {
+      line.classList.toggle("out", from === state);
+      line.classList.toggle("came", from === before && to === state);
+      if (from === state || (from === before && to === state))
+        line.setAttribute("marker-end", "url(#state-tip)");
+      else line.removeAttribute("marker-end");
+    }
+  }
+}

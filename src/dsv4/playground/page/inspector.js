@@ -1,0 +1,285 @@
+// The last requests that clients made, as they happen (dsv4 serve --inspect).
+
+import { post, postTo } from "./calls.js";
+import { counted, number } from "./cards.js";
+import { brief, harmless, whole } from "./characters.js";
+import { button, element } from "./dom.js";
+import { Rows } from "./rows.js";
+
+const AGAIN = 2000; // after a failure, in milliseconds
+const REFRESH = 400;
+const TEXT = 20_000;
+const AROUND = 60;
+const WORDS = { chat: "Chat Completions", responses: "Responses", messages: "Messages" };
+
+export class Inspector {
+  #context;
+  #root;
+  #list = element("ol", { className: "requests", "aria-label": "Requests, the newest first" });
+  #details = element("div", { className: "details" });
+  #notice = element("p", { className: "faint" }, "No requests yet. Point a client at this server.");
+  #seen = new Map(); // by number: the summary, and its element
+  #chosen = null;
+  #name = "";
+  #version = 0;
+  #watches = false;
+  #refresh = null;
+
+  constructor(context) {
+    this.#context = context;
+    this.#root = element("div", { className: "inspector" }, this.#notice, this.#list, this.#details);
+    const clear = button("Clear", async () => {
+      await postTo("inspector/clear", {});
+      this.#choose(null);
+    });
+    this.beside = [clear];
+  }
+
+  get root() {
+    return this.#root;
+  }
+
+  /** Watches as long as the view is open. */
+  async watch() {
+    if (this.#watches) return;
+    this.#watches = true;
+    while (this.#root.offsetParent !== null) {
+      try {
+        const told = await postTo("inspector/changes", { name: this.#name, since: this.#version });
+        this.#take(told);
+      } catch (error) {
+        this.#notice.hidden = false;
+        this.#notice.textContent = error.message;
+        if (error.status === 401 || error.status === 403) break;
+        await new Promise((resolve) => setTimeout(resolve, AGAIN));
+      }
+    }
+    this.#watches = false;
+  }
+
+  #take({ name, version, changed, numbers }) {
+    if (name !== this.#name) this.#forget(() => true);
+    this.#name = name;
+    this.#version = version;
+    const known = new Set(numbers);
+    this.#forget((n) => !known.has(n));
+    for (const summary of changed) this.#show(summary);
+    this.#notice.hidden = this.#seen.size > 0;
+  }
+
+  #forget(isGone) {
+    for (const [n, { item }] of this.#seen)
+      if (isGone(n)) {
+        item.remove();
+        this.#seen.delete(n);
+      }
+  }
+
+  #show(summary) {
+    const n = summary.number;
+    const control = button("", () => this.#choose(n), { className: "request" });
+    control.replaceChildren(...row(summary));
+    control.setAttribute("aria-current", String(n === this.#chosen));
+    const item = element("li", {}, control);
+    const old = this.#seen.get(n);
+    if (old) old.item.firstChild.replaceChildren(...control.childNodes);
+    else this.#list.prepend(item);
+    this.#seen.set(n, { summary, item: old?.item ?? item });
+    if (n === this.#chosen) this.#later();
+  }
+
+  #choose(n) {
+    this.#chosen = n;
+    for (const [other, { item }] of this.#seen)
+      item.firstChild.setAttribute("aria-current", String(other === n));
+    if (n === null) this.#details.replaceChildren();
+    else this.#open(n, true);
+  }
+
+  /** A request that is still being answered is looked at again, now and then. */
+  #later() {
+    this.#refresh ??= setTimeout(() => {
+      this.#refresh = null;
+      if (this.#chosen !== null) this.#open(this.#chosen, false);
+    }, REFRESH);
+  }
+
+  async #open(n, scroll) {
+    try {
+      const told = await postTo("inspector/request", { number: n });
+      if (n !== this.#chosen) return;
+      this.#details.replaceChildren(...this.#describe(told));
+      if (scroll) this.#details.scrollIntoView({ block: "nearest" });
+    } catch (error) {
+      this.#details.replaceChildren(element("p", { className: "problem", role: "alert" }, error.message));
+    }
+  }
+
+  #describe(told) {
+    const facts = [
+      ["Protocol", WORDS[told.protocol]],
+      ["Model", told.model],
+      ["Key", told.owner === "-" ? "none" : told.owner],
+      ["Received", new Date(told.time * 1000).toLocaleTimeString()],
+      ["Queued", seconds(told.queued)],
+      ["First token", seconds(told.first)],
+      ["Total", seconds(told.total)],
+      ["Prompt", told.prompt_tokens === null ? "" : counted(told.prompt_tokens, "token")],
+      ["Completion", told.usage.completion === undefined ? "" : counted(told.usage.completion, "token")],
+      ["Reasoning", told.usage.reasoning ? counted(told.usage.reasoning, "token") : ""],
+    ].filter(([, value]) => value);
+    return [
+      element("h3", {}, `Request ${told.number} `, status(told)),
+      told.problem ? element("p", { className: "problem" }, harmless(told.problem)) : null,
+      element("dl", {}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, harmless(value))))),
+      ...this.#prefix(told),
+      ...this.#request(told),
+      ...told.completions.flatMap((completion, n) => this.#completion(told, completion, n)),
+    ].filter(Boolean);
+  }
+
+  #prefix({ before, shared, shared_tokens: tokens, prompt_tokens: all, prompt }) {
+    if (prompt === null) return [];
+    const nodes = [element("h4", {}, "Shared prefix")];
+    if (before === null) return [...nodes, element("p", {}, "The first request of this client.")];
+    const saved = tokens === null ? "" : ` A prefix cache saves ${number(tokens)} of ${counted(all, "token")}.`;
+    if (shared >= prompt.length)
+      return [...nodes, element("p", {}, `The whole prompt was in request ${before} already.${saved}`)];
+    const at = whole(prompt, shared);
+    return [
+      ...nodes,
+      element("p", {}, `${number(shared)} of ${counted(prompt.length, "character")} were in request ${before}.${saved} The rest begins here:`),
+      element(
+        "pre",
+        { className: "around" },
+        element("span", { className: "faint" }, harmless(prompt.slice(whole(prompt, Math.max(0, at - AROUND)), at))),
+        element("mark", {}, harmless(prompt.slice(at, whole(prompt, at + AROUND)))),
+      ),
+    ];
+  }
+
+  #request({ request, prompt, protocol }) {
+    if (request === null) return [element("p", { className: "faint" }, "The request is too large to be kept.")];
+    const open = button("Open in Prompt", () => {
+      this.#context.request.set({ source: pretty(request), protocol });
+      this.#context.go("prompt");
+    });
+    return [
+      element("h4", {}, "Request and prompt"),
+      element("p", { className: "row-of-buttons" }, open),
+      folded(`Request, as it was sent (${counted(request.length, "character")})`, () => [raw(pretty(request))]),
+      prompt === null
+        ? null
+        : folded(`Prompt, as the model got it (${counted(prompt.length, "character")})`, () =>
+            promptRows(request, protocol, prompt)),
+    ];
+  }
+
+  #completion({ options, completions }, { text, repairs, finish }, n) {
+    const title = completions.length > 1 ? `Completion ${n + 1}` : "Completion";
+    const open = button("Open in Stream", () => {
+      this.#context.slice("stream").set({
+        text,
+        thinking: options.thinking,
+        dialect: options.dialect,
+        tools: pretty(options.tools),
+        step: 0,
+      });
+      this.#context.go("stream");
+    });
+    return [
+      element("h4", {}, title, " ", finish ? element("code", {}, finish) : null),
+      text ? element("p", { className: "row-of-buttons" }, open) : null,
+      element("pre", { className: "raw", tabIndex: 0 }, marked(text, repairs)),
+      repairs.length
+        ? element(
+            "ol",
+            { className: "repairs" },
+            repairs.slice(0, 200).map(({ kind, sentence }) => element("li", {}, element("code", {}, kind), ` ${sentence}`)),
+          )
+        : finish && element("p", { className: "faint" }, "No repairs."),
+    ];
+  }
+}
+
+const seconds = (value) => (value === null ? "" : value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(2)} s`);
+const status = ({ status: name }) => element("span", { className: `status ${name}` }, name);
+
+function row(summary) {
+  const { protocol, prompt_tokens: prompt, shared_tokens: shared, usage, repairs, problem } = summary;
+  const facts = [
+    prompt === null ? null : `${number(prompt)} in`,
+    usage.completion === undefined ? null : `${number(usage.completion)} out`,
+    shared ? `${number(shared)} shared` : null,
+    seconds(summary.total ?? summary.first),
+  ].filter(Boolean);
+  return [
+    element("span", { className: "head" }, element("b", {}, `${summary.number}`), ` ${WORDS[protocol]} `, status(summary),
+      repairs ? element("span", { className: "status incomplete" }, counted(repairs, "repair")) : null),
+    element("span", { className: "faint figures" }, facts.join(" · ")),
+    element("span", { className: "tail" }, brief(problem || summary.tail, 90)),
+  ];
+}
+
+/** JSON with its lines; what is none, as it is. */
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** Something that is built when somebody opens it. */
+function folded(title, build) {
+  const body = element("div", {});
+  const details = element("details", {
+    ontoggle: async () => {
+      if (details.open && !body.hasChildNodes()) body.replaceChildren(...(await build()));
+    },
+  }, element("summary", {}, title), body);
+  return details;
+}
+
+const raw = (text) => element("pre", { className: "raw", tabIndex: 0 }, cut(text, (part) => [harmless(part)]));
+
+/** A prompt as the Prompt view shows it; as it is, where the server made another of the request. */
+async function promptRows(source, protocol, sent) {
+  try {
+    const { prompt } = await post("text", { source, protocol });
+    if (prompt !== sent)
+      return [
+        element("p", { className: "faint" }, "The request alone makes another prompt: the server has settings of its own, and puts back turns as they were sampled."),
+        raw(sent),
+      ];
+    const rows = new Rows({ label: "Prompt", onpoint: () => {} });
+    const { sides } = await post("prompt", { source, protocol });
+    await rows.show(sides, "off");
+    return [rows.root];
+  } catch {
+    return [raw(sent)];
+  }
+}
+
+/** The end of a text, if it is too long to be shown, and what was left out. */
+function cut(text, shown) {
+  const from = whole(text, Math.max(0, text.length - TEXT));
+  const before = from ? [element("span", { className: "elided" }, `… ${number(from)} characters before\n`)] : [];
+  return [...before, ...shown(text.slice(from), from)];
+}
+
+/** A text with its repairs marked and numbered. */
+const marked = (text, repairs) =>
+  cut(text, (shown, from) => {
+    const nodes = [];
+    let at = 0;
+    repairs.slice(0, 200).forEach(({ start, end, kind, sentence }, n) => {
+      const [a, b] = [Math.max(start - from, at), Math.max(end - from, at)];
+      if (start < from && end <= from) return;
+      nodes.push(harmless(shown.slice(at, a)));
+      nodes.push(element("sup", { className: "repair-mark", title: `${kind}: ${sentence}` }, String(n + 1)));
+      if (b > a) nodes.push(element("span", { className: "repaired" }, harmless(shown.slice(a, b))));
+      at = b;
+    });
+    return [...nodes, harmless(shown.slice(at))];
+  });

@@ -1,0 +1,223 @@
+// The shell: tabs, the state in the URL, and what views get to work with.
+//
+// A view is a module with `mount(root, context)`, called once, when it is first opened. It fills
+// `root`, and returns nothing. `context` is all it knows of the page:
+//
+//   context.state       its own slice of the state: get(), set({…}), onChange((values, names) => …)
+//   context.request     the slice that views share: the request that is looked at (`source`, its
+//                       JSON as text) and the switches (`protocol`, `dialect`, `thinking`, …)
+//   context.slice       slice(name) is the slice of another view: what it is to show when it is opened
+//   context.settings    what api/settings says: dialects, profiles, whether there are tokens, …
+//   context.call        call(name, body) asks api/NAME. Only the newest call of a name counts: an
+//                       older one gives undefined. Throws a `CallError` (calls.js)
+//   context.copy        copy(describe) is an element with buttons that copy what the view shows, as
+//                       a link, as curl, as Python and as pytest; describe() is the body for
+//                       api/copy, with `view` filled in by the shell
+//   context.say         say(words) tells a screen reader, politely
+//   context.tell        tell(words) says it, and shows it for a moment
+//   context.go          go(name) opens another view
+//   context.onShown     onShown(run) runs each time the view is opened, from the first time on
+//
+// Whatever is in the slices is in the link, and is plain JSON. A view must take any of it: links
+// come from anywhere.
+
+import { CallError, latest, post, useKey } from "./calls.js";
+import { copyButtons } from "./copying.js";
+import { button, element } from "./dom.js";
+import { fromFragment, Store } from "./state.js";
+import * as cache from "./views/cache.js";
+import * as live from "./views/live.js";
+import * as prompt from "./views/prompt.js";
+import * as stream from "./views/stream.js";
+
+const VIEWS = [
+  { name: "prompt", title: "Prompt", module: prompt },
+  { name: "cache", title: "Cache", module: cache },
+  { name: "stream", title: "Stream", module: stream },
+  { name: "live", title: "Live", module: live },
+];
+
+const isView = (name) => VIEWS.some((view) => view.name === name);
+const main = document.querySelector("main");
+const tabs = document.querySelector(".tabs");
+const said = document.querySelector("#said");
+
+const say = (words) => {
+  // The same words twice would not be read twice.
+  said.textContent = said.textContent === words ? `${words}\u00a0` : words;
+};
+
+let telling;
+const tell = (words) => {
+  say(words);
+  said.classList.remove("visually-hidden");
+  clearTimeout(telling);
+  telling = setTimeout(() => said.classList.add("visually-hidden"), 2500);
+};
+
+async function start() {
+  const read = await fromFragment(location.hash);
+  const store = new Store({ ...read, view: isView(read.view) ? read.view : VIEWS[0].name });
+  const settings = await settingsOf();
+  const shell = new Shell(store, settings);
+  shell.show();
+  keepInAddress(store);
+  document.querySelector(".tail").append(element("span", { className: "faint" }, settings.version));
+  if (read.isBroken) tell("The link could not be read: the page starts empty.");
+}
+
+/** The settings, with a key where one is asked for. */
+async function settingsOf() {
+  for (;;) {
+    try {
+      return await post("settings", {});
+    } catch (error) {
+      if (!(error instanceof CallError) || error.status !== 401) throw error;
+      useKey(await askForKey());
+    }
+  }
+}
+
+function askForKey() {
+  return new Promise((resolve) => {
+    const input = element("input", { type: "password", id: "key", autocomplete: "off" });
+    const give = (event) => {
+      event.preventDefault();
+      asking.remove();
+      resolve(input.value);
+    };
+    const asking = element(
+      "form",
+      { className: "notice key", onsubmit: give },
+      element(
+        "label",
+        { htmlFor: "key" },
+        "This server asks for an API key. It stays in this tab.",
+      ),
+      input,
+      element("button", { type: "submit" }, "Use it"),
+    );
+    main.prepend(asking);
+    input.focus();
+  });
+}
+
+class Shell {
+  #store;
+  #settings;
+  #parts = new Map();
+  #mounted = new Map();
+
+  constructor(store, settings) {
+    this.#store = store;
+    this.#settings = settings;
+    for (const view of VIEWS) this.#add(view);
+    tabs.addEventListener("keydown", (event) => this.#move(event));
+  }
+
+  #add({ name, title }) {
+    const tab = button(title, () => this.open(name), {
+      role: "tab",
+      id: `tab-${name}`,
+      "aria-controls": `view-${name}`,
+    });
+    const panel = element("section", {
+      role: "tabpanel",
+      id: `view-${name}`,
+      className: `view ${name}`,
+      "aria-labelledby": `tab-${name}`,
+    });
+    tabs.append(tab);
+    main.append(panel);
+    this.#parts.set(name, { tab, panel });
+  }
+
+  /** Arrows go from tab to tab, as the pattern for tabs has it. */
+  #move(event) {
+    const names = VIEWS.map((view) => view.name);
+    const at = names.indexOf(this.#store.view);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: names.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const name = names.at(to % names.length);
+    this.open(name);
+    this.#parts.get(name).tab.focus();
+  }
+
+  open(name) {
+    this.#store.open(name);
+    this.show();
+  }
+
+  show() {
+    const open = this.#store.view;
+    for (const [name, { tab, panel }] of this.#parts) {
+      tab.setAttribute("aria-selected", String(name === open));
+      tab.tabIndex = name === open ? 0 : -1;
+      panel.hidden = name !== open;
+    }
+    if (!this.#mounted.has(open)) this.#mount(VIEWS.find((view) => view.name === open));
+    for (const run of this.#mounted.get(open)) run();
+  }
+
+  #mount({ name, module }) {
+    const runs = [];
+    this.#mounted.set(name, runs);
+    const call = latest();
+    const copied = latest();
+    module.mount(this.#parts.get(name).panel, {
+      state: this.#store.slice(name),
+      request: this.#store.slice("request"),
+      slice: (other) => this.#store.slice(other),
+      settings: this.#settings,
+      call,
+      say,
+      tell,
+      go: (other) => this.open(other),
+      onShown: (run) => void runs.push(run),
+      copy: (describe) =>
+        copyButtons({
+          tell,
+          link: () => linkTo(this.#store),
+          ask: async (form) => {
+            const body = { form, view: name, url: location.origin, ...describe() };
+            return (await copied("copy", body))?.text;
+          },
+        }),
+    });
+  }
+}
+
+async function linkTo(store) {
+  const fragment = await store.toFragment();
+  return fragment === null ? null : location.href.replace(/#.*$/, "") + fragment;
+}
+
+/** Writes the state into the address, a moment after it has changed; reads it when that changes. */
+function keepInAddress(store) {
+  let timer;
+  let written = location.hash;
+  const write = async () => {
+    const fragment = await store.toFragment();
+    written = fragment ?? `#${store.view}`;
+    history.replaceState(null, "", written);
+  };
+  store.onChange(() => {
+    clearTimeout(timer);
+    timer = setTimeout(write, 300);
+  });
+  // A link that is opened in this tab is another page.
+  window.addEventListener("hashchange", () => {
+    if (location.hash !== written) location.reload();
+  });
+}
+
+start().catch((error) => {
+  main.replaceChildren(
+    element(
+      "p",
+      { className: "notice problem", role: "alert" },
+      `The page cannot start: ${error.message}`,
+    ),
+  );
+});

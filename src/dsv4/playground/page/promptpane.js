@@ -1,0 +1,102 @@
+// A prompt, or two beside each other: what api/prompt answers, and how to choose what it shows.
+
+import { button, choice, element } from "./dom.js";
+import { factsOf, sharesOf } from "./facts.js";
+import { Rows } from "./rows.js";
+
+const TOKENS = [
+  ["off", "hidden"],
+  ["borders", "borders"],
+  ["ids", "with ids"],
+];
+
+/**
+ * `onpoint(place, how)` is called when somebody points at a part that has a place in the request,
+ * `oncopy()` when the prompt is to be copied.
+ */
+export class PromptPane {
+  #state;
+  #onpoint;
+  #total = element("p", { className: "total" });
+  #shares = element("div", { className: "shares" });
+  #facts = element("div", { className: "facts" });
+  #titles = element("div", { className: "titles" });
+  #ending = element("p", { className: "ending" });
+
+  constructor({ state, settings }, onpoint, oncopy) {
+    this.#state = state;
+    this.#onpoint = onpoint;
+    this.rows = new Rows({ label: "Prompt", onpoint });
+    this.root = element(
+      "section",
+      { className: "pane result", "aria-label": "Prompt" },
+      element(
+        "div",
+        { className: "head" },
+        choicesOf(state, settings),
+        button("Copy prompt", oncopy),
+      ),
+      element("div", { className: "summary" }, this.#total, this.#shares),
+      element(
+        "div",
+        { className: "scroller" },
+        this.#facts,
+        this.#titles,
+        this.rows.root,
+        this.#ending,
+      ),
+    );
+  }
+
+  /** What is to be asked for: `ids`, and the names of `sides`. */
+  wanted() {
+    const { shown = "dsv4", beside, tokens = "off" } = this.#state.get();
+    return { ids: tokens !== "off", sides: beside ? [shown, beside] : [shown] };
+  }
+
+  /** Says that an answer is on its way, or that there is none for what stands in the request. */
+  wait(isWaiting, isStale = false) {
+    this.root.classList.toggle("waiting", isWaiting);
+    if (!isWaiting) this.root.classList.toggle("stale", isStale);
+  }
+
+  /** Shows an answer. Resolves when all of it is there. */
+  show(answer) {
+    const good = answer.sides.filter((side) => !side.problem);
+    this.#total.textContent = good.map((side) => side.total).join("  ·  ");
+    this.#shares.replaceChildren(...(good.length === 1 ? sharesOf(good[0]) : []));
+    this.#facts.replaceChildren(...factsOf(answer, (place) => this.#onpoint(place, "focus")));
+    const names = answer.sides.map((side) => side.title ?? side.problem.message);
+    this.#titles.replaceChildren(
+      ...(names.length > 1 ? names.map((name) => element("b", {}, name)) : []),
+    );
+    this.#end(good[0]?.ending);
+    const { tokens = "off" } = this.#state.get();
+    this.rows.root.classList.toggle("with-tokens", tokens !== "off");
+    return this.rows.show(good, tokens);
+  }
+
+  #end(ending) {
+    this.#ending.textContent = ending ? `${ending.generates ? "▶" : "■"} ${ending.words}` : "";
+    this.#ending.classList.toggle("silent", ending?.generates === false);
+  }
+}
+
+/** Which prompts are shown, and whether with their tokens. */
+function choicesOf(state, settings) {
+  const { shown = "dsv4", beside = "", tokens = "off" } = state.get();
+  const sides = [
+    ...settings.dialects.map(({ name }) => [`dialect:${name}`, `dsv4, ${name}`]),
+    ...settings.profiles.map(({ name, server }) => [`profile:${name}`, server]),
+  ];
+  const own = [["dsv4", "dsv4, as switched"], ...sides];
+  const none = [["", "nothing"], ...sides];
+  return [
+    choice("Show", own, shown, (name) => state.set({ shown: name === "dsv4" ? undefined : name })),
+    choice("Beside", none, beside, (name) => state.set({ beside: name || undefined })),
+    choice("Tokens", TOKENS, tokens, (name) => state.set({ tokens: name }), {
+      disabled: !settings.tokens,
+      title: settings.tokens ? undefined : "The extra `tokens` is not installed",
+    }),
+  ];
+}

@@ -1,0 +1,101 @@
+// The request, as JSON or as a form, and what is wrong with it.
+
+import { button, choice, element } from "./dom.js";
+import { Editor } from "./editor.js";
+import { Form } from "./form.js";
+import { examples, sourceOf } from "./switches.js";
+
+const PROTOCOLS = [
+  ["auto", "detected"],
+  ["chat", "Chat Completions"],
+  ["responses", "Responses"],
+  ["messages", "Anthropic Messages"],
+  ["file", "File, as dsv4 show does"],
+];
+const NAMES = Object.fromEntries(PROTOCOLS);
+
+/** `onpoint(offset, isPointer)` is called when somebody points at a character of the request. */
+export class RequestPane {
+  #context;
+  #editor;
+  #form;
+  #modes;
+  #protocol;
+  #problem = element("div", { className: "trouble", role: "status", hidden: true });
+
+  constructor(context, onpoint) {
+    const { request, say, state } = context;
+    const oninput = (source) => request.set({ source });
+    this.#context = context;
+    this.#editor = new Editor({ label: "Request, as JSON", oninput, oncaret: onpoint });
+    this.#form = new Form({ onchange: oninput, oncaret: onpoint, say });
+    this.#modes = [
+      ["json", "JSON"],
+      ["form", "Form"],
+    ].map(([mode, label]) => button(label, () => state.set({ mode }), { "data-mode": mode }));
+    const protocol = choice("Read as", PROTOCOLS, "auto", (value) =>
+      request.set({ protocol: value === "auto" ? undefined : value }),
+    );
+    this.#protocol = protocol.querySelector("select");
+    const modes = { className: "modes", role: "group", "aria-label": "Edit as" };
+    this.root = element(
+      "section",
+      { className: "pane source", "aria-label": "Request" },
+      element(
+        "div",
+        { className: "head" },
+        element("div", modes, this.#modes),
+        protocol,
+        examples(context),
+      ),
+      this.#editor.root,
+      this.#form.root,
+      this.#problem,
+    );
+  }
+
+  get #isForm() {
+    return this.#context.state.get().mode === "form";
+  }
+
+  get #shown() {
+    return this.#isForm ? this.#form : this.#editor;
+  }
+
+  /** Shows what the state says. */
+  draw() {
+    this.#protocol.value = this.#context.request.get().protocol ?? "auto";
+    for (const one of this.#modes)
+      one.setAttribute("aria-pressed", String((one.dataset.mode === "form") === this.#isForm));
+    this.#editor.root.hidden = this.#isForm;
+    this.#form.root.hidden = !this.#isForm;
+    this.#shown.text = sourceOf(this.#context);
+  }
+
+  /** Names the protocol that was found. */
+  detected(protocol) {
+    this.#protocol.options[0].textContent = `${NAMES[protocol]} (detected)`;
+  }
+
+  /** Lights a place, or none. A `click` goes there as well. */
+  light(place, how) {
+    this.#shown.light(place, { scroll: how === "focus" || how === "click" });
+    if (place && how === "click") this.#shown.focus(place[0]);
+  }
+
+  /** Says what is wrong, at its place; null is nothing. */
+  complain(found) {
+    const isPlaced = Number.isInteger(found?.start);
+    this.#problem.hidden = !found;
+    this.#editor.mark(isPlaced ? [found.start, found.end] : null);
+    if (!found) return this.#problem.replaceChildren();
+    const where = found.line ? `Line ${found.line}, column ${found.column}` : "";
+    const place = [where, found.path].filter(Boolean).join(": ");
+    const go = () => this.#shown.focus(found.start);
+    this.#problem.replaceChildren(
+      isPlaced ? button(place, go, { className: "place" }) : element("b", {}, place),
+      " ",
+      element("span", {}, found.message),
+    );
+  }
+}

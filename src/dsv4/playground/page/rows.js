@@ -1,0 +1,267 @@
+// A prompt in rows, or two beside each other: what api/prompt sends, as elements.
+//
+// Rows that stay the same from one answer to the next keep their elements: after a change in the
+// middle of a long conversation only the middle is built again.
+
+import { button, element } from "./dom.js";
+
+const BUILT_AT_ONCE = 40;
+const SLICE = 80;
+
+export class Rows {
+  #list;
+  #keys = [];
+  #sides = [];
+  #lit = [];
+  #turn = 0;
+  #tokens = "off";
+
+  /**
+   * `onpoint(place, how)` is called when somebody points at a part that has a place in the source:
+   * `how` is "hover", "focus" or "click"; with null when nothing is pointed at any more.
+   */
+  constructor({ label, onpoint }) {
+    this.#list = element("div", { className: "rows dsv4", role: "list", "aria-label": label });
+    this.root = this.#list;
+    this.onpoint = onpoint;
+    this.#list.addEventListener("pointerover", (event) => this.#pointed(event, "hover"));
+    this.#list.addEventListener("pointerleave", () => this.#unpointed());
+    this.#list.addEventListener("click", (event) => this.#pointed(event, "click"));
+    this.#list.addEventListener("keydown", (event) => this.#pressed(event));
+    this.#list.addEventListener("focusin", (event) => this.#focused(event));
+  }
+
+  /** Shows an answer. Resolves when all of it is there. */
+  async show(sides, tokens) {
+    this.light(null);
+    const pairs = paired(sides);
+    const keys = pairs.map((pair) => JSON.stringify(pair.map((n, s) => sides[s].rows[n] ?? null)));
+    if (tokens !== this.#tokens || sides.length !== this.#sides.length) this.#clear();
+    this.#tokens = tokens;
+    this.#sides = sides;
+    const turn = ++this.#turn;
+    const [from, same] = ends(this.#keys, keys);
+    const old = this.#list.children;
+    for (let n = this.#keys.length - same - 1; n >= from; n--) old[n].remove();
+    const after = this.#list.children[from] ?? null;
+    const stop = pairs.length - same;
+    for (let at = from, size = BUILT_AT_ONCE; ; at += size, size = SLICE) {
+      const end = Math.min(at + size, stop);
+      const fresh = document.createDocumentFragment();
+      for (let n = at; n < end; n++) fresh.append(this.#pair(pairs[n]));
+      this.#list.insertBefore(fresh, after);
+      // Always what is there: another answer may come before this one is whole.
+      this.#keys = [...keys.slice(0, end), ...keys.slice(stop)];
+      this.#number([...pairs.slice(0, end), ...pairs.slice(stop)]);
+      if (end >= stop) break;
+      await idle();
+      if (turn !== this.#turn) return;
+    }
+    const chosen = this.#list.querySelector('.row[tabindex="0"]');
+    if (!chosen) this.#list.querySelector(".row")?.setAttribute("tabindex", "0");
+  }
+
+  /** Tells each element which row of the answer it shows: all after a change have moved. */
+  #number(pairs) {
+    const before = [];
+    pairs.forEach((pair, n) => {
+      pair.forEach((row, side) => {
+        if (row === null) return;
+        const cell = Object.assign(this.#list.children[n].children[side], { row, side });
+        const { message } = this.#sides[side].rows[row];
+        // A message is named where it begins.
+        cell.classList.toggle("opens", message !== before[side]);
+        before[side] = message;
+      });
+    });
+  }
+
+  #clear() {
+    this.#list.replaceChildren();
+    this.#keys = [];
+  }
+
+  #pair(pair) {
+    const cells = pair.map((row, side) =>
+      row === null ? element("div", { className: "gap" }) : this.#row(this.#sides[side].rows[row]),
+    );
+    return element(
+      "div",
+      { className: pair.length > 1 ? "pair two" : "pair", role: "presentation" },
+      cells,
+    );
+  }
+
+  #row(row) {
+    const text = element("div", { className: "text" }, this.#segments(row, row.head));
+    if (row.fold) text.append(this.#fold(row));
+    const name = row.message === null ? "" : `${row.message} ${row.role}`;
+    const count = row.tokens === null ? "" : row.tokens.toLocaleString("en");
+    const made = element(
+      "div",
+      { className: row.ghost ? "row ghost" : "row", role: "listitem", tabIndex: -1 },
+      element(
+        "div",
+        { className: "label" },
+        element("b", { className: row.role }, name),
+        element("span", {}, row.field),
+        count && element("span", { className: "count", title: `${count} tokens` }, count),
+      ),
+      text,
+      row.note && element("div", { className: "note" }, row.note),
+    );
+    made.dataset.message = row.message;
+    made.dataset.field = row.field;
+    return made;
+  }
+
+  /** What is long is shown by its beginning, until somebody wants the rest. */
+  #fold(row) {
+    const rest = element("span", { className: "rest", hidden: true });
+    const control = button(
+      row.fold,
+      () => {
+        if (!rest.hasChildNodes()) rest.append(...this.#segments(row, row.rest));
+        rest.hidden = !rest.hidden;
+        control.setAttribute("aria-expanded", String(!rest.hidden));
+      },
+      { className: "fold", "aria-expanded": "false" },
+    );
+    if (row.rest.some(([, , , differs]) => differs)) control.classList.add("differs");
+    const made = document.createDocumentFragment();
+    made.append(control, rest);
+    return made;
+  }
+
+  #segments(row, segments) {
+    let before = -1;
+    return segments.map(([text, classes, source, differs, token]) => {
+      const made = element("span", { className: classes }, text);
+      if (source >= 0) made.dataset.source = source;
+      if (differs) made.classList.add("differs");
+      if (token >= 0) {
+        made.classList.add(token % 2 ? "odd" : "even");
+        const ids = row.ids[token].join(" ");
+        made.title = `id ${ids}`;
+        if (this.#tokens === "ids" && token !== before) made.dataset.ids = ids;
+        before = token;
+      }
+      return made;
+    });
+  }
+
+  // From the prompt to its source.
+
+  #pointed(event, how) {
+    const row = event.target.closest(".row");
+    const part = event.target.closest("[data-source]");
+    if (!row || event.target.closest("button")) return;
+    if (!part) return how === "hover" && this.#unpointed();
+    this.#light(row, Number(part.dataset.source), how);
+  }
+
+  #unpointed() {
+    this.light(null);
+    this.onpoint(null, "hover");
+  }
+
+  #light(row, source, how) {
+    const place = this.#sides[row.side]?.places[row.row]?.[source];
+    if (!place) return this.#unpointed();
+    this.light(place);
+    this.onpoint(place, how);
+  }
+
+  /** Arrows go from row to row, and from part to part of a row; Enter goes to the source. */
+  #pressed(event) {
+    const row = event.target.closest(".row");
+    if (!row || event.target !== row) return;
+    const rows = [...this.#list.querySelectorAll(".row")];
+    const at = rows.indexOf(row);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (to !== undefined) rows[Math.max(0, Math.min(to, rows.length - 1))].focus();
+    else if (step !== undefined) this.#step(row, step);
+    else if (event.key === "Enter") this.#light(row, row.chosen ?? 0, "click");
+    else return;
+    event.preventDefault();
+  }
+
+  #step(row, step) {
+    const count = this.#sides[row.side].places[row.row].length;
+    if (!count) return;
+    row.chosen = ((row.chosen ?? 0) + step + count) % count;
+    this.#light(row, row.chosen, "focus");
+  }
+
+  #focused(event) {
+    const row = event.target.closest(".row");
+    if (!row) return;
+    for (const other of this.#list.querySelectorAll('.row[tabindex="0"]')) other.tabIndex = -1;
+    row.tabIndex = 0;
+    if (event.target === row) this.#light(row, row.chosen ?? 0, "focus");
+  }
+
+  // From the source to the prompt.
+
+  /** Lights all that came from a place of the source. Returns the first element, if any. */
+  light(place, { scroll = false } = {}) {
+    for (const part of this.#lit) part.classList.remove("lit");
+    this.#lit = [];
+    if (!place) return;
+    for (const row of this.#list.querySelectorAll(".row")) {
+      const places = this.#sides[row.side]?.places[row.row] ?? [];
+      places.forEach((one, source) => {
+        if (!one || one[0] < place[0] || one[1] > place[1]) return;
+        this.#lit.push(...row.querySelectorAll(`[data-source="${source}"]`));
+      });
+    }
+    for (const part of this.#lit) part.classList.add("lit");
+    if (scroll) this.#lit[0]?.scrollIntoView({ block: "center", behavior: "auto" });
+  }
+
+  /** The innermost place that holds a character of the source, or null. */
+  placeAt(offset) {
+    let found = null;
+    for (const { places } of this.#sides)
+      for (const row of places ?? [])
+        for (const place of row) {
+          if (!place || place[0] > offset || place[1] < offset) continue;
+          if (!found || place[1] - place[0] < found[1] - found[0]) found = place;
+        }
+    return found;
+  }
+}
+
+/** How much two lists have in common at their start, and at their end. */
+function ends(a, b) {
+  const shorter = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < shorter && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < shorter - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  return [start, end];
+}
+
+const idle = () =>
+  new Promise((then) =>
+    window.requestIdleCallback ? requestIdleCallback(then, { timeout: 60 }) : setTimeout(then),
+  );
+
+/** The numbers of the rows that stand beside each other, null where a side has none. */
+function paired(sides) {
+  if (sides.length < 2) return (sides[0]?.rows ?? []).map((_, n) => [n]);
+  const [left, right] = sides.map((side) => side.rows.map((row) => `${row.message} ${row.field}`));
+  const later = new Map();
+  right.forEach((key, n) => later.set(key, [...(later.get(key) ?? []), n]));
+  const pairs = [];
+  let r = 0;
+  left.forEach((key, l) => {
+    const fitting = later.get(key)?.find((n) => n >= r);
+    if (fitting === undefined) return pairs.push([l, null]);
+    while (r < fitting) pairs.push([null, r++]);
+    pairs.push([l, r++]);
+  });
+  while (r < right.length) pairs.push([null, r++]);
+  return pairs;
+}

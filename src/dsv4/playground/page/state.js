@@ -1,0 +1,116 @@
+// All that a link restores: the view that is open, and a slice of plain JSON for each view. It is
+// kept in the URL's fragment, which no browser sends anywhere.
+//
+//   #prompt                       a view with nothing in it
+//   #prompt/1.PACKED              the same with its slices: JSON, deflated, as base64url
+
+const FORM = "1.";
+// Chromium takes 2 MB of URL; what is longer has no link.
+const LONGEST = 1_500_000;
+
+/** A part of the state. `onChange` listeners get the slice, and the names of what has changed. */
+export class Slice {
+  #values;
+  #listeners = [];
+
+  constructor(values = {}) {
+    this.#values = values;
+  }
+
+  get() {
+    return this.#values;
+  }
+
+  /** Sets some of the values. Nobody is told where nothing changes. */
+  set(values) {
+    const names = Object.keys(values).filter((name) => !same(values[name], this.#values[name]));
+    if (!names.length) return;
+    this.#values = { ...this.#values, ...values };
+    for (const listener of this.#listeners) listener(this.#values, names);
+  }
+
+  onChange(listener) {
+    this.#listeners.push(listener);
+  }
+}
+
+const same = (a, b) =>
+  a === b || (typeof a === "object" && JSON.stringify(a) === JSON.stringify(b));
+
+/** The store: the name of the open view, and slices by name. */
+export class Store {
+  view;
+  #slices = new Map();
+  #listeners = [];
+
+  constructor({ view, slices }) {
+    this.view = view;
+    for (const [name, values] of Object.entries(slices)) this.slice(name).set(values);
+  }
+
+  slice(name) {
+    if (!this.#slices.has(name)) {
+      const made = new Slice();
+      made.onChange(() => this.#changed());
+      this.#slices.set(name, made);
+    }
+    return this.#slices.get(name);
+  }
+
+  open(view) {
+    if (view === this.view) return;
+    this.view = view;
+    this.#changed();
+  }
+
+  onChange(listener) {
+    this.#listeners.push(listener);
+  }
+
+  #changed() {
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** The fragment that restores all this, or null where it would be too long for a URL. */
+  async toFragment() {
+    const filled = [...this.#slices].filter(([, slice]) => Object.keys(slice.get()).length);
+    if (!filled.length) return `#${this.view}`;
+    const slices = Object.fromEntries(filled.map(([name, slice]) => [name, slice.get()]));
+    const packed = await pack(JSON.stringify(slices));
+    return packed.length > LONGEST ? null : `#${this.view}/${FORM}${packed}`;
+  }
+}
+
+/** What a fragment says; nothing where it says nothing that can be read. */
+export async function fromFragment(fragment) {
+  const [view, packed = ""] = fragment.replace(/^#/, "").split("/");
+  let slices = {};
+  if (packed.startsWith(FORM)) {
+    try {
+      const read = JSON.parse(await unpack(packed.slice(FORM.length)));
+      for (const [name, values] of Object.entries(read))
+        if (isObject(values)) slices[name] = values;
+    } catch {
+      return { view, slices: {}, isBroken: true };
+    }
+  }
+  return { view, slices, isBroken: false };
+}
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+async function pack(text) {
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  let binary = "";
+  for (let at = 0; at < bytes.length; at += 8192)
+    binary += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+async function unpack(packed) {
+  const binary = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = Uint8Array.from(binary, (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Response(stream).text();
+}

@@ -1,0 +1,78 @@
+// The switches that views of a request share. What is not set is whatever the request says.
+
+import { choice, element, menu } from "./dom.js";
+
+const UNSET = "";
+const asSaid = (words) => [UNSET, words];
+
+/** Reads a choice as the JSON that is sent: nothing, true, false or a text. */
+const VALUES = { [UNSET]: undefined, true: true, false: false };
+const read = (value) => (value in VALUES ? VALUES[value] : value);
+
+/** The part of the shared slice that api/prompt and its like take. */
+export function asked(request) {
+  const { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice } = request.get();
+  return { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice };
+}
+
+/** The JSON text that is looked at: somebody's, or the first example. */
+export const sourceOf = ({ request, settings }) =>
+  request.get().source ?? settings.examples[0].source;
+
+/** A menu of requests to begin with. */
+export const examples = ({ request, settings }) =>
+  menu(
+    "Examples",
+    settings.examples.map(({ title }) => title),
+    (n) => request.set({ source: settings.examples[n].source, protocol: undefined }),
+  );
+
+/** A row of switches. `update(tools)` renews the names of tools that can be chosen. */
+export function switches(context) {
+  const { request, settings } = context;
+  const root = element("div", { className: "switches", role: "group", "aria-label": "Switches" });
+  let tools = [];
+  const draw = () => {
+    const now = request.get();
+    const open = root.contains(document.activeElement) ? document.activeElement.name : null;
+    const efforts =
+      settings.dialects.find(({ name }) => name === (now.dialect ?? settings.dialect))?.efforts ??
+      [];
+    const made = (label, name, options) =>
+      choice(
+        label,
+        options,
+        String(now[name] ?? UNSET),
+        (value) => request.set({ [name]: read(value) }),
+        { name },
+      );
+    const said = asSaid("as sent");
+    const names = tools.map((name) => [name, name]);
+    const chosen = now.tool_choice;
+    const modes = ["auto", "none", "required"];
+    if (chosen && !modes.includes(chosen) && !tools.includes(chosen)) names.push([chosen, chosen]);
+    root.replaceChildren(
+      made("Dialect", "dialect", [
+        asSaid(`${settings.dialect} (default)`),
+        ...settings.dialects.map(({ name }) => [name, name]),
+      ]),
+      made("Thinking", "thinking", [said, ["true", "on"], ["false", "off"]]),
+      made("Effort", "effort", [said, ...efforts.map((effort) => [effort, effort])]),
+      made("Old reasoning", "drop_thinking", [said, ["true", "dropped"], ["false", "kept"]]),
+      made("Tool choice", "tool_choice", [said, ...modes.map((mode) => [mode, mode]), ...names]),
+    );
+    if (open) root.querySelector(`[name="${open}"]`)?.focus();
+  };
+  request.onChange((_, names) => {
+    if (names.some((name) => name !== "source")) draw();
+  });
+  draw();
+  return {
+    root,
+    update(names) {
+      if (String(names) === String(tools)) return;
+      tools = names;
+      draw();
+    },
+  };
+}

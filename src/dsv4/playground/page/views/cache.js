@@ -1,0 +1,187 @@
+// A conversation turn by turn: what an engine has read already when a prompt comes, and what breaks.
+
+import { debounced } from "../calls.js";
+import { button, element, fill } from "../dom.js";
+import { asked, examples, sourceOf, switches } from "../switches.js";
+
+const number = (amount) => amount.toLocaleString("en");
+const percent = (part, whole) => (whole ? `${Math.floor((100 * part) / whole)}%` : "–");
+
+export function mount(root, context) {
+  const { request, state } = context;
+  const source = () => sourceOf(context);
+  const set = switches(context);
+  const head = element("div", { className: "clients", role: "group", "aria-label": "Clients" });
+  const facts = element("div", { className: "facts" });
+  const strip = element("ol", { className: "strip" });
+  const intro = element(
+    "p",
+    { className: "faint intro" },
+    "When an engine has answered, it holds the prompt and its answer. Each bar is the next prompt: ",
+    element("span", { className: "key-mark reused", "aria-hidden": "true" }),
+    " begins like what the engine held, and is free; ",
+    element("span", { className: "key-mark fresh", "aria-hidden": "true" }),
+    " has to be computed. The conversation is the one of the Prompt view.",
+  );
+  root.append(
+    element(
+      "div",
+      { className: "toolbar" },
+      set.root,
+      examples(context),
+      context.copy(() => ({ ...asked(request), source: source(), variant: state.get().variant })),
+    ),
+    element("div", { className: "sheet-of-turns" }, intro, head, facts, strip),
+  );
+
+  const ask = debounced(async () => {
+    try {
+      const body = { ...asked(request), source: source(), variant: state.get().variant };
+      const answer = await context.call("cache", body);
+      if (answer) show(answer);
+    } catch (error) {
+      if (!error.problem) throw error;
+      const { line, path, message } = error.problem;
+      const place = [line && `Line ${line}`, path].filter(Boolean).join(": ");
+      facts.replaceChildren(
+        element(
+          "p",
+          { className: "fact problem", role: "alert" },
+          element("b", {}, place),
+          ` ${message} `,
+          button("Open the Prompt view", () => context.go("prompt"), { className: "small" }),
+        ),
+      );
+      strip.replaceChildren();
+      head.replaceChildren();
+    }
+  }, 120);
+
+  function show(answer) {
+    head.replaceChildren(...answer.variants.map((variant) => clientOf(variant, answer, state)));
+    const said = answer.no_tokens ? `${answer.no_tokens} Characters are counted instead.` : null;
+    const alone =
+      answer.turns.length < 2
+        ? "There is one prompt here: a cache has nothing to reuse until a second one comes."
+        : null;
+    const left = answer.left_out
+      ? `The conversation is long: ${number(answer.left_out)} prompts before these are not shown, and the first here is counted as new.`
+      : null;
+    facts.replaceChildren(
+      ...[said, alone, left]
+        .filter(Boolean)
+        .map((words) => element("p", { className: "fact" }, words)),
+    );
+    const widest = Math.max(...answer.turns.map((turn) => turn.size), 1);
+    root.shown = fill(strip, answer.turns, (turn, n) => turnOf(turn, n, widest, answer.unit, open));
+  }
+
+  /** Opens the Prompt view where a prompt breaks. */
+  function open(place) {
+    request.set({ caret: place[0] });
+    context.go("prompt");
+  }
+
+  request.onChange((_, names) => {
+    if (names.length === 1 && names[0] === "caret") return;
+    if (root.hidden) return;
+    if (names.includes("source") && names.length === 1) ask();
+    else ask.now();
+  });
+  state.onChange(() => ask.now());
+  context.onShown(() => ask.now());
+}
+
+/** A client: what a conversation costs with it, and what it loses. */
+function clientOf(variant, { unit, variant: chosen }, state) {
+  const { name, title, computed, prompted, lost } = variant;
+  const saved = percent(prompted - computed, prompted);
+  return button(
+    [
+      element("b", {}, title[0].toUpperCase() + title.slice(1)),
+      element(
+        "span",
+        { className: "faint" },
+        `${number(computed)} of ${number(prompted)} ${unit} computed, ${saved} reused`,
+      ),
+      element(
+        "span",
+        { className: lost > 0 ? "loss" : "faint" },
+        name === "as_sent"
+          ? "what the request has"
+          : lost > 0
+            ? `loses ${number(lost)} ${unit}`
+            : lost < 0
+              ? `saves ${number(-lost)} ${unit}`
+              : "loses nothing here",
+      ),
+    ],
+    () => state.set({ variant: name }),
+    { className: "client", "aria-pressed": String(name === chosen), "data-variant": name },
+  );
+}
+
+function turnOf(turn, n, widest, unit, open) {
+  const fresh = turn.size - turn.reused;
+  const isBroken = turn.held > turn.reused;
+  const bar = element("div", { className: "turn-bar", "aria-hidden": "true" });
+  for (const [kind, amount] of [
+    ["reused", turn.reused],
+    ["fresh", fresh],
+  ]) {
+    const part = element("span", { className: kind });
+    part.style.width = `${(100 * amount) / widest}%`;
+    bar.append(part);
+  }
+  // How far the engine's memory would have reached.
+  if (isBroken) {
+    const ghost = element("span", { className: "held" });
+    ghost.style.left = `${(100 * turn.reused) / widest}%`;
+    ghost.style.width = `${(100 * Math.min(turn.held - turn.reused, widest - turn.reused)) / widest}%`;
+    bar.append(ghost);
+  }
+  const kept = Math.min(turn.reused, turn.before);
+  const words =
+    n === 0
+      ? "The first prompt: all of it is new."
+      : kept === turn.before
+        ? `All ${number(kept)} ${unit} of the prompt before are still a prefix.`
+        : `${number(kept)} of the ${number(turn.before)} ${unit} of the prompt before (${percent(kept, turn.before)}) are still a prefix.`;
+  return element(
+    "li",
+    { className: isBroken ? "turn broken" : "turn" },
+    element(
+      "div",
+      { className: "turn-head" },
+      element("b", {}, `Prompt ${n + 1}`),
+      element(
+        "span",
+        { className: "faint" },
+        turn.messages === 1 ? "1 message" : `${turn.messages} messages`,
+      ),
+      element(
+        "span",
+        { className: "amount" },
+        `${number(turn.size)} ${unit}, ${number(fresh)} new`,
+      ),
+    ),
+    bar,
+    element(
+      "p",
+      { className: "turn-words" },
+      words,
+      n > 0 &&
+        !isBroken &&
+        ` With the answer, the engine held ${number(turn.reused)} ${unit}, and all of it is reused.`,
+      isBroken &&
+        element(
+          "span",
+          { className: "break" },
+          ` It loses ${number(turn.held - turn.reused)} of what the engine held: ${turn.words}. `,
+        ),
+      isBroken &&
+        turn.place &&
+        button("Show in the request", () => open(turn.place), { className: "small" }),
+    ),
+  );
+}

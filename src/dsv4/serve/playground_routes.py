@@ -1,0 +1,244 @@
+"""The playground beside the API: its files, and its functions as routes.
+
+GET  /playground/           the page, and the files that it loads
+POST /playground/api/NAME   a function of `dsv4.playground.functions`, JSON in and JSON out
+
+A page of somebody else's must not reach what runs on this machine: requests are answered under the
+server's own names alone (which ends DNS rebinding), and never for a foreign origin. The files are
+public; functions ask for a key where the server has keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.routing import BaseRoute, Route
+
+from dsv4 import playground
+from dsv4.api import ApiError
+from dsv4.errors import Error
+from dsv4.playground.bench import Bench
+from dsv4.playground.functions import FUNCTIONS
+from dsv4.playground.problems import Problem, message_and_location
+from dsv4.serve.asgi import (
+    DisconnectWatch,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_bytes,
+    send_json,
+)
+from dsv4.serve.generation import ClientGone
+from dsv4.serve.server import Server
+from dsv4.serve.settings import MIB, Settings
+from dsv4.view.style import STYLE
+
+PAGE = Path(playground.__file__).parent / "page"
+MAX_BODY = 16 * MIB
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+POLICY = "; ".join(
+    (
+        *("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"),
+        *("img-src 'self' data:", "base-uri 'none'", "form-action 'none'"),
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def playground_routes(server: Server) -> list[BaseRoute]:
+    """The routes, where the settings ask for them."""
+    if not (server.settings.playground or server.settings.inspect):
+        return []
+    guard = Guard(server.settings)
+    files = Files(guard)
+    return [
+        Route("/playground", endpoint=files, methods=["GET"]),
+        Route("/playground/api/{name}", endpoint=Functions(server, guard), methods=["POST"]),
+        Route("/playground/{name:path}", endpoint=files, methods=["GET"]),
+    ]
+
+
+class Guard:
+    """Who may ask: the names that this server goes by, and pages of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._names = {*LOOPBACK, settings.host.lower(), *map(str.lower, settings.playground_hosts)}
+
+    def check(self, headers: Mapping[str, str]) -> None:
+        """Raises an `ApiError` for a request that somebody else's page may have made."""
+        host = headers.get("host", "")
+        if _name(host) not in self._names:
+            expected = "localhost, the address it listens on, or one of `playground_hosts`"
+            raise ApiError(f"found the host {host!r}, expected {expected}", status=421)
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            raise ApiError(f"found the origin {origin!r}, expected the page's own", status=403)
+
+
+def _name(host: str) -> str:
+    """A host without its port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+class Files:
+    """The files of the page, read once."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._files = {
+            path.relative_to(PAGE).as_posix(): (path.read_bytes(), KINDS[path.suffix])
+            for path in sorted(PAGE.rglob("*"))
+            if path.suffix in KINDS
+        }
+        # The styles of `dsv4 show --html`, so that a prompt looks the same in both.
+        self._files["view.css"] = (STYLE.encode(), KINDS[".css"])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
+        try:
+            self._guard.check(headers)
+        except ApiError as error:
+            await send_json(send, error.status, {"error": {"message": error.message}}, HEADERS)
+            return
+        if "name" not in scope["path_params"]:
+            moved = {**HEADERS, "location": "playground/"}
+            await send_bytes(send, 307, b"", "text/plain", moved)
+            return
+        found = self._files.get(scope["path_params"]["name"] or "index.html")
+        if found is None:
+            await send_bytes(send, 404, b"There is no such file.", "text/plain", HEADERS)
+            return
+        data, kind = found
+        tag = f'"{sha256(data).hexdigest()[:24]}"'
+        if headers.get("if-none-match") == tag:
+            await send_bytes(send, 304, b"", kind, {**HEADERS, "etag": tag})
+            return
+        body = b"" if scope["method"] == "HEAD" else data
+        await send_bytes(send, 200, body, kind, {**HEADERS, "etag": tag})
+
+
+class Functions:
+    """The functions, each as a route. They run beside the event loop: streams do not wait."""
+
+    def __init__(self, server: Server, guard: Guard) -> None:
+        self._server = server
+        self._guard = guard
+        limit = min(server.settings.max_body, MAX_BODY)
+        self._settings = replace(server.settings, max_body=limit)
+        # One at a time: what is on its way while somebody types is of no use any more.
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="playground")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            status, body = await self._answer(scope, receive)
+        except ClientGone:
+            return
+        await send_bytes(send, status, body, "application/json", HEADERS)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        try:
+            headers = headers_of(scope)
+            self._guard.check(headers)
+            if self._server.keys.owner(headers) is None:
+                raise ApiError("The API key is missing or not known here.", status=401)
+            # Other kinds can be sent by a form on any page, without a question asked before.
+            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                raise ApiError("expected a body of application/json", status=415)
+            name = scope["path_params"]["name"]
+            if name not in FUNCTIONS:
+                expected = ", ".join(FUNCTIONS)
+                raise ApiError(f"found {name!r}, expected one of {expected}", status=404)
+            data = await read_body(scope, receive, self._settings)
+            return 200, await self._run(name, data, receive)
+        except ApiError as error:
+            message, location = message_and_location(error)
+            return error.status, _json({"error": Problem(message, location=location).to_dict()})
+        except Error as error:
+            return 400, _json({"error": _problem(error).to_dict()})
+
+    async def _run(self, name: str, data: bytes, receive: Receive) -> bytes:
+        """What a function says. One that nobody waits for any more is not begun."""
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._pool, self._called, name, data)
+        watch = DisconnectWatch(receive, partial(_cancel, future))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.cancelled():
+                raise ClientGone from None
+            raise
+        finally:
+            await watch.close()
+
+    def _called(self, name: str, data: bytes) -> bytes:
+        return _json(FUNCTIONS[name](_object(data), self._bench()))
+
+    def _bench(self) -> Bench:
+        """As things are now: the backend may have been met since."""
+        server = self._server
+        return Bench(
+            tokenizer=server.tokenizer,
+            dialect=str(server.dialect),
+            model=server.model.name,
+            inspects=server.settings.inspect,
+            asks_for_key=server.keys.asks,
+        )
+
+
+def _cancel(future: asyncio.Future[bytes]) -> None:
+    future.cancel()
+
+
+def _problem(error: Error) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    message, location = message_and_location(error)
+    return Problem(message, location=location)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    """A body, which is an object. Raises a `Problem` with line and column for what is no JSON."""
+    try:
+        body = json.loads(data)
+    except json.JSONDecodeError as error:
+        message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        line, column, at = error.lineno, error.colno, error.pos
+        raise Problem(message, start=at, end=at + 1, line=line, column=column) from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deep
+        raise Problem(f"not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise Problem("found a body that is no object, expected an object")
+    return body
+
+
+def _json(value: Any) -> bytes:
+    # Half characters (lone surrogates) have no UTF-8; as escapes they have a form in JSON.
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")

@@ -1,0 +1,260 @@
+"""The Live view in a real browser: a conversation with the demo backend, and the inspector."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+openai = pytest.importorskip("openai", reason="the openai client is not installed")
+
+PROTOCOLS = ("chat", "responses", "messages")
+MARKUP = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
+HOSTILE = f"{MARKUP}\u202eright to left\u202c \x1b[31m \u0000 <｜User｜>"
+
+
+def api_of(playground: str) -> str:
+    return playground.removesuffix("/playground/")
+
+
+def say(tab: Any, words: str) -> None:
+    tab.get_by_label("Your message").fill(words)
+    tab.get_by_role("button", name="Send", exact=True).click()
+
+
+def opened(open_page: Callable[..., Any], **options: Any) -> Any:
+    tab = open_page("#live", **options)
+    tab.wait_for_selector(".live .composer textarea")
+    return tab
+
+
+@pytest.fixture(autouse=True)
+def fresh(playground: str) -> None:
+    """Nothing is left of what other tests asked."""
+    import urllib.request
+
+    url = f"{playground}inspector/clear"
+    headers = {"content-type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(url, b"{}", headers)).read()
+
+
+class TestTalk:
+    @pytest.mark.parametrize("protocol", PROTOCOLS)
+    def test_a_round_trip_with_a_call(self, open_page: Callable[..., Any], protocol: str) -> None:
+        tab = opened(open_page)
+        tab.get_by_label("Protocol").select_option(protocol)
+        tab.get_by_label("Offer tools").check()
+        say(tab, "RUN: ls -l")
+        tab.wait_for_selector(".spoken.assistant .called")
+        assert "bash" in tab.locator(".spoken.assistant .called").inner_text()
+        assert '"ls -l"' in tab.locator(".spoken.assistant .called").inner_text()
+        assert "asked to use bash" in tab.locator(".spoken.assistant .thinking").inner_text()
+        tab.get_by_label("Result of bash").fill("total 0")
+        tab.get_by_role("button", name="Send results").click()
+        tab.wait_for_function("() => document.querySelectorAll('.spoken.assistant').length === 2")
+        tab.wait_for_selector(".spoken.assistant:last-child .content")
+        assert tab.locator(".spoken.assistant .content").last.inner_text() == "DONE: total 0"
+        facts = tab.locator(".spoken.assistant .figures").last.inner_text()
+        assert re.search(r"first token after .* tokens in, [\d,]+ out", facts)
+
+    def test_frames_can_be_looked_at(self, open_page: Callable[..., Any]) -> None:
+        tab = opened(open_page)
+        say(tab, "Hello")
+        tab.wait_for_selector(".spoken.assistant:not(.coming)")
+        tab.locator(".spoken.assistant > details summary").last.click()
+        frames = tab.locator(".spoken.assistant .frame-list code").all_inner_texts()
+        assert "chat.completion.chunk" in json.loads(frames[0])["object"]
+
+    def test_effort_none_does_not_think(self, open_page: Callable[..., Any]) -> None:
+        tab = opened(open_page)
+        tab.get_by_label("Effort").select_option("none")
+        say(tab, "Hello")
+        tab.wait_for_selector(".spoken.assistant:not(.coming) .content")
+        assert tab.locator(".spoken .thinking").count() == 0
+        assert "chat mode" in tab.locator(".spoken.assistant").inner_text()
+
+    def test_an_answer_can_be_stopped(self, browser: Any) -> None:
+        from serving import served
+
+        with served(pace=20.0) as url:
+            context = browser.new_context()
+            tab = context.new_page()
+            tab.goto(f"{url}/playground/#live")
+            say(tab, "Hello")
+            tab.wait_for_selector(".spoken.coming .content, .spoken.coming .thinking")
+            tab.get_by_role("button", name="Stop").click()
+            tab.wait_for_selector(".spoken.assistant:not(.coming)")
+            assert "stopped here" in tab.locator(".spoken.assistant .figures").inner_text()
+            assert tab.get_by_role("button", name="Send", exact=True).is_enabled()
+            # Without --inspect the page says how to get it.
+            assert "--inspect" in tab.locator(".inspect").inner_text()
+            context.close()
+
+    def test_a_link_brings_the_conversation_back(self, open_page: Callable[..., Any]) -> None:
+        tab = opened(open_page)
+        tab.get_by_label("Protocol").select_option("messages")
+        say(tab, "Hello there")
+        tab.wait_for_selector(".spoken.assistant:not(.coming) .content")
+        tab.wait_for_function("() => location.hash.length > 60")
+        tab.wait_for_timeout(400)
+        answer = tab.locator(".spoken.assistant .content").inner_text()
+        again = opened(lambda fragment, **o: open_page(tab.url.partition("/playground/")[2], **o))
+        assert again.get_by_label("Protocol").input_value() == "messages"
+        assert again.locator(".spoken.user").inner_text().endswith("Hello there")
+        assert again.locator(".spoken.assistant .content").inner_text() == answer
+        again.get_by_role("button", name="New conversation").click()
+        assert again.locator(".spoken").count() == 0
+
+    def test_hostile_words_are_only_words(self, open_page: Callable[..., Any]) -> None:
+        tab = opened(open_page)
+        tab.get_by_label("Offer tools").check()
+        say(tab, f"CALL: bash {json.dumps({'command': HOSTILE})}")
+        tab.wait_for_selector(".spoken.assistant:not(.coming) .called")
+        assert tab.title() == "dsv4 playground"
+        assert tab.locator("main img, main script").count() == 0
+        assert "onerror" in tab.locator(".spoken.assistant .called").inner_text()
+        assert "\u202e" not in tab.locator(".turns").inner_text()
+
+    def test_tools_that_are_no_json_are_named(self, open_page: Callable[..., Any]) -> None:
+        tab = opened(open_page)
+        tab.get_by_label("Offer tools").check()
+        tab.locator(".tools summary").click()
+        tab.get_by_label("As a JSON list").fill("[{")
+        say(tab, "Hello")
+        tab.wait_for_selector(".conversation .problem:not([hidden])")
+        assert "JSON" in tab.locator(".conversation .problem").inner_text()
+
+
+class TestInspector:
+    def test_it_watches_a_real_client(self, open_page: Callable[..., Any], playground: str) -> None:
+        tab = opened(open_page)
+        tab.wait_for_selector(".inspector")
+        assert tab.locator(".request").count() == 0
+        with openai.OpenAI(base_url=f"{api_of(playground)}/v1", api_key="sk-secret") as client:
+            tools = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "bash",
+                        "parameters": {
+                            "type": "object",
+                            "properties": {"command": {"type": "string"}},
+                        },
+                    },
+                }
+            ]
+            client.chat.completions.create(
+                model="m",
+                messages=[{"role": "user", "content": "RUN: ls\nBREAK: no-wrapper"}],
+                tools=tools,
+            )
+            tab.wait_for_selector(".request .status.done")
+            for _ in client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": "Hello"}], stream=True
+            ):
+                pass
+        tab.wait_for_function("() => document.querySelectorAll('.request .done').length === 2")
+        # The newest stands first.
+        numbers = [int(n) for n in tab.locator(".request b").all_inner_texts()]
+        assert numbers == [numbers[1] + 1, numbers[1]]
+        tab.locator(".request").nth(1).click()
+        tab.wait_for_selector(".details dl")
+        details = tab.locator(".details")
+        text = details.inner_text()
+        for word in ("First token", "Total", "missing_wrapper", "The first request of this client"):
+            assert word in text
+        assert details.locator(".repair-mark").inner_text() == "1"
+        assert "sk-secret" not in tab.content()
+        # The prompt is shown as the Prompt view shows it.
+        details.locator("summary").nth(1).click()
+        tab.wait_for_selector(".details .rows .row")
+        assert "RUN: ls" in details.locator(".rows").inner_text()
+
+    def test_the_prefix_that_two_requests_share(
+        self, open_page: Callable[..., Any], playground: str
+    ) -> None:
+        tab = opened(open_page)
+        with openai.OpenAI(base_url=f"{api_of(playground)}/v1", api_key="x") as client:
+            for words in ("The same start, then one", "The same start, then two"):
+                message = [{"role": "user", "content": words}]
+                client.chat.completions.create(model="m", messages=message)  # type: ignore[arg-type]
+        tab.wait_for_function("() => document.querySelectorAll('.request .done').length === 2")
+        tab.locator(".request").first.click()
+        tab.wait_for_selector(".details .around")
+        assert tab.locator(".details mark").inner_text().startswith("two")
+        assert "A prefix cache saves" in tab.locator(".details").inner_text()
+
+    def test_a_completion_opens_in_stream_and_a_request_in_prompt(
+        self, open_page: Callable[..., Any]
+    ) -> None:
+        tab = opened(open_page)
+        tab.get_by_label("Offer tools").check()
+        say(tab, "RUN: ls\nBREAK: no-closers")
+        tab.wait_for_selector(".request .done")
+        tab.locator(".request").first.click()
+        tab.get_by_role("button", name="Open in Prompt").click()
+        assert tab.locator("section.prompt").is_visible()
+        tab.get_by_role("tab", name="Live").click()
+        tab.get_by_role("button", name="Open in Stream").click()
+        tab.wait_for_selector(".stream .diagram")
+        tab.wait_for_selector(".stream .count:not(:empty)")
+        tab.get_by_role("button", name="To the end").click()
+        tab.wait_for_selector(".stream .finish")
+        assert "implied_close" in tab.locator(".stream .events").inner_text()
+
+    def test_it_stops_when_the_view_is_left(self, open_page: Callable[..., Any]) -> None:
+        tab = opened(open_page)
+        asked: list[str] = []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.get_by_role("tab", name="Prompt").click()
+        tab.wait_for_timeout(4500)
+        asked.clear()
+        tab.wait_for_timeout(1500)
+        assert not [url for url in asked if "inspector" in url]
+
+    def test_clear(self, open_page: Callable[..., Any]) -> None:
+        tab = opened(open_page)
+        say(tab, "Hello")
+        tab.wait_for_selector(".request .done")
+        tab.get_by_role("button", name="Clear").click()
+        tab.wait_for_function("() => document.querySelectorAll('.request').length === 0")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(
+    open_page: Callable[..., Any], axe: str, scheme: str, width: int
+) -> None:
+    from accessibility import violations
+
+    tab = opened(open_page, scheme=scheme, width=width)
+    assert violations(tab, axe) == []
+    tab.get_by_label("Offer tools").check()
+    tab.locator(".tools summary").click()
+    say(tab, "RUN: ls\nBREAK: no-closers")
+    tab.wait_for_selector(".spoken .called")
+    tab.locator(".spoken.assistant > details summary").last.click()
+    tab.wait_for_selector(".request .done")
+    tab.locator(".request").first.click()
+    tab.wait_for_selector(".details .repairs")
+    for summary in tab.locator(".details summary").all():
+        summary.click()
+    tab.wait_for_selector(".details .rows .row")
+    assert violations(tab, axe) == []
+
+
+@pytest.mark.parametrize("width", [1280, 700, 390, 320])
+def test_nothing_is_wider_than_the_page(open_page: Callable[..., Any], width: int) -> None:
+    tab = opened(open_page, width=width)
+    tab.get_by_label("Offer tools").check()
+    say(tab, "CALL: bash " + json.dumps({"command": "x" * 2_000}))
+    tab.wait_for_selector(".spoken .called")
+    tab.wait_for_selector(".request .done")
+    tab.locator(".request").first.click()
+    tab.wait_for_selector(".details dl")
+    for selector in ("html", ".view.live"):
+        size = tab.locator(selector).evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert size[0] <= size[1]

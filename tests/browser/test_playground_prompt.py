@@ -1,0 +1,449 @@
+"""The Prompt view in a real browser: every switch, and light both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from accessibility import violations
+from serving import served
+
+from dsv4.format.tokens import USER
+from dsv4.playground.examples import EXAMPLES
+
+Open = Callable[..., Any]
+TITLES = list(EXAMPLES)
+LIT_JSON = """() => {
+  const lit = CSS.highlights.get("json-lit");
+  return lit ? [...lit].map(String).join("") : "";
+}"""
+# At once: what a driver types is slow in a long text.
+PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
+HOSTILE = [
+    """<img src=x onerror="document.title='run'"><script>document.title='run'</script>""",
+    "</textarea></pre><style>body{display:none}</style>{{7*7}}${7*7}",
+    "\x00\x1b[31m\x07\x9b \u202eRTL \u2066 \u200f العربية עברית \ud800",
+    f"{USER} &lt;b&gt; javascript:alert(1)",
+]
+
+
+def write(tab: Any, value: Any) -> None:
+    """Puts a request in the editor, and waits for its prompt."""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    with tab.expect_response("**/api/prompt"):
+        tab.get_by_label("Request, as JSON").evaluate(PUT, text)
+    settle(tab)
+
+
+def settle(tab: Any) -> None:
+    tab.wait_for_function("() => !document.querySelector('.result').classList.contains('waiting')")
+    tab.evaluate("() => document.querySelector('section.prompt').shown")
+
+
+def choose(tab: Any, label: str, value: str) -> None:
+    with tab.expect_response("**/api/prompt"):
+        tab.locator("section.prompt").get_by_label(label, exact=True).select_option(value)
+    settle(tab)
+
+
+def example(tab: Any, title: str) -> None:
+    with tab.expect_response("**/api/prompt"):
+        tab.locator("section.prompt").get_by_label("Examples").select_option(label=title)
+    settle(tab)
+
+
+def prompt_text(tab: Any) -> str:
+    rows = tab.locator("section.prompt .rows .row:not(.ghost) .text")
+    return "".join(rows.evaluate_all("rows => rows.map(row => row.textContent)"))
+
+
+def lit(tab: Any) -> str:
+    parts = tab.locator("section.prompt .rows .lit")
+    return "".join(parts.evaluate_all("parts => parts.map(part => part.textContent)"))
+
+
+@pytest.fixture
+def tab(open_page: Open) -> Any:
+    tab = open_page()
+    tab.wait_for_selector(".rows .row")
+    settle(tab)
+    return tab
+
+
+# What is shown.
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_each_example_is_shown(tab: Any, title: str) -> None:
+    example(tab, title)
+    assert USER in prompt_text(tab)
+    assert tab.locator(".trouble").is_hidden()
+
+
+def test_special_tokens_are_pills_and_spelled_ones_are_marked(tab: Any) -> None:
+    example(tab, "Text that spells tokens")
+    assert USER in tab.locator(".rows .pill").all_inner_texts()
+    assert USER in tab.locator(".rows .flag").all_inner_texts()
+    assert "3 places in the text spell a special token" in tab.locator(".facts").inner_text()
+
+
+def test_tokens_stand_in_the_margin_and_as_a_bar(tab: Any) -> None:
+    counts = tab.locator(".rows .count").all_inner_texts()
+    total = sum(int(count.replace(",", "")) for count in counts)
+    assert tab.locator(".summary .total").inner_text().startswith(f"{total} tokens")
+    assert tab.locator(".bar-of-shares .share").count() == tab.locator(".legend li").count() > 3
+
+
+def test_a_ghost_stands_where_reasoning_was_dropped(tab: Any) -> None:
+    example(tab, "Old reasoning, a list of messages")
+    ghost = tab.locator(".rows .row.ghost")
+    assert "Rayleigh scattering" in ghost.inner_text()
+    assert "dropped: reasoning before the last user turn is left out" in ghost.inner_text()
+    choose(tab, "Old reasoning", "false")
+    assert tab.locator(".rows .row.ghost").count() == 0
+    assert "Rayleigh scattering" in prompt_text(tab)
+
+
+def test_every_switch_changes_the_prompt(tab: Any) -> None:
+    seen = {prompt_text(tab)}
+    for label, value in (
+        ("Dialect", "v4.1"),
+        ("Effort", "low"),
+        ("Dialect", "v4"),
+        ("Effort", "max"),
+        ("Effort", ""),
+        ("Thinking", "false"),
+        ("Tool choice", "none"),
+        ("Tool choice", "get_forecast"),
+    ):
+        choose(tab, label, value)
+        if label != "Dialect" or value != "v4":
+            seen.add(prompt_text(tab))
+    assert len(seen) == 7  # without an effort it is the first again
+
+
+def test_read_as_another_protocol(tab: Any) -> None:
+    example(tab, "The same agent, Anthropic Messages")
+    assert "Anthropic" in tab.get_by_label("Read as").locator("option").first.inner_text()
+    choose(tab, "Read as", "responses")
+    assert tab.locator(".trouble").is_visible()
+
+
+def test_borders_and_ids_of_tokens(tab: Any) -> None:
+    text = prompt_text(tab)
+    choose(tab, "Tokens", "borders")
+    assert tab.locator(".rows .even").count() > 20
+    assert tab.locator(".rows [data-ids]").count() == 0
+    choose(tab, "Tokens", "ids")
+    assert tab.locator(".rows .pill[data-ids]").first.get_attribute("data-ids") == "0"
+    assert prompt_text(tab) == text
+
+
+def test_two_dialects_side_by_side(tab: Any) -> None:
+    choose(tab, "Beside", "dialect:v4.1")
+    assert tab.locator(".titles b").all_inner_texts() == ["dsv4, v4", "dsv4, v4.1"]
+    assert "Reasoning Effort" in tab.locator(".rows .differs").first.inner_text() or (
+        tab.locator(".rows .differs").count() > 1
+    )
+    choose(tab, "Beside", "dialect:v4")
+    assert "Both prompts are the same." in tab.locator(".facts").inner_text()
+    assert tab.locator(".rows .differs").count() == 0
+
+
+def test_two_servers_side_by_side_with_reasons(tab: Any) -> None:
+    choose(tab, "Show", "profile:vllm-0.32")
+    choose(tab, "Beside", "profile:sglang-0.5.23")
+    assert "vLLM 0.32 lets the model think" in tab.locator(".facts").inner_text()
+    assert tab.locator(".rows .differs").count() > 1
+
+
+def test_long_texts_are_folded_until_they_are_wanted(tab: Any) -> None:
+    write(tab, [{"role": "user", "content": "a line\n" * 500}])
+    assert len(prompt_text(tab)) < 2_000
+    fold = tab.locator(".rows .fold")
+    assert fold.get_attribute("aria-expanded") == "false"
+    fold.click()
+    assert prompt_text(tab).count("a line") == 500
+
+
+# Light both ways.
+
+
+def test_pointing_at_the_prompt_lights_the_json(tab: Any) -> None:
+    tab.locator(".rows .text .reasoning").first.hover()
+    assert json.loads(tab.evaluate(LIT_JSON)) == "The weather decides. I need the forecast."
+    tab.locator(".rows .text .user").first.hover()
+    assert json.loads(tab.evaluate(LIT_JSON)).startswith("Is it a good afternoon")
+    tab.locator(".rows .pill", has_text="User").first.hover()
+    assert tab.evaluate(LIT_JSON) == '"user"'
+
+
+def test_the_caret_in_the_json_lights_the_prompt(tab: Any) -> None:
+    area = tab.get_by_label("Request, as JSON")
+    at = area.input_value().index("The weather decides")
+    area.evaluate("(area, at) => { area.focus(); area.setSelectionRange(at, at); }", at)
+    area.press("ArrowRight")
+    assert lit(tab) == "The weather decides. I need the forecast."
+    assert json.loads(tab.evaluate(LIT_JSON)) == lit(tab)
+
+
+def test_the_pointer_over_the_json_lights_the_prompt(tab: Any) -> None:
+    area = tab.get_by_label("Request, as JSON")
+    line = area.input_value().split("\n").index('      "content": "Let me look at the weather.",')
+    box = tab.locator(".editor .lines > div").nth(line).bounding_box()
+    tab.mouse.move(box["x"] + 120, box["y"] + box["height"] / 2)
+    assert lit(tab) == "Let me look at the weather."
+    tab.mouse.move(5, 5)
+    assert lit(tab) == ""
+
+
+def test_a_click_goes_to_the_source(tab: Any) -> None:
+    tab.locator(".rows .calls", has_text="get_forecast").first.click()
+    caret = tab.evaluate("[document.activeElement.selectionStart, document.activeElement.value]")
+    assert caret[1][caret[0] :].startswith('"get_forecast"')
+
+
+def test_the_keyboard_goes_through_the_rows(tab: Any) -> None:
+    tab.locator(".rows .row[tabindex='0']").focus()
+    for _ in range(4):
+        tab.keyboard.press("ArrowDown")
+    assert json.loads(tab.evaluate(LIT_JSON)).startswith("Is it a good afternoon")
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.tagName") == "TEXTAREA"
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "marked"),
+    [
+        ('{\n  "messages": [}', "Line 2, column 16", "}"),
+        ('[\n {"role": "usr", "content": ""}]', "Line 2, column 11: [0].role", '"usr"'),
+    ],
+)
+def test_errors_stand_at_their_line(tab: Any, source: str, words: str, marked: str) -> None:
+    write(tab, source)
+    assert words in tab.locator(".trouble").inner_text()
+    assert tab.evaluate("[...CSS.highlights.get('json-wrong')].join('')") == marked
+    tab.locator(".trouble .place").click()
+    caret = tab.evaluate("document.activeElement.selectionStart")
+    assert source[caret:].startswith(marked)
+    write(tab, "[]" if "usr" in source else '[{"role": "user", "content": "Hi"}]')
+
+
+@pytest.mark.parametrize("lines", [1, 12, 150, 1_200])
+def test_places_are_marked_where_the_text_stands(tab: Any, lines: int) -> None:
+    """What is typed in lies exactly over the lines that places are marked in."""
+    write(tab, "\n" * (lines - 1) + '[{"role": "user", "content": "' + "long words " * 40 + '"}]')
+    found = tab.evaluate(
+        """() => {
+          const area = document.querySelector(".editor textarea");
+          const line = document.querySelector(".editor .lines > div");
+          const [a, b] = [area, line].map((one) => getComputedStyle(one));
+          const names = ["paddingLeft", "paddingRight", "font", "lineHeight", "letterSpacing"];
+          const same = names.map((name) => a[name] === b[name]);
+          const widths = [area, line].map((one) => one.clientWidth);
+          const sheet = document.querySelector(".editor .sheet").clientHeight;
+          return { same, widths, height: Math.abs(area.scrollHeight - sheet) };
+        }"""
+    )
+    assert found["same"] == [True] * 5
+    assert found["widths"][0] == found["widths"][1]
+    assert found["height"] <= 1
+
+
+# The form.
+
+
+def test_a_form_writes_the_json(tab: Any) -> None:
+    write(tab, [{"role": "user", "content": "Hi", "seed": 1.0}])
+    tab.get_by_role("button", name="Form").click()
+    with tab.expect_response("**/api/prompt"):
+        tab.get_by_label("content of message 0").fill("Hello <b>")
+    settle(tab)
+    assert "Hello <b>" in prompt_text(tab)
+    tab.get_by_role("button", name="Add assistant").click()
+    tab.get_by_label("reasoning of message 1").fill("Hm.")
+    tab.get_by_role("button", name="Add user").click()
+    tab.get_by_label("content of message 2").fill("Go on")
+    tab.get_by_role("button", name="Move message 2 up").click()
+    tab.get_by_role("button", name="JSON").click()
+    text = tab.get_by_label("Request, as JSON").input_value()
+    assert json.loads(text) == [
+        {"role": "user", "content": "Hello <b>", "seed": 1.0},
+        {"role": "user", "content": "Go on"},
+        {"role": "assistant", "content": "", "reasoning_content": "Hm."},
+    ]
+    assert '"seed": 1.0' in text  # as it was written
+    tab.get_by_role("button", name="Form").click()
+    tab.get_by_role("button", name="Delete message 2").click()
+    tab.get_by_label("Role of message 1").select_option("developer")
+    settle(tab)
+    tab.get_by_role("button", name="JSON").click()
+    roles = [m["role"] for m in json.loads(tab.get_by_label("Request, as JSON").input_value())]
+    assert roles == ["user", "developer"]
+
+
+def test_the_form_and_the_prompt_light_each_other(tab: Any) -> None:
+    tab.get_by_role("button", name="Form").click()
+    tab.locator(".rows .text .reasoning").first.hover()
+    assert tab.locator(".card.lit").get_attribute("aria-label") == "Message 2"
+    tab.get_by_label("content of message 1").focus()
+    assert lit(tab) == "Is it a good afternoon for a walk in Bergen?"
+
+
+def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
+    write(tab, '{"x": ')
+    tab.get_by_role("button", name="Form").click()
+    assert "is no JSON: edit it as JSON" in tab.locator(".form").inner_text()
+    tab.get_by_role("button", name="JSON").click()
+    write(tab, "[]")
+
+
+# Hostile conversations.
+
+
+@pytest.mark.parametrize("content", HOSTILE)
+@pytest.mark.parametrize("mode", ["JSON", "Form"])
+def test_hostile_text_changes_nothing_but_itself(tab: Any, content: str, mode: str) -> None:
+    def kinds() -> set[str]:
+        return set(tab.evaluate("[...document.querySelectorAll('*')].map(e => e.localName)"))
+
+    write(tab, '[{"role": "user", "content": "plain"}, {"role": "assistant", "content": "x"}]')
+    tab.get_by_role("button", name=mode).click()
+    before = kinds()
+    tab.get_by_role("button", name="JSON").click()
+    answer = {"role": "assistant", "content": "x"}
+    write(tab, json.dumps([{"role": "user", "content": content}, answer]))
+    tab.get_by_role("button", name=mode).click()
+    assert kinds() == before
+    assert tab.title() == "dsv4 playground"
+    assert tab.locator("main").is_visible()
+    shown = prompt_text(tab)
+    assert "\x00" not in shown
+    assert "\u202e" not in shown
+    if "onerror" in content:
+        assert "<img src=x onerror=\"document.title='run'\">" in shown
+
+
+def test_a_megabyte_is_shown_by_its_beginning(tab: Any) -> None:
+    write(tab, [{"role": "user", "content": "All work and no play. " * 50_000}])
+    assert tab.evaluate("document.querySelectorAll('*').length") < 1_000
+    tab.locator(".rows .fold").click()
+    assert len(prompt_text(tab)) > 1_000_000
+
+
+# Work, counted.
+
+
+def conversation(messages: int, tools: int) -> dict[str, Any]:
+    turns = [
+        {"role": role, "content": f"{role} {n} " + "says something of some length. " * 12}
+        for n in range(messages // 2)
+        for role in ("user", "assistant")
+    ]
+    declared = [
+        {"type": "function", "function": {"name": f"tool_{n}", "description": "It works. " * 30}}
+        for n in range(tools)
+    ]
+    return {"messages": [*turns, {"role": "user", "content": "Go on"}], "tools": declared}
+
+
+def test_a_burst_of_typing_asks_once_or_twice(tab: Any) -> None:
+    calls: list[str] = []
+    tab.on("request", lambda request: calls.append(request.url))
+    area = tab.get_by_label("Request, as JSON")
+    area.fill("")
+    tab.wait_for_timeout(400)
+    calls.clear()
+    area.press_sequentially('[{"role": "user", "content": "typed quickly"}]', delay=5)
+    tab.wait_for_timeout(600)
+    settle(tab)
+    assert "typed quickly" in prompt_text(tab)
+    assert len(calls) <= 3
+
+
+def test_after_a_change_only_what_changed_is_built_again(tab: Any) -> None:
+    body = conversation(200, 20)
+    write(tab, body)
+    tab.wait_for_function("() => document.querySelectorAll('.rows .row').length > 600")
+    assert tab.evaluate("document.querySelectorAll('.rows *').length") < 8_000
+    tab.evaluate(
+        """() => {
+          window.added = { rows: 0, lines: 0 };
+          const count = (name) => (list) =>
+            list.forEach((one) => (window.added[name] += one.addedNodes.length));
+          const watch = (selector, name) => new MutationObserver(count(name)).observe(
+            document.querySelector(selector), { childList: true });
+          watch(".rows", "rows");
+          watch(".editor .lines", "lines");
+        }"""
+    )
+    body["messages"][100]["content"] = "Something else."
+    write(tab, body)
+    assert tab.evaluate("window.added") == {"rows": 1, "lines": 1}
+
+
+def test_an_answer_may_come_while_another_is_being_built(tab: Any) -> None:
+    """Rows are built in slices: a newer answer ends an older one, and nothing is left of it."""
+    area = tab.get_by_label("Request, as JSON")
+    for n in range(4):
+        body = conversation(200, 20)
+        body["messages"][n * 30]["content"] = f"Change {n}"
+        with tab.expect_response("**/api/prompt"):
+            area.evaluate(PUT, json.dumps(body))
+    settle(tab)
+    shown = prompt_text(tab)
+    assert "Change 3" in shown
+    assert "Change 2" not in shown
+    numbers = tab.locator(".rows .row").evaluate_all("rows => rows.map(row => row.row)")
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) > 600
+
+
+def test_a_server_that_is_gone_is_named(browser: Any) -> None:
+    with served() as url:
+        tab = browser.new_page()
+        tab.goto(f"{url}/playground/")
+        tab.wait_for_selector(".rows .row")
+    tab.get_by_label("Request, as JSON").fill("[]")
+    tab.wait_for_selector(".trouble:not([hidden])")
+    assert "The server does not answer" in tab.locator(".trouble").inner_text()
+    tab.close()
+
+
+# People.
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(open_page: Open, axe: str, scheme: str, width: int) -> None:
+    tab = open_page(width=width, scheme=scheme)
+    tab.wait_for_selector(".rows .row")
+    for title in ("Text that spells tokens", "Old reasoning, a list of messages"):
+        example(tab, title)
+        assert violations(tab, axe) == []
+    tab.locator(".rows .text .user").first.hover()
+    assert violations(tab, axe) == []
+    choose(tab, "Tokens", "ids")
+    assert violations(tab, axe) == []
+    choose(tab, "Beside", "dialect:v4.1")
+    assert violations(tab, axe) == []
+    tab.get_by_role("button", name="Form").click()
+    assert violations(tab, axe) == []
+    tab.get_by_role("button", name="JSON").click()
+    write(tab, "[")
+    assert violations(tab, axe) == []
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_nothing_sticks_out_on_a_phone(open_page: Open, width: int) -> None:
+    tab = open_page(width=width)
+    tab.wait_for_selector(".rows .row")
+    for label, value in (("Beside", ""), ("Beside", "profile:vllm-0.32"), ("Tokens", "ids")):
+        if value:
+            choose(tab, label, value)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width

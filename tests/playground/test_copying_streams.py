@@ -1,0 +1,147 @@
+"""What the Stream and Live views copy runs as it is, and says what they show."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsv4
+from dsv4.playground.bench import Bench
+from dsv4.playground.completions import EXAMPLES, TOOLS
+from dsv4.playground.functions import FUNCTIONS
+from dsv4.playground.problems import Problem
+from dsv4.tokens import Tokenizer
+
+BENCH = Bench(tokenizer=Tokenizer.load(), model="deepseek-v4")
+HOSTILE = "'\"\\ \x00\x1b[31m\u202e ''' \"\"\" {x} $HOME `id` \ud800 \u2028\r\n</think>"
+TALK = [
+    {"role": "user", "content": "It's 5 o'clock: `date` $(date)?"},
+    {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "I ask.",
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "bash", "arguments": '{"command": "date"}'},
+            }
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "Noon"},
+]
+
+
+def call(name: str, **body: Any) -> Any:
+    return FUNCTIONS[name](body, BENCH)
+
+
+def streams() -> list[dict[str, Any]]:
+    bodies: list[dict[str, Any]] = [
+        {"text": e.text, "thinking": e.thinking, "tools": TOOLS, "cut": cut, "seed": 3}
+        for n, e in enumerate(EXAMPLES)
+        for cut in (("character", "random", "token")[n % 3],)
+    ]
+    return [
+        *bodies,
+        {"text": HOSTILE, "stop": ["x'", "\n"], "reason": "length", "cut": "character"},
+        {"text": EXAMPLES[0].text, "tools": [], "dialect": "v3.2", "cut": "random", "seed": 0},
+        {"text": EXAMPLES[0].text, "tools": None, "calls": "whole", "cut": "character"},
+    ]
+
+
+def run_cases(cases: list[str], folder: Path) -> str:
+    for n, case in enumerate(cases):
+        (folder / f"test_copied_{n}.py").write_text(case, "utf-8")
+    command = [sys.executable, "-X", "utf8", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=folder)
+    return done.stdout.decode()
+
+
+def test_cases_pass(tmp_path: Path) -> None:
+    cases = [call("copy", form="pytest", view="stream", **body)["text"] for body in streams()]
+    for protocol in ("chat", "responses", "messages"):
+        body = {"protocol": protocol, "messages": TALK, "tools": TOOLS, "effort": "max"}
+        cases.append(call("copy", form="pytest", view="live", **body)["text"])
+    assert f"{len(cases)} passed" in run_cases(cases, tmp_path)
+
+
+def test_cases_fail_where_something_else_is_read(tmp_path: Path) -> None:
+    body = {"text": EXAMPLES[3].text, "tools": TOOLS, "cut": "character"}
+    text = call("copy", form="pytest", view="stream", **body)["text"]
+    talk = call("copy", form="pytest", view="live", messages=TALK, tools=TOOLS)["text"]
+    cases = [text.replace("umbrella", "coat", 1), text.replace("missing_wrapper", "limit")]
+    cases += [talk.replace("'content': 'Noon'", "'content': 'Now'")]
+    assert "3 failed" in run_cases(cases, tmp_path)
+
+
+def test_python_prints_events_and_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, body in enumerate(streams()):
+        file = tmp_path / f"copied_{number}.py"
+        file.write_text(call("copy", form="python", view="stream", **body)["text"], "utf-8")
+        found = runpy.run_path(str(file))
+        traced = call("trace", **body)
+        assert found["message"].to_dict() == {
+            name: value
+            for name, value in traced["message"].items()
+            if name not in ("finish", "incomplete")
+        }
+        # The last of them come at the end, which is not among those that pieces bring.
+        assert len(found["events"]) <= traced["events"]
+        assert isinstance(found["message"], dsv4.Message)
+    capsys.readouterr()
+
+
+def sent_by(text: str) -> Any:
+    """The body that a shell gives to curl."""
+    script = 'curl() { for word; do last=$word; done; printf %s "$last"; }\n' + text
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("body", streams()[-4:])
+def test_curl_asks_for_the_same_trace(body: dict[str, Any]) -> None:
+    text = call("copy", form="curl", view="stream", url="http://127.0.0.1:1", **body)["text"]
+    assert "http://127.0.0.1:1/playground/api/trace" in text
+    assert FUNCTIONS["trace"](sent_by(text), BENCH) == call("trace", **body)
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+def test_curl_sends_the_conversation(protocol: str) -> None:
+    body = {"protocol": protocol, "messages": TALK, "tools": TOOLS, "effort": "none"}
+    made = call("live", **body)
+    text = call("copy", form="curl", view="live", url="http://127.0.0.1:1", **body)["text"]
+    assert f"http://127.0.0.1:1/{made['path']}" in text
+    assert sent_by(text) == made["body"]
+    assert made["body"]["stream"] is True
+
+
+def test_keys_are_asked_for_and_not_written() -> None:
+    bench = Bench(asks_for_key=True)
+    for form in ("curl", "python"):
+        body = {"form": form, "view": "live", "messages": TALK}
+        assert "Bearer KEY" in FUNCTIONS["copy"](body, bench)["text"]
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": TALK, "tools": {}}, "tools"),
+        ({"messages": TALK, "protocol": "soap"}, "protocol"),
+        ({"messages": TALK, "effort": 5}, "effort"),
+    ],
+)
+def test_a_conversation_that_cannot_be_sent(body: dict[str, Any], path: str) -> None:
+    with pytest.raises(Problem) as caught:
+        call("live", **body)
+    assert caught.value.location == (path,)

@@ -1,0 +1,116 @@
+"""What is copied runs as it is, and says what the page shows."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsv4.playground.bench import Bench
+from dsv4.playground.cache import VARIANTS
+from dsv4.playground.examples import EXAMPLES, sources
+from dsv4.playground.functions import FUNCTIONS
+from dsv4.playground.problems import Problem
+from dsv4.tokens import Tokenizer
+
+BENCH = Bench(tokenizer=Tokenizer.load())
+SOURCES = {example["title"]: example["source"] for example in sources()}
+HOSTILE = json.dumps(
+    [
+        {
+            "role": "user",
+            "content": "'\"\\ \x00\x1b[31m\u202e ''' \"\"\" {x} $HOME `id` \ud800 \u2028",
+        }
+    ]
+)
+NAN = '[{"role": "user", "content": "Hi", "x": NaN}]'
+
+
+def call(name: str, **body: Any) -> Any:
+    return FUNCTIONS[name](body, BENCH)
+
+
+def printed(code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    file = tmp_path / "copied.py"
+    file.write_text(code, "utf-8")
+    runpy.run_path(str(file))
+    return capsys.readouterr().out
+
+
+def run_cases(cases: list[str], tmp_path: Path) -> str:
+    """What pytest says of some cases, in a process of its own."""
+    for n, case in enumerate(cases):
+        (tmp_path / f"test_copied_{n}.py").write_text(case, "utf-8")
+    command = [sys.executable, "-X", "utf8", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path)
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_python_prints_the_prompt(
+    title: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = {"source": SOURCES[title], "thinking": False, "dialect": "v4-0731"}
+    code = call("copy", form="python", view="prompt", **body)["text"]
+    assert printed(code, tmp_path, capsys) == call("text", **body)["prompt"]
+
+
+@pytest.mark.parametrize("shown", ["profile:vllm-0.32", "dialect:v4.1"])
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_python_prints_what_another_side_writes(
+    title: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = {"source": SOURCES[title], "shown": shown}
+    code = call("copy", form="python", view="prompt", **body)["text"]
+    assert printed(code, tmp_path, capsys) == call("text", **body)["prompt"]
+
+
+def test_cases_pass(tmp_path: Path) -> None:
+    prompts = [*SOURCES.values(), HOSTILE, NAN]
+    cases = [call("copy", form="pytest", view="prompt", source=source) for source in prompts]
+    for source in SOURCES.values():
+        for variant in VARIANTS:
+            cases.append(call("copy", form="pytest", view="cache", source=source, variant=variant))
+    assert f"{len(cases)} passed" in run_cases([case["text"] for case in cases], tmp_path)
+
+
+def test_cases_fail_where_something_else_comes_out(tmp_path: Path) -> None:
+    source = SOURCES["Several turns"]
+    prompt = call("copy", form="pytest", view="prompt", source=source)["text"]
+    turns = call("copy", form="pytest", view="cache", source=source)["text"]
+    cases = [
+        prompt.replace("Be brief", "Be long", 1),
+        turns.replace("request = chat", "request = replace(chat").replace(
+            ").request", ").request, drop_thinking=True, tools=None)"
+        ),
+    ]
+    assert "2 failed" in run_cases(cases, tmp_path)
+
+
+def test_python_prints_the_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = {"source": SOURCES["Old reasoning, a list of messages"]}
+    code = call("copy", form="python", view="cache", **body)["text"]
+    [turn] = call("cache", **body)["turns"][1:]
+    assert printed(code, tmp_path, capsys).strip() == str(
+        (turn["message"], turn["field"], turn["cause"])
+    )
+
+
+@pytest.mark.parametrize("source", [SOURCES["Several turns"], HOSTILE])
+def test_a_shell_reads_the_body_of_curl_whole(source: str) -> None:
+    text = call("copy", form="curl", view="prompt", source=source, thinking=False)["text"]
+    script = 'curl() { for word; do last=$word; done; printf %s "$last"; }\n' + text
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
+    sent = json.loads(done.stdout)
+    assert sent == {"thinking": False, "request": json.loads(source)}
+    assert FUNCTIONS["text"](sent, BENCH) == call("text", source=source, thinking=False)
+
+
+def test_a_form_that_there_is_not_is_refused() -> None:
+    with pytest.raises(Problem, match="found 'perl', expected one of curl, python, pytest"):
+        call("copy", form="perl", source="[]")

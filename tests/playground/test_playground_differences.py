@@ -1,0 +1,88 @@
+"""Where two prompts differ."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsv4
+from dsv4.decoding.prompts import prompt_from
+from dsv4.encoding.pieces import Fragment
+from dsv4.encoding.prompt import Prompt
+from dsv4.format.dialects import V4
+from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4.playground.differences import MOST_EDITS, changes, differences
+
+UNITS = st.lists(st.sampled_from("abc "), max_size=12)
+
+
+def edits_of(a: list[str], b: list[str]) -> int:
+    """The fewest units to take away and to put in, by the table that everybody knows."""
+    row = list(range(len(b) + 1))
+    for n, x in enumerate(a, 1):
+        before, row = row, [n]
+        for m, y in enumerate(b, 1):
+            row.append(before[m - 1] if x == y else 1 + min(before[m], row[m - 1]))
+    return row[-1]
+
+
+@given(UNITS, UNITS)
+def test_what_is_between_changes_is_the_same(a: list[str], b: list[str]) -> None:
+    found = changes(a, b)
+    at, other = 0, 0
+    for a1, a2, b1, b2 in found:
+        assert a[at:a1] == b[other:b1]
+        assert a1 < a2 or b1 < b2
+        at, other = a2, b2
+    assert a[at:] == b[other:]
+
+
+@given(UNITS, UNITS)
+def test_changes_are_as_few_as_can_be(a: list[str], b: list[str]) -> None:
+    found = changes(a, b)
+    assert sum(a2 - a1 + b2 - b1 for a1, a2, b1, b2 in found) == edits_of(a, b)
+
+
+def test_lists_that_have_too_little_in_common_are_changed_whole() -> None:
+    a, b = ["a", " "] * MOST_EDITS, ["b", " "] * MOST_EDITS
+    # What they end with is looked at first.
+    assert changes(a, b) == [(0, len(a) - 1, 0, len(b) - 1)]
+
+
+def encoded(text: str) -> dsv4.Prompt:
+    return dsv4.encode([{"role": "user", "content": text}])
+
+
+def marked(text: str, ranges: list[tuple[int, int]]) -> list[str]:
+    return [text[start:end] for start, end in ranges]
+
+
+def test_words_are_marked_inside_of_lines() -> None:
+    a, b = encoded("one line\nsome words here\nend"), encoded("one line\nsome more here\nend")
+    ours, theirs = differences(a, b)
+    assert marked(a.text, ours) == ["words"]
+    assert marked(b.text, theirs) == ["more"]
+
+
+def test_what_only_one_has_is_marked_there_alone() -> None:
+    a, b = encoded("one\ntwo\nthree"), encoded("one\nthree")
+    assert differences(a, a) == ([], [])
+    ours, theirs = differences(a, b)
+    assert marked(a.text, ours) == ["two\n"]
+    assert theirs == []
+
+
+def test_tokens_are_marked_whole() -> None:
+    a, b = (dsv4.encode([{"role": "user", "content": "Hi"}], thinking=t) for t in (True, False))
+    ours, theirs = differences(a, b)
+    assert marked(a.text, ours) == [THINK_START]
+    assert marked(b.text, theirs) == [THINK_END]
+
+
+def test_a_token_differs_from_text_that_spells_it() -> None:
+    label = ("template", "content")
+    token = Prompt([Fragment(THINK_START, label)], V4)
+    text = prompt_from(["", str(THINK_START)], V4)
+    assert token.text == text.text
+    whole = [(0, len(THINK_START))]
+    assert differences(token, text) == (whole, whole)

@@ -1,0 +1,294 @@
+"""A chat server whose answers leak, made right in every protocol; what was right stays so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gateway import TOOLS, gateway, run
+from standins import ChatServer
+
+from dsv4.api import chat
+from dsv4.format.tokens import DSML, THINK_END, THINK_START
+from dsv4.parsing.events import ContentDelta, ReasoningDelta
+from dsv4.serve.backend import Chunk
+from dsv4.serve.healing import Healer
+from dsv4.tokens import Tokenizer
+
+MARKUP = (
+    f'<{DSML}tool_calls>\n<{DSML}invoke name="bash">\n'
+    f'<{DSML}parameter name="command" string="true">echo hi</{DSML}parameter>\n'
+    f"</{DSML}invoke>\n</{DSML}tool_calls>"
+)
+USAGE = {
+    "prompt_tokens": 41,
+    "completion_tokens": 17,
+    "total_tokens": 58,
+    "prompt_tokens_details": {"cached_tokens": 32},
+    "completion_tokens_details": {"reasoning_tokens": 9},
+}
+PATHS = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
+every_path = pytest.mark.parametrize("path", PATHS)
+streamed_or_whole = pytest.mark.parametrize("stream", [True, False])
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load()
+
+
+def answer(*deltas: dict[str, Any], finish: str = "stop") -> str:
+    """The upstream's answer: chunks of these deltas."""
+    head = {"id": "chatcmpl-upstream", "object": "chat.completion.chunk", "model": "leaky"}
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": finish})
+    chunks = [{**head, "choices": [choice]} for choice in choices]
+    return json.dumps([*chunks, {**head, "choices": [], "usage": USAGE}])
+
+
+def in_pieces(field: str, text: str, size: int) -> list[dict[str, Any]]:
+    return [{field: text[n : n + size]} for n in range(0, len(text), size)]
+
+
+def body_for(path: str, **more: Any) -> dict[str, Any]:
+    function = TOOLS[0]["function"]
+    said = [{"role": "user", "content": "Hi"}]
+    if path == "/v1/messages":
+        tools: Any = [{"name": "bash", "input_schema": function["parameters"]}]
+        return {"messages": said, "tools": tools, "max_tokens": 500, **more}
+    if path == "/v1/responses":
+        return {"input": "Hi", "tools": [{"type": "function", **function}], **more}
+    return {"messages": said, "tools": TOOLS, **more}
+
+
+async def told(path: str, stream: bool, completion: str, tokenizer: Tokenizer) -> dict[str, Any]:
+    """What a client is told, in one form for all protocols."""
+    upstream = ChatServer(tokenizer, completion)
+    async with (
+        upstream.running() as url,
+        gateway(settings_backend="chat", upstream=url) as g,
+    ):
+        if not stream:
+            return whole(path, (await g.post(path, body_for(path)))[2])
+        return folded(path, await g.stream(path, body_for(path)))
+
+
+def whole(path: str, answer: dict[str, Any]) -> dict[str, Any]:
+    if path == "/v1/chat/completions":
+        message = answer["choices"][0]["message"]
+        calls = message.get("tool_calls", [])
+        return {
+            "reasoning": message.get("reasoning_content", ""),
+            "content": message["content"] or "",
+            "calls": [(c["function"]["name"], c["function"]["arguments"]) for c in calls],
+            "ids": [c["id"] for c in calls],
+            "finish": answer["choices"][0]["finish_reason"],
+        }
+    if path == "/v1/messages":
+        blocks = answer["content"]
+        calls = [b for b in blocks if b["type"] == "tool_use"]
+        return {
+            "reasoning": "".join(b["thinking"] for b in blocks if b["type"] == "thinking"),
+            "content": "".join(b["text"] for b in blocks if b["type"] == "text"),
+            "calls": [(b["name"], json.dumps(b["input"])) for b in calls],
+            "ids": [b["id"] for b in calls],
+            "finish": answer["stop_reason"],
+        }
+    items = answer["output"]
+    calls = [i for i in items if i["type"] == "function_call"]
+    return {
+        "reasoning": "".join(i["content"][0]["text"] for i in items if i["type"] == "reasoning"),
+        "content": "".join(i["content"][0]["text"] for i in items if i["type"] == "message"),
+        "calls": [(i["name"], i["arguments"]) for i in calls],
+        "ids": [i["call_id"] for i in calls],
+        "finish": answer["status"],
+    }
+
+
+def folded(path: str, events: list[Any]) -> dict[str, Any]:
+    from dsv4.api.chat.writing import fold as fold_chat
+    from dsv4.api.messages.writing import fold as fold_messages
+    from dsv4.api.responses.writing import fold as fold_responses
+
+    folds = dict(zip(PATHS, (fold_chat, fold_messages, fold_responses), strict=True))
+    return whole(path, folds[path]([e for e in events if e != "[DONE]" and e != {"type": "ping"}]))
+
+
+FINISHED = {
+    "/v1/chat/completions": ("stop", "tool_calls"),
+    "/v1/messages": ("end_turn", "tool_use"),
+    "/v1/responses": ("completed", "completed"),
+}
+LEAKS = {
+    "markup in the content": ({"reasoning_content": "Hm."}, {"content": f"I do.\n\n{MARKUP}"}),
+    "markup in the content, in pieces": (
+        {"reasoning_content": "Hm."},
+        *in_pieces("content", f"I do.\n\n{MARKUP}", 3),
+    ),
+    "markup in the reasoning": ({"reasoning_content": f"Hm.\n\n{MARKUP}"}, {"content": ""}),
+    "markup in the reasoning, in pieces": (*in_pieces("reasoning", f"Hm.\n\n{MARKUP}", 5),),
+    "markup beside an empty call": (
+        {"reasoning_content": "Hm.", "content": "I do.\n\n"},
+        *in_pieces("content", MARKUP, 7),
+        {"tool_calls": [{"index": 0, "id": "x", "function": {"name": "", "arguments": ""}}]},
+    ),
+    "everything in the reasoning": ({"reasoning_content": f"Hm.{THINK_END}I do.\n\n{MARKUP}"},),
+    "everything in the content, with both tags": (
+        *in_pieces("content", f"{THINK_START}Hm.{THINK_END}I do.\n\n{MARKUP}", 4),
+    ),
+}
+
+
+@every_path
+@streamed_or_whole
+@pytest.mark.parametrize("leak", LEAKS)
+def test_markup_that_leaked_becomes_a_call(
+    path: str, stream: bool, leak: str, tokenizer: Tokenizer
+) -> None:
+    found = run(told(path, stream, answer(*LEAKS[leak]), tokenizer))
+    content = "" if leak.startswith("markup in the reasoning") else "I do."
+    assert found["reasoning"] == "Hm."
+    assert found["content"] == content
+    assert found["calls"] == [("bash", '{"command": "echo hi"}')]
+    assert found["finish"] == FINISHED[path][1]
+
+
+@every_path
+@streamed_or_whole
+def test_a_tag_that_leaked_is_not_shown(path: str, stream: bool, tokenizer: Tokenizer) -> None:
+    deltas = ({"reasoning_content": "Hm."}, {"content": f"{THINK_END}Yes,"}, {"content": " it is."})
+    found = run(told(path, stream, answer(*deltas), tokenizer))
+    assert (found["reasoning"], found["content"]) == ("Hm.", "Yes, it is.")
+    assert found["finish"] == FINISHED[path][0]
+
+
+@every_path
+@streamed_or_whole
+def test_what_the_upstream_got_right_passes_unchanged(
+    path: str, stream: bool, tokenizer: Tokenizer
+) -> None:
+    calls = [
+        {"tool_calls": [{"index": n, "id": f"id-{n}", "type": "function", "function": function}]}
+        for n, function in enumerate(
+            ({"name": "bash", "arguments": ""}, {"name": "other", "arguments": '{"a":  [1, 2]}'})
+        )
+    ]
+    rest = {"tool_calls": [{"index": 0, "function": {"arguments": '{"command":"ls <b> </b>"}'}}]}
+    deltas = ({"reasoning_content": "\nHm <i>.  "}, {"content": "Both: a < b,\n\n - x"}, *calls)
+    found = run(told(path, stream, answer(*deltas, rest, finish="tool_calls"), tokenizer))
+    assert (found["reasoning"], found["content"]) == ("\nHm <i>.  ", "Both: a < b,\n\n - x")
+    assert found["ids"] == ["id-0", "id-1"]
+    assert [(name, json.loads(arguments)) for name, arguments in found["calls"]] == [
+        ("bash", {"command": "ls <b> </b>"}),
+        ("other", {"a": [1, 2]}),
+    ]
+    if path != "/v1/messages":  # which has objects, not texts
+        assert found["calls"][1][1] == '{"a":  [1, 2]}'
+    assert found["finish"] == FINISHED[path][1]
+
+
+def test_ids_and_usage_are_the_upstreams(tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        upstream = ChatServer(tokenizer, answer({"content": "Hi."}))
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url) as g,
+        ):
+            _, _, body = await g.post(PATHS[0], body_for(PATHS[0]))
+            assert body["id"] == "chatcmpl-upstream"
+            assert body["usage"].items() >= USAGE.items()
+            chunks = await g.stream(PATHS[0], body_for(PATHS[0]))
+            assert {chunk["id"] for chunk in chunks[:-1]} == {"chatcmpl-upstream"}
+            assert chunks[-2]["usage"].items() >= USAGE.items()
+            _, _, body = await g.post(PATHS[1], body_for(PATHS[1]))
+            assert body["usage"]["input_tokens"] == 41 - 32
+            assert body["usage"]["output_tokens"] == 17
+
+    run(scenario())
+
+
+@every_path
+def test_a_cut_passes_as_a_cut_and_half_a_call_does_not_pass(
+    path: str, tokenizer: Tokenizer
+) -> None:
+    function = {"name": "bash", "arguments": '{"command": "rm -rf /ho'}
+    cut = {"tool_calls": [{"index": 0, "id": "id-0", "type": "function", "function": function}]}
+    for deltas in (
+        ({"content": "So"}, cut),
+        ({"content": f"So\n\n{MARKUP[: MARKUP.index('hi')]}"},),
+    ):
+        found = run(told(path, True, answer(*deltas, finish="length"), tokenizer))
+        assert found["content"] == "So"
+        assert found["finish"] in ("length", "max_tokens", "incomplete")
+        if path != "/v1/responses":  # which has items that are not complete
+            assert found["calls"] == []
+
+
+@every_path
+def test_an_upstream_that_ends_without_a_word_has_failed(path: str, tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        async def ends(request: Any, number: int) -> Any:
+            from aiohttp import web
+
+            data = 'data: {"choices": [{"index": 0, "delta": {"content": "Half an"}}]}\n\n'
+            return web.Response(text=data, content_type="text/event-stream")
+
+        upstream = ChatServer(tokenizer, "[]")
+        upstream.fault = ends
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url) as g,
+        ):
+            status, _, body = await g.post(path, body_for(path))
+            assert status == 502
+            assert "broke off" in body["error"]["message"]
+
+    run(scenario())
+
+
+def test_each_choice_is_a_request_of_its_own_for_a_model_that_is_there(
+    tokenizer: Tokenizer,
+) -> None:
+    async def scenario() -> None:
+        upstream = ChatServer(tokenizer, answer({"content": "One"}), answer({"content": "Two"}))
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url) as g,
+        ):
+            _, _, body = await g.post(PATHS[0], body_for(PATHS[0], n=2, model="claude-x"))
+            said = sorted(choice["message"]["content"] for choice in body["choices"])
+            assert said == ["One", "Two"]
+            assert body["model"] == "claude-x"
+            assert [sent.get("n") for sent in upstream.requests] == [None, None]
+            assert {sent["model"] for sent in upstream.requests} == {"leaky"}
+
+    run(scenario())
+
+
+PROSE = """\
+Two things: `a < b` holds, and x > y too. See https://example.com/?a=1&b=2 (or <b>bold</b>).
+
+```python
+if a < b and c[0] <= d: print("<ok>")  # 100 %
+```
+- 表 | é 🙂 — done: [link](x), "quoted" ${var} {braces} | pipes || <
+"""
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+def test_nothing_is_held_back_that_cannot_be_markup(field: str) -> None:
+    """After every delta, all that has come is out, but for what may yet become a tag."""
+    healer = Healer(chat.read({"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS}))
+    out, held = "", 0
+    for n, character in enumerate(PROSE, 1):
+        for event in healer.feed(Chunk(delta={field: character})):
+            assert isinstance(event, (ContentDelta, ReasoningDelta))
+            out += event.text
+        waiting = PROSE[len(out) : n]
+        assert PROSE.startswith(out)
+        # A bracket, or white space that would go if a call came after it.
+        assert waiting.lstrip().startswith("<") or not waiting.strip(), waiting
+        held += bool(waiting.strip())
+    # The brackets themselves, and what stands in them as long as it could be the name of a tag.
+    assert held <= 2 * PROSE.count("<") + PROSE.count("/b")

@@ -1,0 +1,114 @@
+"""What the server counts, and where it can be read."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from gateway import TOOLS, Gateway, gateway, run
+
+from dsv4.serve.metrics import Metrics
+from dsv4.serve.settings import SettingError
+
+
+def counts(text: str) -> dict[str, float]:
+    """Every sample by its name and labels."""
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+async def asked(running: Gateway, text: str, **more: Any) -> None:
+    body = {"messages": [{"role": "user", "content": text}], **more}
+    await running.post("/v1/chat/completions", body)
+
+
+def test_requests_tokens_and_calls_are_counted() -> None:
+    async def scenario() -> str:
+        async with gateway() as running:
+            await asked(running, "Hi")
+            await asked(running, "RUN: ls", tools=TOOLS)
+            await asked(running, "BREAK: cut", tools=TOOLS)
+            await asked(running, "Hi", n=True)
+            _, text = await running.get("/metrics")
+            return text
+
+    found = counts(run(scenario()))
+    assert found['dsv4_requests_total{protocol="chat",status="200"}'] == 3
+    assert found['dsv4_requests_total{protocol="chat",status="400"}'] == 1
+    assert found['dsv4_tool_calls_total{end="complete"}'] == 1
+    assert found['dsv4_tool_calls_total{end="cut"}'] == 1
+    assert found["dsv4_request_seconds_count"] == 3
+    assert found['dsv4_tokens_total{kind="completion"}'] > 0
+    assert found["dsv4_streams_running"] == 0
+
+
+def test_with_a_port_of_their_own_they_are_not_among_the_routes() -> None:
+    async def scenario() -> int:
+        async with gateway(metrics_port=0) as running:
+            status, _ = await running.get("/metrics")
+            return status
+
+    assert run(scenario()) == 404
+
+
+def test_a_port_that_is_taken_is_an_error_of_the_settings() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(SettingError, match="metrics_port: cannot listen on 127"):
+            Metrics().listen("127.0.0.1", taken.getsockname()[1])
+
+
+@contextmanager
+def served(*flags: str) -> Iterator[str]:
+    """A gateway in processes of its own."""
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        port = any_socket.getsockname()[1]
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), "--pace", "0", *flags]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                with urllib.request.urlopen(f"{url}/health", timeout=5):
+                    break
+            except OSError:
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+def fetched(url: str, body: Any = None) -> str:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data), timeout=60) as response:
+        return str(response.read().decode())
+
+
+def test_workers_count_together_also_on_a_port_of_its_own() -> None:
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        metrics = any_socket.getsockname()[1]
+    with served("--workers", "2", "--metrics-port", str(metrics)) as url:
+        body = {"messages": [{"role": "user", "content": "Hi"}]}
+        for _ in range(12):
+            fetched(f"{url}/v1/chat/completions", body)
+        # A request is counted after its last byte has gone out.
+        for _ in range(100):
+            found = counts(fetched(f"http://127.0.0.1:{metrics}/metrics"))
+            done = found['dsv4_requests_total{protocol="chat",status="200"}']
+            if (done, found["dsv4_streams_running"]) == (12, 0):
+                return
+            time.sleep(0.05)
+    raise AssertionError(found)

@@ -1,0 +1,232 @@
+"""The playground's routes over real sockets: what they send, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway import gateway, run
+
+from dsv4 import playground
+from dsv4.playground import functions
+from dsv4.playground.examples import sources
+from dsv4.serve import playground_routes
+
+PAGE = Path(playground.__file__).parent / "page"
+SOURCE = sources()[0]["source"]
+JSON = {"content-type": "application/json"}
+
+
+async def call(g: Any, name: str, body: Any, **headers: str) -> tuple[int, Any]:
+    status, _, answer = await g.post(f"/playground/api/{name}", body, **{**JSON, **headers})
+    return status, answer
+
+
+def test_without_the_setting_there_is_none() -> None:
+    async def scenario() -> None:
+        async with gateway() as g:
+            assert (await g.get("/playground/"))[0] == 404
+            assert (await call(g, "settings", {}))[0] == 404
+
+    run(scenario())
+
+
+def test_every_file_of_the_page_is_sent_with_its_kind_and_a_strict_policy() -> None:
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            names = [path.relative_to(PAGE).as_posix() for path in PAGE.rglob("*.*")]
+            for name in ["", "view.css", *names]:
+                async with g.client.get(f"{g.url}/playground/{name}") as response:
+                    assert response.status == 200, name
+                    policy = response.headers["content-security-policy"]
+                    assert "default-src 'none'" in policy
+                    assert "unsafe" not in policy
+                    assert response.headers["x-content-type-options"] == "nosniff"
+                    assert response.headers["referrer-policy"] == "no-referrer"
+                    assert "octet" not in response.headers["content-type"]
+                    tag = {"if-none-match": response.headers["etag"]}
+                async with g.client.get(f"{g.url}/playground/{name}", headers=tag) as again:
+                    assert again.status == 304
+            for name in ("../bench.py", "%2e%2e/bench.py", "views", "nothing.js"):
+                assert (await g.get(f"/playground/{name}"))[0] == 404
+
+    run(scenario())
+
+
+def test_the_page_refers_to_nothing_that_is_not_there() -> None:
+    """It loads no file but its own, and no address stands in it."""
+    for path in PAGE.rglob("*.*"):
+        text = path.read_text("utf-8")
+        assert "innerHTML" not in text
+        assert "eval(" not in text
+        found = [word for word in text.split() if "://" in word]
+        assert all("http://www.w3.org/2000/svg" in word for word in found), (path, found)
+
+
+def test_a_bare_path_leads_to_the_page() -> None:
+    async def scenario() -> None:
+        async with (
+            gateway(playground=True) as g,
+            g.client.get(f"{g.url}/playground") as response,
+        ):
+            assert response.status == 200
+            assert response.url.path == "/playground/"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost"}, 200),
+        ({"host": "LOCALHOST:8000"}, 200),
+        ({"host": "[::1]:8000"}, 200),
+        ({"host": "gpu.example"}, 200),
+        ({"host": "evil.example"}, 421),
+        ({"host": "127.0.0.1.evil.example"}, 421),
+        ({"host": "localhost.evil.example:8000"}, 421),
+        ({"host": "["}, 421),
+        ({"host": "localhost:1", "origin": "http://localhost:1"}, 200),
+        ({"host": "localhost:1", "origin": "http://localhost:2"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_pages_of_others_are_refused(headers: dict[str, str], status: int) -> None:
+    async def scenario() -> None:
+        async with gateway(playground=True, playground_hosts=("gpu.example",)) as g:
+            assert (await call(g, "settings", {}, **headers))[0] == status
+            if "content-type" not in headers:
+                assert (await g.get("/playground/", **headers))[0] == status
+
+    run(scenario())
+
+
+def test_functions_ask_for_a_key_where_the_server_has_keys(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("ada:secret\n")
+
+    async def scenario() -> None:
+        async with gateway(playground=True, api_key_file=str(keys)) as g:
+            assert (await g.get("/playground/"))[0] == 200
+            assert (await call(g, "settings", {}))[0] == 401
+            status, answer = await call(g, "settings", {}, authorization="Bearer secret")
+            assert (status, answer["asks_for_key"]) == (200, True)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "column"),
+    [(b"", 1, 1), (b'{"source": "x",\n oops}', 2, 2), (b"[]", None, None), (b"\xff", None, None)],
+)
+def test_a_body_that_is_no_object_is_refused_at_its_line(
+    body: bytes, line: int | None, column: int | None
+) -> None:
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            status, answer = await call(g, "prompt", body)
+            error = answer["error"]
+            assert (status, error["line"], error["column"]) == (400, line, column)
+            assert error["message"]
+
+    run(scenario())
+
+
+def test_an_error_of_the_request_has_its_place() -> None:
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            source = '{"messages": [\n  {"role": "nobody", "content": ""}]}'
+            status, answer = await call(g, "prompt", {"source": source})
+            error = answer["error"]
+            assert status == 400
+            assert error["location"] == ["messages", 0, "role"]
+            assert (error["line"], error["column"]) == (2, 12)
+            assert source[error["start"] : error["end"]] == '"nobody"'
+
+    run(scenario())
+
+
+def test_a_body_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playground_routes, "MAX_BODY", 1_000)
+
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            assert (await call(g, "prompt", {"source": "x" * 2_000}))[0] == 413
+
+    run(scenario())
+
+
+def test_half_characters_are_sent_as_escapes() -> None:
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            source = '[{"role": "user", "content": "\\ud800"}]'
+            status, answer = await call(g, "text", {"source": source})
+            assert status == 200
+            assert "\ud800" in answer["prompt"]
+
+    run(scenario())
+
+
+def test_streams_do_not_wait_for_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(body: Any, bench: Any) -> Any:
+        time.sleep(1)
+        return {"slow": True}
+
+    monkeypatch.setitem(functions.FUNCTIONS, "slow", slow)
+
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            waiting = asyncio.create_task(call(g, "slow", {}))
+            await asyncio.sleep(0.05)
+            assert (await g.get("/health"))[0] == 200
+            assert not waiting.done()
+            assert await waiting == (200, {"slow": True})
+
+    run(scenario())
+
+
+def test_what_nobody_waits_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def slow(body: Any, bench: Any) -> Any:
+        begun.append(body["n"])
+        time.sleep(0.3)
+        return {}
+
+    monkeypatch.setitem(functions.FUNCTIONS, "slow", slow)
+
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            calls = []
+            for n in range(6):
+                calls.append(asyncio.create_task(call(g, "slow", {"n": n})))
+                await asyncio.sleep(0.02)
+            for task in calls[1:-1]:
+                task.cancel()
+            await asyncio.gather(calls[0], calls[-1])
+            assert begun == [0, 5]
+
+    run(scenario())
+
+
+def test_curl_as_it_is_copied() -> None:
+    async def scenario() -> None:
+        async with gateway(playground=True) as g:
+            body = {"source": SOURCE, "thinking": False, "form": "curl", "view": "prompt"}
+            _, copied = await call(g, "copy", {**body, "url": g.url})
+            done = await asyncio.to_thread(
+                subprocess.run, ["sh", "-c", copied["text"]], capture_output=True, check=True
+            )
+            _, shown = await call(g, "text", {"source": SOURCE, "thinking": False})
+            assert json.loads(done.stdout) == shown
+
+    run(scenario())

@@ -1,0 +1,55 @@
+"""What the server says when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dsv4.serve.posture import Posture, described, posture_of, short_clients
+from dsv4.serve.settings import Settings
+
+
+def said(posture: Posture, **settings: object) -> str:
+    return described(Settings(**settings), posture)  # type: ignore[arg-type]
+
+
+POSTURE = posture_of(Settings())
+
+
+def test_who_may_use_it() -> None:
+    assert "loopback only, no keys" in said(POSTURE)
+    open_to_all = {"host": "0.0.0.0", "api_key_file": "keys"}
+    assert "open to the network, 1 key\n" in said(replace(POSTURE, keys=1), **open_to_all)
+    assert "open to the network, 2 keys\n" in said(replace(POSTURE, keys=2), **open_to_all)
+
+
+@pytest.mark.parametrize(
+    ("backend", "ids", "expected"),
+    [
+        ("vllm", True, "sent as token ids"),
+        ("vllm", False, "sent as text (install the extra `tokens` for ids)"),
+        ("completions", True, "sent as text\n"),
+        ("chat", True, "made by the upstream"),
+    ],
+)
+def test_how_prompts_go_out(backend: str, ids: bool, expected: str) -> None:
+    settings = {"backend": backend, "upstream": "http://gpu"}
+    assert f"prompts     {expected}" in said(replace(POSTURE, ids=ids), **settings)
+
+
+@pytest.mark.parametrize(
+    ("listening", "shown"),
+    [
+        ("http://0.0.0.0:80", "http://127.0.0.1:80"),
+        ("http://[::]:80", "http://[::1]:80"),
+        ("http://10.0.0.7:80", "http://10.0.0.7:80"),
+    ],
+)
+def test_clients_are_given_an_address_that_they_can_reach(listening: str, shown: str) -> None:
+    assert f"OPENAI_BASE_URL={shown}/v1" in short_clients(replace(POSTURE, url=listening))
+
+
+def test_what_can_be_tried_shows_its_key_where_one_is_asked_for() -> None:
+    assert "x-api-key" not in short_clients(POSTURE)
+    assert "-H 'x-api-key: KEY'" in short_clients(replace(POSTURE, keys=1))

@@ -1,0 +1,158 @@
+"""`dsv4 serve` as its users start it: a process, its signals, its workers, its ports."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+@contextmanager
+def served(*flags: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A running server, and its port."""
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", "0", *flags]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ}
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r":(\d+)$", line.strip())
+        assert found, line + process.stderr.read()
+        yield process, int(found[1])
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def asked(port: int, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, None if body is None else json.dumps(body))
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    is_json = "json" in (response.getheader("content-type") or "")
+    return response.status, json.loads(data) if is_json else data.decode()
+
+
+@contextmanager
+def opened(port: int) -> Iterator[http.client.HTTPResponse]:
+    """A stream, of which the first bytes are here."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", "/v1/chat/completions", json.dumps({**CHAT, "stream": True}))
+    with connection.getresponse() as response:
+        assert response.read(5) == b"data:"
+        yield response
+    connection.close()
+
+
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+def children_of(process: subprocess.Popen[str]) -> list[str]:
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+def test_workers_share_what_they_store_and_count_together(tmp_path: Path) -> None:
+    metrics = free_port()
+    flags = ["--workers", "2", "--replay", f"sqlite:{tmp_path / 'turns'}", "--pace", "0"]
+    with served(*flags, "--metrics-port", str(metrics)) as (process, port):
+        stored = []
+        for n in range(10):
+            status, answer = asked(port, "POST", "/v1/responses", {"input": f"Number {n}"})
+            assert status == 200
+            stored.append(answer["id"])
+        if Path("/proc/self/task").exists():
+            assert len(children_of(process)) >= 2
+        # Whoever is asked knows what the others stored.
+        for id in stored * 3:
+            assert asked(port, "GET", f"/v1/responses/{id}")[0] == 200
+        for _ in range(100):  # a worker counts when it has answered
+            _, text = asked(metrics, "GET", "/metrics")
+            if 'dsv4_requests_total{protocol="responses",status="200"} 10.0' in text:
+                break
+            time.sleep(0.05)
+        assert 'dsv4_requests_total{protocol="responses",status="200"} 10.0' in text
+        assert asked(port, "GET", "/metrics")[0] == 404
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_a_signal_lets_running_streams_end_and_takes_no_new_ones() -> None:
+    with served("--pace", "50") as (process, port), opened(port) as response:
+        process.send_signal(signal.SIGTERM)
+        refused = False
+        for _ in range(100):
+            time.sleep(0.02)
+            try:
+                socket.create_connection(("127.0.0.1", port), 5).close()
+            except OSError:
+                refused = True
+                break
+        assert refused
+        assert response.read().endswith(b"data: [DONE]\n\n")
+        assert process.wait(30) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_signal_stops_at_once(workers: str) -> None:
+    flags = ("--pace", "1", "--workers", workers)
+    with served(*flags) as (process, port), opened(port) as response:
+        process.send_signal(signal.SIGTERM)
+        time.sleep(1.0)  # workers are looked after every half second
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.wait(15)
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            response.read()
+
+
+def test_settings_come_from_flags_then_variables_then_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "dsv4.toml"
+    file.write_text('queue = 7\nstreams = 9\nmodel = "from-file"\ncors-origins = ["http://a"]\n')
+    command = [sys.executable, "-m", "dsv4", "serve", "--config", str(file), "--streams", "11"]
+    environ = {**os.environ, "DSV4_MODEL": "from-environ", "DSV4_STREAMS": "10"}
+    done = subprocess.run(
+        [*command, "--print-config"], capture_output=True, text=True, env=environ, check=True
+    )
+    for line in (
+        "queue = 7",
+        "streams = 11",
+        'model = "from-environ"',
+        'cors_origins = ["http://a"]',
+    ):
+        assert line in done.stdout.splitlines()
+    # What is printed can be read again, and says the same.
+    file.write_text(done.stdout)
+    command = [sys.executable, "-m", "dsv4", "serve", "--config", str(file), "--print-config"]
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert again.stdout == done.stdout
+
+
+def test_beyond_loopback_keys_or_an_open_word_are_needed() -> None:
+    command = [sys.executable, "-m", "dsv4", "serve", "--host", "0.0.0.0", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "--no-auth" in done.stderr
+    assert "Traceback" not in done.stderr
