@@ -160,7 +160,7 @@ EXAMPLES: tuple[Example, ...] = (
         "Markup in a string",
         "An argument holds a whole block of calls. It is a part of the value.",
         12,
-        f"{_HM}{_block(_call('write', _text('path', 'prompt.md'), _text('text', _QUOTED)))}{EOS}",
+        f"{_HM}{_block(_call('write', _text('path', 'prompt.txt'), _text('text', _QUOTED)))}{EOS}",
     ),
     Example(
         "Talking about markup",
