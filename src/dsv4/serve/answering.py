@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
 from dsv4.api.ids import mark
 from dsv4.encoding.prompt import Prompt
-from dsv4.grammar import for_request
+from dsv4.grammar import Grammar, for_request
 from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.ids import new_id
 from dsv4.parsing.message import assemble
@@ -197,11 +198,11 @@ class Answering:
         prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
-        prepared.options = self._options(prepared)
+        prepared.options = self._options(prepared, await self._grammar(call))
         prepared.turn_ids = [new_id("turn_") for _ in range(call.n)]
         return prepared
 
-    def _options(self, prepared: Prepared) -> Options:
+    def _options(self, prepared: Prepared, grammar: Grammar | None) -> Options:
         server, call = self._server, prepared.call
         tokens, context = prepared.prompt_tokens, server.context
         if tokens >= context and not is_chat(server.backend):
@@ -216,10 +217,10 @@ class Answering:
             frequency_penalty=sampling.frequency_penalty,
             seed=sampling.seed,
             logprobs=call.top_logprobs if call.logprobs else None,
-            grammar=self._grammar(call),
+            grammar=grammar,
         )
 
-    def _grammar(self, call: ApiRequest) -> Any:
+    async def _grammar(self, call: ApiRequest) -> Grammar | None:
         """What holds the model to a call that must be made, or to the form of its answer."""
         form = self._server.backend.grammar_form
         request = call.request
@@ -227,7 +228,9 @@ class Answering:
         if form is None or not (forced or request.response_format):
             return None
         try:
-            return for_request(request, form=form, parallel=call.parallel)
+            # A hundred tools take a quarter of a second, in which other streams must go on.
+            make = partial(for_request, request, form=form, parallel=call.parallel)
+            return await asyncio.to_thread(make)
         except ApiError:
             raise
         except ValueError as error:
