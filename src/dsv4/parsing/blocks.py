@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.plain_tags import begins_json_calls
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
-_BREAK = re.compile(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
-_OPEN_BREAK = re.compile(r"\n\s*\Z")
+_BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
+_OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
 class Block:

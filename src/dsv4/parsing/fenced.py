@@ -14,6 +14,7 @@ from dsv4.format import tokens
 from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4.parsing.limits import LONGEST_TAG
 from dsv4.parsing.machine import Ahead, Machine, Move
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.prose import Prose
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Tag
@@ -21,8 +22,8 @@ from dsv4.parsing.tags import Tag
 # Asks for more text; returns whether the text goes on as it should.
 Steps: TypeAlias = Generator[None, None, bool]
 
-_KEY_END = re.compile(f"{re.escape(STRING_TRUE)}|{re.escape(STRING_FALSE)}|\n")
-_NAME_END = re.compile("\n")
+_KEY_END = pattern(f"{re.escape(STRING_TRUE)}|{re.escape(STRING_FALSE)}|\n")
+_NAME_END = pattern("\n")
 
 
 class FencedBlock:
@@ -106,7 +107,7 @@ class FencedBlock:
             return False
         close = f"{tags.parameter_close}\n"
         barred = [str(tokens.EOS), *([str(tokens.THINK_END)] if self._prose.reasoning else ())]
-        ends = re.compile("|".join(map(re.escape, (close, *barred))))
+        ends = pattern("|".join(map(re.escape, (close, *barred))))
         longest = max(map(len, (close, *barred)))
         source, at = self._source, self._source.pos
         while (found := source.search(ends, at, source.end)) is None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import AbortReason
 from dsv4.parsing.json_values import members_of, object_in, quoted, read_json, typed
 from dsv4.parsing.limits import LONGEST_REMARK, MOST_PARAMETERS
 from dsv4.parsing.machine import Machine, Move, is_argument
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.runs import is_odd_close, runs_out
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
-_JSON_LINE = re.compile(r"\n[ \t\r]*(?=\{)")
-_OPEN_LINE = re.compile(r"\n[ \t\r]*\Z")
+_JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
+_OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
 
 
 class Invoke:

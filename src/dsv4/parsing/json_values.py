@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from dsv4.format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
 from dsv4.parsing.declared import fits
 from dsv4.parsing.limits import DEEPEST_JSON
+from dsv4.parsing.patterns import pattern
 
 NOT_JSON = object()
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # Strings, which are passed over, and the numbers that are none.
-_NUMBERLESS = re.compile(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
-_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
+_SPACE = pattern(r"[ \t\n\r]*")
 
 
 class _Unknown(float):

@@ -27,6 +27,7 @@ from dsv4.format.spellings import (
     WORD,
 )
 from dsv4.parsing.limits import LONGEST_TAG
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.source import Source
 from dsv4.parsing.tags import Partial, Tag
 
@@ -39,61 +40,61 @@ _KNOWN = frozenset({"string", "value", "arguments", *NAMING["invoke"], *NAMING["
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
 
-_FIXED = re.compile("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
+_FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
 _FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
 _FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket.
-_HEAD = re.compile(
+_HEAD = pattern(
     rf"{_OPEN}[ \t]{{0,4}}(/?)"
     rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
     rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
     rf"|(?<=[{OPENING_BRACKETS}/]){WORD}\s?)(/?)",
     re.IGNORECASE,
 )
-_HEAD_START = re.compile(
+_HEAD_START = pattern(
     rf"{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
     rf"|{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
     re.IGNORECASE,
 )
 # Every head has a letter after bars, slashes and spaces.
-_NO_HEAD = re.compile(rf"{_OPEN}[{_BARRED}/\s]+[^{_BARRED}/\sA-Za-z]")
-_TIGHT = re.compile(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
-_THINK = re.compile(SPACED_THINK_END)
-_THINK_START = re.compile(r"<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
-_PLAIN_HEAD = re.compile(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
-_PLAIN_HEAD_START = re.compile(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
+_NO_HEAD = pattern(rf"{_OPEN}[{_BARRED}/\s]+[^{_BARRED}/\sA-Za-z]")
+_TIGHT = pattern(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
+_THINK = pattern(SPACED_THINK_END)
+_THINK_START = pattern(r"<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
+_PLAIN_HEAD = pattern(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
+_PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
-_LABEL = re.compile(rf"[^\s=/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]+")
-_KEY = re.compile(r"[A-Za-z_]")
-_KEY_REST = re.compile(r"[\w.:-]+")
-_SPACE = re.compile(r"\s+")
-_TAIL = re.compile(rf"[{_BARRED}/\s]+")
-_UNQUOTED = re.compile(rf"[^\s={OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
+_LABEL = pattern(rf"[^\s=/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]+")
+_KEY = pattern(r"[A-Za-z_]")
+_KEY_REST = pattern(r"[\w.:-]+")
+_SPACE = pattern(r"\s+")
+_TAIL = pattern(rf"[{_BARRED}/\s]+")
+_UNQUOTED = pattern(rf"[^\s={OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset("/ \t\n\r") | _BARS
 
 # Where a quoted value may end, or hold what no value holds.
 _IN_VALUE = {
-    quote: re.compile(rf"[{quote}{OPENING_BRACKETS}{BAR}\n]") for quote in ('"', "'")
-} | dict.fromkeys(SMART_QUOTES, re.compile(rf'[{SMART_QUOTES}"{OPENING_BRACKETS}{BAR}\n]'))
-_IN_JSON = re.compile(rf'["{{}}\[\]\\{OPENING_BRACKETS}{BAR}\n]')
-_IN_JSON_STRING = re.compile(rf'["\\{OPENING_BRACKETS}{BAR}\n]')
+    quote: pattern(rf"[{quote}{OPENING_BRACKETS}{BAR}\n]") for quote in ('"', "'")
+} | dict.fromkeys(SMART_QUOTES, pattern(rf'[{SMART_QUOTES}"{OPENING_BRACKETS}{BAR}\n]'))
+_IN_JSON = pattern(rf'["{{}}\[\]\\{OPENING_BRACKETS}{BAR}\n]')
+_IN_JSON_STRING = pattern(rf'["\\{OPENING_BRACKETS}{BAR}\n]')
 
 # How the strict grammar writes tags, up to the name.
-_STRICT_HEAD = re.compile(rf'<{_DSML} ?(invoke|parameter) name="')
+_STRICT_HEAD = pattern(rf'<{_DSML} ?(invoke|parameter) name="')
 # All of such a tag, where nothing in it can be read in two ways.
-_CANONICAL = re.compile(
+_CANONICAL = pattern(
     rf"<(/?){_DSML}( ?)(tool_calls|calls|function_calls|invoke|parameter)"
     r'(?: name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
 )
 # Where the name ends, or holds what no name holds.
 _NO_NAME = "|".join(["\n", _DSML, *(re.escape(spelling) for spelling, _, _ in FIXED)])
 _STRICT_END = {
-    "invoke": re.compile(f'(">)|{_NO_NAME}'),
-    "parameter": re.compile(f'(" string="(?:true|false)">)|{_NO_NAME}'),
+    "invoke": pattern(f'(">)|{_NO_NAME}'),
+    "parameter": pattern(f'(" string="(?:true|false)">)|{_NO_NAME}'),
 }
 _LONGEST_STRICT_END = 32
 

@@ -8,20 +8,19 @@ in a quotation ends with it.
 
 from __future__ import annotations
 
-import re
-
 from dsv4.format.spellings import FENCE_LENGTH, FENCES
+from dsv4.parsing.patterns import pattern
 
-_PARTS = re.compile(rf"\n|`+|~+|[^\n{FENCES}]+")
+_PARTS = pattern(rf"\n|`+|~+|[^\n{FENCES}]+")
 # What may stand before a fence on its line, the marker of a list or of a quotation; and what may
 # still become that.
 _MARKERS = r"\s*(?:>\s*|(?:[-*+]|\d{1,3}[.)])\s+)*"
-_LEAD = re.compile(_MARKERS)
-_MAYBE_LEAD = re.compile(rf"{_MARKERS}(?:[-*+]|\d{{1,3}}[.)]?)?")
+_LEAD = pattern(_MARKERS)
+_MAYBE_LEAD = pattern(rf"{_MARKERS}(?:[-*+]|\d{{1,3}}[.)]?)?")
 _LONGEST_LEAD = 64
 _QUOTATION = ">"
 # What may stand after a fence that is opened at the end of a line of prose: a language's name.
-_WORD = re.compile(r"[\w+#./-]*[ \t\r]*")
+_WORD = pattern(r"[\w+#./-]*[ \t\r]*")
 _LONGEST_RUN = 1024
 
 

@@ -27,15 +27,16 @@ from dsv4.parsing.json_values import (
 )
 from dsv4.parsing.lexer import reading
 from dsv4.parsing.machine import Machine, Move
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.plain_tags import is_plain_invoke
 from dsv4.parsing.prose import Prose
 from dsv4.parsing.source import Source
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
 
-_NATIVE_CALL = re.compile(NATIVE_CALL, re.DOTALL)
-_NATIVE_HEAD = re.compile(NATIVE_HEAD)
-_JSON_NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
+_NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
+_NATIVE_HEAD = pattern(NATIVE_HEAD)
+_JSON_NAME = pattern(r'"name"\s*:\s*"([^"\\]*)"')
 
 
 class PlainCall:

@@ -5,8 +5,6 @@ recovery.md, rules 1, 13 and 14.
 
 from __future__ import annotations
 
-import re
-
 from dsv4.format.spellings import (
     JSON_WRAPPERS,
     PLAIN_INVOKES,
@@ -15,10 +13,11 @@ from dsv4.format.spellings import (
 )
 from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.machine import Ahead, Machine
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.tags import Tag
 
 # How a list of calls begins, or one call.
-_JSON_CALLS = re.compile(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
+_JSON_CALLS = pattern(rf'\[\s{{0,{LONGEST_SPACE}}}\{{|\{{\s{{0,{LONGEST_SPACE}}}"')
 
 
 def is_plain_label(label: str) -> bool:

@@ -20,6 +20,7 @@ from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import ContentDelta, ReasoningDelta, StopHit
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.plain_tags import (
     begins_json_calls,
     holds_json,
@@ -35,9 +36,7 @@ from dsv4.parsing.tags import Partial, Tag
 _QUOTING = frozenset(QUOTING)
 _THINK_END = str(tokens.THINK_END)
 # The name of a tag without the DSML token, as far as it has come.
-_PLAIN_LABEL = re.compile(
-    rf"[{OPENING_BRACKETS}]/?[ \t]{{0,4}}[{re.escape(BARS)}]{{0,2}}([\w:.-]*)"
-)
+_PLAIN_LABEL = pattern(rf"[{OPENING_BRACKETS}]/?[ \t]{{0,4}}[{re.escape(BARS)}]{{0,2}}([\w:.-]*)")
 
 
 class Prose:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from dsv4.format import tokens
 from dsv4.format.spellings import BAR, OPENING_BRACKETS, WORD
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.json_values import read_json
 from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.machine import Machine, Move
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.source import Source
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Partial, Tag
@@ -17,10 +16,10 @@ from dsv4.parsing.values import Value
 from dsv4.parsing.verdicts import Verdict
 
 # What counts in JSON: outside its strings, and inside.
-_JSON_MARK = re.compile(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
+_JSON_MARK = pattern(rf'["{{}}\[\]{OPENING_BRACKETS}{BAR}]')
 _WORD = WORD.lower()
 _EOS = str(tokens.EOS)
-_JSON_STRING_MARK = re.compile(r'["\\\n]')
+_JSON_STRING_MARK = pattern(r'["\\\n]')
 
 
 def _before_newline(source: Source, at: int) -> int:

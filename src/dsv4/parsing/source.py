@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from dsv4.format.spellings import BAR, OPENING_BRACKETS
 from dsv4.parsing.limits import LONGEST_SPACE
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.tags import Partial, Tag
 
 # How a tag is read: by asking for more until it is one, or is none.
@@ -30,10 +31,10 @@ _REMEMBERED = LONGEST_SPACE + 1
 # What a tag may begin with: a bracket, or the DSML token that lost its bracket.
 MARKS = (*OPENING_BRACKETS, BAR)
 
-_MARK = re.compile(f"[{''.join(MARKS)}]")
+_MARK = pattern(f"[{''.join(MARKS)}]")
 # In a short text one search for all marks is faster than one for each, which are remembered.
 _SHORT = 128
-_SPACE = re.compile(rf"\s{{1,{LONGEST_SPACE + 1}}}")
+_SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
 
 
 class Source:

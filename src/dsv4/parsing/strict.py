@@ -24,10 +24,11 @@ from dsv4.parsing.events import (
     ToolCallStart,
 )
 from dsv4.parsing.json_values import object_text, quoted
+from dsv4.parsing.patterns import pattern
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
-_PARAMETER = re.compile(r'(.*?)" string="(true|false)">(.*)', re.DOTALL)
-_NAME = re.compile(r'\s*name="')
+_PARAMETER = pattern(r'(.*?)" string="(true|false)">(.*)', re.DOTALL)
+_NAME = pattern(r'\s*name="')
 
 
 class StrictMessage(NamedTuple):

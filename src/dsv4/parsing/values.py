@@ -7,7 +7,6 @@ A value's `judge` says what a tag in it means, `close` does what is to be done w
 from __future__ import annotations
 
 import json
-import re
 from typing import Protocol
 
 from dsv4.format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
@@ -25,6 +24,7 @@ from dsv4.parsing.json_values import (
 )
 from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.machine import Machine, Move
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.states import State
 from dsv4.parsing.tags import Tag
 from dsv4.parsing.verdicts import BodyJudge, Judge, Verdict, judge_eos
@@ -32,7 +32,7 @@ from dsv4.parsing.verdicts import BodyJudge, Judge, Verdict, judge_eos
 NO_TAG = Tag("parameter", 0, "")
 
 # How a list of calls begins.
-_LIST_OF_CALLS = re.compile(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
+_LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
 # Under which arguments stand that are no JSON object.
 RAW_PARAMETER = "arguments"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from enum import Enum
 
@@ -10,11 +9,12 @@ from dsv4.format.spellings import BAR, OPENING_BRACKETS
 from dsv4.parsing.invokes import Invoke
 from dsv4.parsing.limits import LONGEST_REMARK
 from dsv4.parsing.machine import Ahead, Machine
+from dsv4.parsing.patterns import pattern
 from dsv4.parsing.runs import CALL_TAGS, is_odd_close, runs_out
 from dsv4.parsing.tags import Partial, Tag
 
 _NOWHERE = -(2**62)
-_MARK = re.compile(f"[{OPENING_BRACKETS}{BAR}]")
+_MARK = pattern(f"[{OPENING_BRACKETS}{BAR}]")
 
 
 class Verdict(Enum):
