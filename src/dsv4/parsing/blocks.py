@@ -178,7 +178,7 @@ class Junk:
         source = self._source
         while True:
             mark = source.next_mark(self._at)
-            found = source.search(_BREAK, self._at, mark)
+            found = None if mark == self._at else source.search(_BREAK, self._at, mark)
             if found is not None:
                 move = self._read_break(source.place(found.start()), source.place(found.end()))
                 if move is None or move:
@@ -199,9 +199,11 @@ class Junk:
 
     def _wait(self, at: int) -> Move | None:
         """Sets aside what is certain to go."""
-        pending = self._source.search(_OPEN_BREAK, self._at, at)
-        self._at = at if pending is None else self._source.place(pending.start())
-        self._source.set_aside(self._at)
+        if at > self._at:
+            pending = self._source.search(_OPEN_BREAK, self._at, at)
+            self._at = at if pending is None else self._source.place(pending.start())
+        if self._at > self._source.pos:
+            self._source.set_aside(self._at)
         return None
 
     def _read_break(self, start: int, after: int) -> Move | None:

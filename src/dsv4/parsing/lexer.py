@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from functools import lru_cache
 from typing import TypeAlias
 
 from dsv4.format import tokens
@@ -73,6 +74,15 @@ _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
 _TAIL = pattern(rf"[{_BARRED}/\s]+")
 _UNQUOTED = pattern(rf"[^\s={OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
+# What a name ends at, and the tag with it.
+_ENDS = frozenset(OPENING_BRACKETS + CLOSING_BRACKETS)
+# What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.
+_FIRST_LETTERS = frozenset(
+    letter
+    for first in (WORD[0], *(spelling[1] for spelling, _, _ in FIXED))
+    for letter in (first.lower(), first.upper())
+    if letter.isalpha()
+)
 # What may stand after the bracket, if it is no letter.
 _SECOND = frozenset("/ \t\n\r") | _BARS
 
@@ -158,8 +168,11 @@ class _Tag:
         source, start = self.source, self.start
         while (second := source.at(start + 1)) == "":
             yield self.partial
-        if not (second.isalpha() or second in _SECOND):
-            return None
+        if second not in _FIRST_LETTERS:
+            if second.isalpha():
+                return (yield from self._plain())
+            if second not in _SECOND:
+                return None
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
             if rest in _FIXED_STARTS:
@@ -247,7 +260,10 @@ class _Tag:
             self.partial = Partial.SURELY
         if at - self.start > LONGEST_TAG:
             return None
+        character = self.source.at(at)
         try:
+            if character in _ENDS:  # as most names do
+                return self._made(label, at, at + (character in _CLOSING))
             return (yield from self._attributed(label, at))
         except _NoTag:
             strict = yield from self._strict()
@@ -532,6 +548,7 @@ class _Tag:
         return self._run(_SPACE, at)
 
 
+@lru_cache(256)
 def kind_of(label: str) -> str:
     """What a tag is, by the first letters of its name; "named" for any other.
 

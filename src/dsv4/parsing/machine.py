@@ -110,7 +110,7 @@ class Machine:
 
     def run(self) -> None:
         """Reads as far as the text goes."""
-        if self.source.is_pending:
+        if self.source.is_pending(minds_kind=self.reader is self.prose):
             return
         self.source.pending = None
         while (move := self.reader.read()) is not None:

@@ -215,16 +215,17 @@ class Source:
         self._pending_as = partial
         return partial
 
-    @property
-    def is_pending(self) -> bool:
+    def is_pending(self, minds_kind: bool) -> bool:
         """Whether what was waited for last, a tag that has begun, has still not come to its end.
 
-        Then nobody has anything to do, however many characters come.
+        Then nobody has anything to do, however many characters come; unless the reader minds what
+        kind of tag it may become, and that has changed.
         """
         if self.pending is None or self.final or self.pending < self.pos:
             return False
         known = self._pending_as
-        return self.tag_at(self.pending) is known
+        found = self.tag_at(self.pending)
+        return found is known if minds_kind else isinstance(found, Partial)
 
     # What is done with.
 
