@@ -168,11 +168,8 @@ class _Tag:
         source, start = self.source, self.start
         while (second := source.at(start + 1)) == "":
             yield self.partial
-        if second not in _FIRST_LETTERS:
-            if second.isalpha():
-                return (yield from self._plain())
-            if second not in _SECOND:
-                return None
+        if second not in _FIRST_LETTERS and second not in _SECOND:  # some bars are letters
+            return (yield from self._plain()) if second.isalpha() else None
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
             if rest in _FIXED_STARTS:

@@ -110,7 +110,8 @@ class Machine:
 
     def run(self) -> None:
         """Reads as far as the text goes."""
-        if self.source.is_pending(minds_kind=self.reader is self.prose):
+        # Text in a wrapper is removed, whatever kind of tag may begin in it.
+        if self.source.is_pending(minds_kind=self.state is not State.JUNK):
             return
         self.source.pending = None
         while (move := self.reader.read()) is not None:
