@@ -39,7 +39,7 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not large"
-	$(BIN)/pytest $(PARALLEL) tests/browser
+	$(BIN)/pytest tests/browser
 	$(BIN)/python scripts/other_pythons.py
 
 # Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the

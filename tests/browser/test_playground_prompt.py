@@ -21,6 +21,13 @@ LIT_JSON = """() => {
 }"""
 # At once: what a driver types is slow in a long text.
 PUT = "(area, text) => { area.value = text; area.dispatchEvent(new Event('input')); }"
+# Key by key, with no pause that a busy machine could make longer.
+BURST = """(area, text) => {
+  for (let end = 1; end <= text.length; end++) {
+    area.value = text.slice(0, end);
+    area.dispatchEvent(new Event('input'));
+  }
+}"""
 HOSTILE = [
     """<img src=x onerror="document.title='run'"><script>document.title='run'</script>""",
     "</textarea></pre><style>body{display:none}</style>{{7*7}}${7*7}",
@@ -359,11 +366,11 @@ def test_a_burst_of_typing_asks_once_or_twice(tab: Any) -> None:
     area.fill("")
     tab.wait_for_timeout(400)
     calls.clear()
-    area.press_sequentially('[{"role": "user", "content": "typed quickly"}]', delay=5)
-    tab.wait_for_timeout(600)
+    area.evaluate(BURST, '[{"role": "user", "content": "typed quickly"}]')
+    tab.wait_for_function("() => document.querySelector('.rows').textContent.includes('quickly')")
     settle(tab)
     assert "typed quickly" in prompt_text(tab)
-    assert len(calls) <= 3
+    assert len([url for url in calls if url.endswith("/api/prompt")]) <= 2
 
 
 def test_after_a_change_only_what_changed_is_built_again(tab: Any) -> None:
