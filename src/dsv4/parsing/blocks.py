@@ -9,7 +9,7 @@ from dsv4.parsing.machine import Ahead, Machine, Move
 from dsv4.parsing.patterns import pattern
 from dsv4.parsing.plain_tags import begins_json_calls
 from dsv4.parsing.states import State
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
@@ -84,7 +84,7 @@ class Block:
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self._machine
         kind = machine.kind(tag)
-        if tag.kind in ("eos", "bos", "think", "role", "native"):
+        if tag.kind in TOKENS:
             return self._close_implied()
         if tag.broken:
             if kind in ("invoke", "parameter"):

@@ -32,7 +32,7 @@ from dsv4.parsing.plain_tags import is_plain_invoke
 from dsv4.parsing.prose import Prose
 from dsv4.parsing.source import Source
 from dsv4.parsing.states import State
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 _NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
 _NATIVE_HEAD = pattern(NATIVE_HEAD)
@@ -80,7 +80,7 @@ class PlainCall:
         return own or wraps
 
     def _gives_up(self, tag: Tag) -> bool:
-        if tag.marked or tag.kind in ("eos", "think", "bos", "role", "native"):
+        if tag.marked or tag.kind in TOKENS:
             return True
         again = tag.label.rpartition(":")[2] in PLAIN_INVOKES and not tag.closing
         return again and tag.name is not None

@@ -31,7 +31,7 @@ from dsv4.parsing.plain_tags import (
 )
 from dsv4.parsing.states import State
 from dsv4.parsing.stops import Stops
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 _QUOTING = frozenset(QUOTING)
 _THINK_END = str(tokens.THINK_END)
@@ -93,32 +93,30 @@ class Prose:
     # Going through the text.
 
     def read(self) -> Move | None:
-        source = self._source
-        at = source.next_mark(self._at)
-        while True:
-            tag = source.tag_at(at) if at < source.end else None
-            if tag is None and at < source.end:
-                at = source.next_mark(at + 1)
+        source, at = self._source, self._at
+        while (at := source.next_mark(at)) < source.end:
+            tag = source.tag_at(at)
+            if tag is None:
+                at += 1
                 continue
             self._look(at)
-            if tag is None:
-                return self._say(at)
             if isinstance(tag, Partial):
                 if self._may_act(tag, at):
-                    return self._say(at)
+                    break
                 source.pending = None
-                at = source.next_mark(at + 1)
-                continue
-            if self._is_text(tag):  # what stands in it may act, as if it had not been read as a tag
-                at = source.next_mark(at + 1)
-                continue
-            if (halted := self._say(at)) is not None:
-                return halted
-            before = source.pos, self._at
-            move = self._read_tag(tag)
-            if move is not None or before == (source.pos, self._at):
-                return move
-            at = source.next_mark(self._at)
+                at += 1
+            elif self._is_text(tag):
+                at += 1  # what stands in it may act, as if it had not been read as a tag
+            else:
+                if (halted := self._say(at)) is not None:
+                    return halted
+                before = source.pos, self._at
+                move = self._read_tag(tag)
+                if move is not None or before == (source.pos, self._at):
+                    return move
+                at = self._at
+        self._look(at)
+        return self._say(at)
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
@@ -146,7 +144,7 @@ class Prose:
             return tag.raw != ECHO or tag.start != 0
         if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
             return tag.spaced and self._machine.kind(tag) is None
-        if tag.kind in ("eos", "bos", "think", "native"):
+        if tag.kind in TOKENS:
             return False
         return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
 

@@ -9,7 +9,7 @@ or before what begins the next of its kind.
 from __future__ import annotations
 
 from dsv4.parsing.machine import Ahead, Machine
-from dsv4.parsing.tags import Tag
+from dsv4.parsing.tags import TOKENS, Tag
 
 CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
@@ -17,7 +17,7 @@ _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
 
 def is_odd_close(machine: Machine, tag: Tag, level: str, tool: str, key: str | None = None) -> bool:
     """Whether a tag may be meant to close this level, though it does not properly say so."""
-    if tag.kind in ("eos", "think", "bos", "role", "native") or tag.broken or tag.self_closed:
+    if tag.kind in TOKENS or tag.broken or tag.self_closed:
         return False
     kind = machine.kind(tag, tool)
     if not tag.marked:

@@ -11,7 +11,7 @@ from dsv4.parsing.limits import LONGEST_REMARK
 from dsv4.parsing.machine import Ahead, Machine
 from dsv4.parsing.patterns import pattern
 from dsv4.parsing.runs import CALL_TAGS, is_odd_close, runs_out
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 _NOWHERE = -(2**62)
 _MARK = pattern(f"[{OPENING_BRACKETS}{BAR}]")
@@ -55,10 +55,10 @@ class Judge:
         machine, tool = self._machine, self._invoke.name
         if self._looked[0] == tag.end:
             return self._judge_soon(tag)
-        if tag.broken or tag.kind in ("think", "bos", "role", "native"):
-            return Verdict.TEXT
         if tag.kind == "eos":
             return Verdict.TEXT if self.quoted else judge_eos(machine, tag)
+        if tag.broken or tag.kind in TOKENS:
+            return Verdict.TEXT
         kind = machine.kind(tag, tool)
         if self._region and self._is_counted(tag, kind):
             return Verdict.TEXT
