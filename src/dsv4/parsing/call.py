@@ -84,8 +84,7 @@ class Call:
         self._write(self._separator(key) + quoted(key) + ': "')
 
     def write_string(self, text: str) -> None:
-        if self.shown:
-            self._write(escaped(text))
+        self._write(escaped(text))
 
     def close_string(self) -> None:
         self._write('"')

@@ -214,9 +214,6 @@ class Invoke:
             self.call.add(key, json_text)
         self.body = None
 
-    def take_body(self, body: str) -> None:
-        self.body = body
-
     # Remarks.
 
     def remark(self, start: int, raw: str) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from functools import lru_cache
-from typing import TypeAlias
 
 from dsv4.format import tokens
 from dsv4.format.spellings import (
@@ -29,10 +28,8 @@ from dsv4.format.spellings import (
 )
 from dsv4.parsing.limits import LONGEST_TAG
 from dsv4.parsing.patterns import pattern
-from dsv4.parsing.source import Source
+from dsv4.parsing.source import Reading, Source
 from dsv4.parsing.tags import Partial, Tag
-
-Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -313,10 +310,7 @@ class _Tag:
                 yield self.partial
             character = source.at(after)
             if _KEY.match(character):
-                end = yield from self._run(_KEY_REST, after)
-                equals = yield from self._past_space(end)
-                while equals == source.end:
-                    yield self.partial
+                end, equals = yield from self._past_key(after)
                 if source.at(equals) == "=":
                     key = source.slice(after, end)
                     key = key.lower() if key.lower() in _KNOWN else key
@@ -446,10 +440,7 @@ class _Tag:
         if character in _BARS or character == "/" or "\n" in source.slice(at, after):
             return
         if _KEY.match(character):
-            end = yield from self._run(_KEY_REST, after)
-            equals = yield from self._past_space(end)
-            while equals == source.end:
-                yield self.partial
+            _, equals = yield from self._past_key(after)
             if source.at(equals) == "=":
                 return
         raise _NoTag
@@ -571,6 +562,14 @@ class _Tag:
             if at < source.end or source.final:
                 return at
             yield self.partial
+
+    def _past_key(self, at: int) -> Generator[Partial, None, tuple[int, int]]:
+        """Where a key ends, and the white space after it."""
+        end = yield from self._run(_KEY_REST, at)
+        after = yield from self._past_space(end)
+        while after == self.source.end:
+            yield self.partial
+        return end, after
 
     def _past_space(self, at: int) -> Generator[Partial, None, int]:
         return self._run(_SPACE, at)

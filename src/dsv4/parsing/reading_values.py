@@ -116,10 +116,8 @@ class Text:
 
     def end(self) -> Move | None:
         source = self._source
-        if isinstance(source.tag_at(self._at) if self._at < source.end else None, Partial):
-            surely = source.tag_at(self._at) is Partial.SURELY
-            if surely:
-                return self._end_in_tag()
+        if self._at < source.end and source.tag_at(self._at) is Partial.SURELY:
+            return self._end_in_tag()
         if source.stopped:
             self.value.take_rest(_before_newline(source, source.end))
             source.advance(source.end)
@@ -227,7 +225,7 @@ class Json:
         source = self._source
         if self._in_string:
             return self._end_in_string()
-        if source.tag_at(self._at) is Partial.SURELY if self._at < source.end else False:
+        if self._at < source.end and source.tag_at(self._at) is Partial.SURELY:
             self.value.take(self._at)
             if source.stopped:
                 self._machine.report_cut(self._at)

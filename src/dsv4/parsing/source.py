@@ -25,7 +25,7 @@ from dsv4.parsing.tags import Partial, Tag
 Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
 Lexer: TypeAlias = Callable[["Source", int], "Reading | Partial | Tag | None"]
 
-_NOWHERE = -(2**62)
+NOWHERE = -(2**62)  # before every place
 # How much of the text before the buffer may still matter.
 _REMEMBERED = LONGEST_SPACE + 1
 # Forgetting text costs as much as reading some.
@@ -34,7 +34,7 @@ _LEAST_TRIMMED = 128
 # What a tag may begin with: a bracket, or the DSML token that lost its bracket.
 MARKS = (*OPENING_BRACKETS, BAR)
 
-_MARK = pattern(f"[{''.join(MARKS)}]")
+MARK = pattern(f"[{''.join(MARKS)}]")
 # In a short text one search for all marks is faster than one for each, which are remembered.
 _SHORT = 128
 _SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
@@ -82,7 +82,7 @@ class Source:
         self._pending_as = Partial.MAYBE
         self.before = ""  # the last characters before `base`
         # From where each mark was looked for, and where it was found, if it was.
-        self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
+        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
         self._readings: dict[int, Reading | Tag | None] = {}
         self._spaces: dict[int, int] = {}
         self._inert: list[tuple[int, int]] = []
@@ -173,7 +173,7 @@ class Source:
         if at < self.end and self.text[at - self.base] in MARKS:
             return at  # where a reader waited
         if self.end - at < _SHORT:
-            found_mark = self.search(_MARK, at, self.end)
+            found_mark = self.search(MARK, at, self.end)
             return self.end if found_mark is None else self.place(found_mark.start())
         first = self.end
         for n, mark in enumerate(MARKS):
@@ -225,6 +225,17 @@ class Source:
         self.pending = at
         self._pending_as = found
         return found
+
+    def next_tag(self, at: int) -> tuple[int, Tag | None]:
+        """The next tag from `at` on, and where it begins; or may begin, if it is not there yet."""
+        while (at := self.next_mark(at)) < self.end:
+            found = self.tag_at(at)
+            if isinstance(found, Tag):
+                return at, found
+            if found is not None:
+                break
+            at += 1
+        return at, None
 
     def is_pending(self, minds_kind: bool) -> bool:
         """Whether what was waited for last, a tag that has begun, has still not come to its end.
@@ -283,7 +294,7 @@ class Source:
 
     def _forget(self) -> None:
         """Forgets what was found at which place."""
-        self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
+        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
         self._readings.clear()
         self._spaces.clear()
         self.pending = None
