@@ -41,8 +41,10 @@ _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
 _FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
 _FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
 _FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
-# How most tags begin: what every head has in common with fixed tokens, up to its last letter.
-_STARTS = _FIXED_STARTS | {f"<{slash}{_DSML[:n]}" for slash in ("", "/") for n in range(1, 5)}
+# All that may still become a token, or the head of a tag as releases spell it.
+_STARTS = _FIXED_STARTS | {
+    f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in range(1, len(WORD) + 1)
+}
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
@@ -102,7 +104,7 @@ _CANONICAL = pattern(
 )
 # All of a tag that has a name and nothing else, where the name cannot be read in two ways.
 _NAMED = pattern(
-    rf"{_OPEN}(/?)((?!(?i:{WORD}|think))[A-Za-z]{_IN_LABEL}{{0,63}})"
+    rf"{_OPEN}(/?)((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})"
     rf"(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}]))"
 )
 # A name is read from its beginning again while it has no more letters than this.

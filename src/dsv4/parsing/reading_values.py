@@ -68,7 +68,7 @@ class Text:
         return None
 
     def _next_tag(self) -> Tag | None:
-        """The next tag that may end the value; or None, and the text before that may is taken."""
+        """The next tag that may end the value; None if it is not there yet, and text is taken."""
         source, at = self._source, self._at
         while (at := source.next_mark(at)) < source.end:
             tag = None if self._cannot_act(at) else source.tag_at(at)

@@ -28,7 +28,7 @@ Lexer: TypeAlias = Callable[["Source", int], "Reading | Partial | Tag | None"]
 NOWHERE = -(2**62)  # before every place
 # How much of the text before the buffer may still matter.
 _REMEMBERED = LONGEST_SPACE + 1
-# Forgetting text costs as much as reading some.
+# Text that is done with is forgotten in stretches, because each time costs something.
 _LEAST_TRIMMED = 128
 
 # What a tag may begin with: a bracket, or the DSML token that lost its bracket.
@@ -110,7 +110,7 @@ class Source:
         self.base = self.pos = self.end
 
     def trim(self) -> None:
-        """Forgets the text that is done with; if more comes after it, not before it is long."""
+        """Forgets the text that is done with: all of it if no other waits, else long stretches."""
         done = self.pos - self.base
         if self.pos < self.end and done < _LEAST_TRIMMED:
             return
