@@ -1,6 +1,6 @@
 """The strict grammar: what a well-formed completion is, and where any other one leaves it.
 
-`tests/test_vectors.py` holds the released parser against its vectors. Here the others are held
+`test_vectors.py` holds the released parser against its vectors. Here the others are held
 against the same: vLLM's copy, `dsv4.parse` with and without `strict`, and the streaming parser.
 """
 

@@ -17,7 +17,7 @@ from dsv4.parsing.machine import Machine
 from dsv4.parsing.parser import READERS
 from dsv4.parsing.states import NEXT, State
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 TAGS = V4.tags
 FRAGMENTS = [
     *("text ", "\n", "\n\n", "<", "```\n", '{"a": 1}', '[{"name": "f"}]', '"', "\\", "stop"),
