@@ -20,7 +20,7 @@ from dsv4.errors import shown
 FILE, LINE = "file", "line"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-# A row group is written when it has so many tokens: large enough to be read fast, small enough to
+# A row group is written when it has this many tokens: large enough to be read fast, small enough to
 # be held in memory.
 ROW_GROUP_TOKENS = 1 << 22
 

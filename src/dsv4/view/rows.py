@@ -337,7 +337,8 @@ def _visible(text: str, style: str) -> Iterator[Segment]:
 
 
 def _printable(text: str, style: str) -> Iterator[Segment]:
-    for shown, chars in groupby(text, is_shown):
+    """A part of a line. Tabs stand apart from what has no form: a page keeps them as they are."""
+    for (shown, _), chars in groupby(text, lambda char: (is_shown(char), char == "\t")):
         part = "".join(chars)
         yield Segment(part, style) if shown else Segment("".join(map(visible, part)), "space", part)
 
