@@ -262,7 +262,7 @@ def test_codex_is_told_of_an_overflow_in_its_stream() -> None:
 def test_signs_of_life_come_before_anything_else() -> None:
     async def scenario() -> None:
         awaited = asyncio.Event()
-        backend = Scripted(awaited, f"Hm{THINK_END}Hi{EOS}")
+        backend = Scripted(awaited, f"I wait.{THINK_END}Hi{EOS}")
         async with gateway(backend, keep_alive=0.1) as g:
             for path, body in BODIES.items():
                 awaited.clear()
@@ -270,9 +270,9 @@ def test_signs_of_life_come_before_anything_else() -> None:
                 async with g.client.post(g.url + path, data=data) as response:
                     first = await response.content.readany()
                     awaited.set()
-                    assert b"Hm" not in first
+                    assert b"I wait." not in first
                     rest = await response.content.read()
-                    assert b"Hm" in rest
+                    assert b"I wait." in rest
 
     run(scenario())
 
