@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from running import ENVIRONMENT, ROOT, dsv4, printed
@@ -15,6 +13,7 @@ from running import ENVIRONMENT, ROOT, dsv4, printed
 from dsv4 import __version__, compat
 from dsv4.cli.main import COMMANDS
 from dsv4.cli.version import PARTS
+from loading import loaded
 
 
 class TestSpecial:
@@ -87,19 +86,10 @@ class TestCompletion:
         assert done.stdout.decode().strip() == completed
 
 
-def written_page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("write_cli", ROOT / "docs" / "write_cli.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class TestDocumentation:
     def test_the_page_is_current(self) -> None:
         page = (ROOT / "docs" / "cli.md").read_text("utf-8")
-        assert page == written_page().page(), "python docs/write_cli.py"
+        assert page == loaded("docs/write_cli.py").page(), "python docs/write_cli.py"
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_help_is_what_the_page_says(self, name: str) -> None:
