@@ -60,7 +60,7 @@ class Coder:
         self._engine_name = engine
         self._engine: Encode | None = None
         self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
-        self._checked: set[str] = set()
+        self._checked: set[Dialect] = set()
 
     @classmethod
     def load(
@@ -79,10 +79,10 @@ class Coder:
         """
         engine_named(engine)
         path = find_vocabulary(source)
-        name = None if dialect is None else dialect_named(dialect).name
+        release = None if dialect is None else dialect_named(dialect)
         with _loading:
             kind: Any = cls  # a class is hashable, which mypy does not believe
-            made: Self = _loaded(kind, path, os.stat(path).st_mtime_ns, engine, name)
+            made: Self = _loaded(kind, path, os.stat(path).st_mtime_ns, engine, release)
             return made
 
     @classmethod
@@ -126,13 +126,12 @@ class Coder:
         return dialect_over(self.vocabulary.added, self.checkpoint, wanted)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        dialect = self._wanted and self._wanted.name
-        path = self.vocabulary.name
+        path, asked = self.vocabulary.name, (self._engine_name, self._wanted)
         if not os.path.isabs(path):  # it was not read from a file
-            return type(self), (self.vocabulary, self._engine_name, dialect, self._checkpoint)
+            return type(self), (self.vocabulary, *asked, self._checkpoint)
         # Wherever it is read again, the package may be in another place.
         source = None if is_bundled(path) else path
-        known = (source, self._engine_name, dialect)
+        known = (source, *asked)
         return _unpickled, (type(self), *known, self.vocabulary.digest)
 
     # Text and prompts -> ids.
@@ -327,9 +326,9 @@ class Coder:
         if not isinstance(prompt, Prompt):
             raise OptionError("prompt", f"found {shown(prompt)}, expected what dsv4.encode gives")
         dialect = prompt.dialect
-        if dialect.name not in self._checked:
+        if dialect not in self._checked:
             self.vocabulary.check(dialect.special_tokens, str(dialect))
-            self._checked.add(dialect.name)
+            self._checked.add(dialect)
         return self.vocabulary.added
 
 
@@ -365,7 +364,7 @@ def _vocabulary(path: str, changed: int) -> Vocabulary:
 
 @lru_cache(maxsize=64)
 def _loaded(
-    kind: Callable[..., Any], path: str, changed: int, engine: str, dialect: str | None
+    kind: Callable[..., Any], path: str, changed: int, engine: str, dialect: Dialect | None
 ) -> Any:
     tokenizer = kind(_vocabulary(path, changed), engine, dialect)
     if dialect is None and not is_bundled(path):
@@ -391,7 +390,7 @@ def _shared(text: str) -> Vocabulary:
 
 
 def _unpickled(
-    kind: type[Coder], source: str | None, engine: str, dialect: str | None, digest: bytes
+    kind: type[Coder], source: str | None, engine: str, dialect: Dialect | None, digest: bytes
 ) -> Coder:
     """The tokenizer of a path, if there is still the same in it."""
     tokenizer = kind.load(source, engine, dialect)
