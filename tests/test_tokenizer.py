@@ -180,10 +180,17 @@ class TestWrongInput:
         with pytest.raises(dsv4.OptionError, match=r"text: .* half a surrogate pair"):
             engine.encode_text(text)
 
-    @pytest.mark.parametrize("id", [-1, 10**6, "a", None])
+    @pytest.mark.parametrize("id", [-1, 10**6, "a", None, [5, 6]])
     def test_no_id(self, id: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.OptionError, match=r"ids: .* expected ids of"):
-            tokenizer.decode([0, id])
+        for read in (tokenizer.decode, tokenizer.prompt):
+            with pytest.raises(dsv4.OptionError, match=r"ids: .* expected ids of"):
+                read([0, id])
+
+    @pytest.mark.parametrize("ids", [5, None, "Hi", b"Hi"])
+    def test_no_list_of_ids(self, ids: Any, tokenizer: Tokenizer) -> None:
+        for read in (tokenizer.decode, tokenizer.prompt):
+            with pytest.raises(dsv4.OptionError, match=r"ids: found .* expected a list of ids"):
+                read(ids)
 
 
 def test_decoding_half_a_character(tokenizer: Tokenizer) -> None:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4.decoding.prompts import prompt_from
 from dsv4.decoding.recognition import dialects_of
+from dsv4.encoding.door import any_list
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import RawTurn
@@ -205,19 +206,20 @@ class Coder:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
-        return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace")
+        listed = any_list(ids, ("ids",), "a list of ids")
+        return b"".join(map(self.bytes_of, listed)).decode("utf-8", "replace")
 
     def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
         """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
 
         `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,
-        the text shows which it may be. Raises an `EncodeError` for an id that the vocabulary does
-        not have, and an `OptionError` for an unknown dialect.
+        the text shows which it may be. Raises an `OptionError` for an id that the vocabulary does
+        not have, and for an unknown dialect.
         """
-        ids = list(ids)
-        likely = dialect if dialect is not None else dialects_of(self.decode(ids))[0]
+        listed = any_list(ids, ("ids",), "a list of ids")
+        likely = dialect if dialect is not None else dialects_of(self.decode(listed))[0]
         release = dialect_named(likely)
-        return prompt_from(self._parts(ids, release), release)
+        return prompt_from(self._parts(listed, release), release)
 
     def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
         added = self.vocabulary.added
@@ -236,7 +238,10 @@ class Coder:
 
     def bytes_of(self, id: int) -> bytes:
         """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""
-        found = self.vocabulary.bytes_of.get(id)
+        try:
+            found = self.vocabulary.bytes_of.get(id)
+        except TypeError:  # a list, as of a whole batch
+            found = None
         if found is None:
             raise OptionError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
         return found
