@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict
 
-from dsv4.encoding.placing import check_options
+from dsv4.encoding.door import maybe_dict
+from dsv4.encoding.placing import check_options, tools_shown
 from dsv4.encoding.placing import encode as encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
@@ -112,7 +113,7 @@ class Request:
         """
         return StreamParser(
             ending=self.encode().ending if ending is None else ending,
-            tools=() if self.tools is None else self.tools,
+            tools=self._tools_shown(),
             tool_choice=self.tool_choice,
             dialect=self.dialect,
             strict=strict,
@@ -120,6 +121,13 @@ class Request:
             calls=calls,
             new_id=new_id,
         )
+
+    def _tools_shown(self) -> list[Any]:
+        """The tools that the prompt shows: the request's own, and those on its messages."""
+        own = () if self.tools is None else self.tools
+        before = () if self.context is None else self.context
+        given = (*own, *tools_shown(before, self.messages))
+        return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]
 
 
 class Options(TypedDict, total=False):

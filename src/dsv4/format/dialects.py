@@ -90,6 +90,8 @@ _TOOLS_SECTION_V3_2 = _fragment("tools_section_v3.2.txt")
 _EFFORT_MAX = _fragment("effort_max.txt")
 _EFFORT_0731_MAX = _fragment("effort_0731_max.txt")
 
+# Where the schemas of the tools go in the words around them.
+_SCHEMAS = "{schemas}"
 # The order in which turns and their parts are written, which is a renderer's to know.
 Layout: TypeAlias = Literal["v4", "v3.2"]
 # Which system turns ask for an answer: none; those that are not the first, which also count as
@@ -106,7 +108,8 @@ ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 class Dialect:
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
-    A dialect is read-only, compares and pickles by value.
+    A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
+    does not say what `None` writes, or where `tools_section` does not hold `{schemas}` once.
     """
 
     name: str
@@ -141,7 +144,12 @@ class Dialect:
     tools_close: Markup = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        opening, closing = self.tags.spelled_in(self.tools_section).split("{schemas}")
+        if None not in self.efforts:
+            raise OptionError("efforts", f"found {shown(self.efforts)}, expected None among them")
+        if self.tools_section.count(_SCHEMAS) != 1:
+            found = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
+            raise OptionError("tools_section", f"found {found}, expected it once")
+        opening, closing = self.tags.spelled_in(self.tools_section).split(_SCHEMAS)
         object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
         object.__setattr__(self, "tools_open", markup(opening))
         object.__setattr__(self, "tools_close", markup(closing))
