@@ -447,7 +447,7 @@ class _Run:
             last = writer.finish(usage=self._usage(), reason=self._reasons())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
-            await self._store(getattr(writer, "response", None))
+            await self._store(last[-1].get("response"))
             await stream.write(frames(last))
         except ClientGone:
             raise
