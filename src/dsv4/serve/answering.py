@@ -74,12 +74,13 @@ class BrokenOff(Exception):
 
 
 class _Client(NamedTuple):
-    """Who asks, and how it is reached."""
+    """Who asks, how it is reached, and when it is its turn."""
 
     key: Key
     headers: Mapping[str, str]
     receive: Receive
     send: Send
+    turn: asyncio.Event
 
 
 class Answering:
@@ -125,14 +126,9 @@ class Answering:
         data = await read_body(scope, receive, server.settings)
         with server.inspected(key.name, self._protocol, data) as seen:
             body, call = await self._read(data, key)
-            async with server.gate.entered():
-                server.metrics.running.set(server.gate.running)
-                server.metrics.waiting.set(server.gate.waiting)
-                try:
-                    client = _Client(key, headers, receive, send)
-                    return await self._run(body, call, len(data), client, seen)
-                finally:
-                    server.metrics.running.set(server.gate.running - 1)
+            with server.gate.place() as turn:
+                client = _Client(key, headers, receive, send, turn)
+                return await self._run(body, call, len(data), client, seen)
 
     async def _run(
         self,
@@ -150,7 +146,7 @@ class Answering:
                 raise
             return await self._fail_in_stream(client.send, call, error)
         debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-        run = _Run(server, self._module, prepared, client.receive, client.send, debug, headers)
+        run = _Run(server, self._module, prepared, client, debug)
         if seen is not None:
             seen(prepared, run)
         await run.go()
@@ -299,18 +295,15 @@ class _Run:
         server: Server,
         module: ModuleType,
         prepared: Prepared,
-        receive: Receive,
-        send: Send,
+        client: _Client,
         debug: bool,
-        headers: Mapping[str, str],
     ) -> None:
         self._server = server
         self._module = module
         self._prepared = prepared
-        self._receive = receive
-        self._send = send
+        self._receive = client.receive
+        self._send = client.send
         self._debug = debug
-        self._request_headers = headers
         call = prepared.call
         healed = is_chat(server.backend)
         self._readers: Sequence[Any] = [
@@ -319,7 +312,7 @@ class _Run:
             else Reader(call, prepared.prompt, server.tokenizer)
             for _ in range(call.n)
         ]
-        self._generation = Generation(server.settings, self._readers, self._open)
+        self._generation = Generation(server.settings, self._readers, self._open, client.turn)
 
     def _open(self) -> Chunks:
         backend: Any = self._server.backend
