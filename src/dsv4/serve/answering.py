@@ -371,8 +371,10 @@ class _Run:
     def _usage(self) -> Any:
         return usage_of(self._readers, self._prepared.prompt_tokens)
 
-    def _reasons(self) -> list[str | None]:
-        return [None if reader.is_done else reader.finish for reader in self._readers]
+    def _reason(self) -> Any:
+        """Why the engine stopped: of each choice, where there are several."""
+        reasons = [None if reader.is_done else reader.finish for reader in self._readers]
+        return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
         diagnostics = [
@@ -403,7 +405,7 @@ class _Run:
             call,
             events if call.n > 1 else events[0],
             usage=self._usage(),
-            reason=self._reasons() if call.n > 1 else self._reasons()[0],
+            reason=self._reason(),
             id=self._upstream_id,
             **self._named(),
         )
@@ -437,7 +439,7 @@ class _Run:
             await generation.run(passed, alive)
             for choice, events in held or ():
                 await stream.write(self._framed(writer, events, choice))
-            last = writer.finish(usage=self._usage(), reason=self._reasons())
+            last = writer.finish(usage=self._usage(), reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
             await self._store(last[-1].get("response"))
