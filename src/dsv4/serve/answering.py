@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
 from dsv4.api.ids import mark
+from dsv4.api.places import client_path
 from dsv4.encoding.prompt import Prompt
+from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
 from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.ids import new_id
@@ -230,8 +232,15 @@ class Answering:
         except ApiError:
             raise
         except ValueError as error:
-            # What the client asked for cannot be written as a grammar: another try would not help.
-            raise ApiError(f"this cannot be enforced: {error}") from None
+            raise _unenforceable(call, error) from None
+
+
+def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
+    """What the client asked for cannot be written as a grammar: another try would not help."""
+    if not isinstance(error, (OptionError, EncodeError)):
+        return ApiError(f"this cannot be enforced: {error}")
+    path = client_path(call, error.location)
+    return ApiError(f"this cannot be enforced: {error.problem}", path=path)
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
