@@ -28,6 +28,8 @@ TWO_CALLS = f"Hm.{THINK_END}Both.\n\n<{DSML}tool_calls>\n" + "".join(
     for n in ("one", "two")
 )
 TWO_CALLS += f"</{DSML}tool_calls>{EOS}"
+# A schema that nothing fits.
+NO_VALUES = {"type": "object", "properties": {"a": {"enum": []}}}
 every_path = pytest.mark.parametrize("path", BODIES)
 
 
@@ -434,6 +436,68 @@ def test_a_choice_is_enforced_where_the_backend_can(tokenizer: Tokenizer) -> Non
             status, _, answer = await g.post("/v1/chat/completions", body)
             assert status == 400
             assert "tool_choice" in json.dumps(answer)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "place"),
+    [
+        (
+            "/v1/chat/completions",
+            {"tools": [{"type": "web"}, {"function": {"name": "f", "parameters": NO_VALUES}}]},
+            "tools[1].function.parameters.properties.a.enum",
+        ),
+        (
+            "/v1/messages",
+            {"tools": [{"type": "web"}, {"name": "f", "input_schema": NO_VALUES}]},
+            "tools[1].input_schema.properties.a.enum",
+        ),
+        (
+            "/v1/responses",
+            {
+                "tools": [
+                    {
+                        "type": "namespace",
+                        "name": "n",
+                        "tools": [{"type": "function", "name": "f", "parameters": NO_VALUES}],
+                    }
+                ]
+            },
+            "tools[0].tools[0].parameters.properties.a.enum",
+        ),
+        (
+            "/v1/chat/completions",
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": NO_VALUES}}},
+            "response_format.json_schema.schema.properties.a.enum",
+        ),
+        (
+            "/v1/messages",
+            {"output_config": {"format": {"type": "json_schema", "schema": NO_VALUES}}},
+            "output_config.format.schema.properties.a.enum",
+        ),
+        (
+            "/v1/responses",
+            {"text": {"format": {"type": "json_schema", "schema": NO_VALUES}}},
+            "text.format.schema.properties.a.enum",
+        ),
+    ],
+)
+def test_what_cannot_be_enforced_is_named_as_the_client_has_it(
+    path: str, more: dict[str, Any], place: str, tokenizer: Tokenizer
+) -> None:
+    must = {"type": "any"} if path == "/v1/messages" else "required"
+    choice = {"tool_choice": must} if "tools" in more else {}
+
+    async def scenario() -> None:
+        upstream = VllmServer(tokenizer, TWO_CALLS)
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="vllm", upstream=url) as g,
+        ):
+            status, _, answer = await g.post(path, {**BODIES[path], **more, **choice})
+            assert status == 400
+            assert answer["error"]["message"].startswith(f"{place}: ")
 
     run(scenario())
 

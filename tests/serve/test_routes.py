@@ -84,10 +84,14 @@ def test_streams_have_the_forms_of_their_protocols() -> None:
     run(scenario())
 
 
-def test_stored_responses_are_continued_read_and_forgotten() -> None:
+@pytest.mark.parametrize("stream", [True, False])
+def test_stored_responses_are_continued_read_and_forgotten(stream: bool) -> None:
     async def scenario() -> None:
         async with gateway() as g:
-            _, _, first = await g.post("/v1/responses", {"input": "One"})
+            if stream:
+                first = (await g.stream("/v1/responses", {"input": "One"}))[-1]["response"]
+            else:
+                _, _, first = await g.post("/v1/responses", {"input": "One"})
             _, _, second = await g.post(
                 "/v1/responses", {"input": "Two", "previous_response_id": first["id"]}
             )

@@ -22,8 +22,7 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4.parsing.options import Reason
-from dsv4.serve.backend import Chunk, Counts
+from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
 from dsv4.serve.kept import KeptEvents
 from dsv4.serve.token_logprobs import TokenLogprobs
 from dsv4.tokens import Tokenizer
@@ -55,7 +54,7 @@ class Healer:
         self.sampled_text: list[str] = []
         self.sampled_ids: list[int] = []
         self.counts = Counts()
-        self.finish: Reason | None = None
+        self.finish: Finish | None = None
         self.first_at: float | None = None  # when the first piece came
         self.is_done = False
         self.id: str | None = None  # the upstream's own, of the whole answer
@@ -165,7 +164,7 @@ class Healer:
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all: neither had it begun to think.
             self._parser.feed(THINK_END)
-        ended = self._parser.finish(None if self.is_done else self.finish)
+        ended = self._parser.finish(None if self.is_done else parser_reason(self.finish))
         return self._noted([*self._upstream_calls(), *ended])
 
     def _upstream_calls(self) -> list[Event]:
@@ -177,7 +176,7 @@ class Healer:
             self._found += 1
             arguments = "".join(call.arguments) or "{}"
             events += [ToolCallStart(index, call.name, call.id), ArgumentsDelta(index, arguments)]
-            if self.finish == "length" and not _is_json(arguments):
+            if self.finish in ("length", "content_filter") and not _is_json(arguments):
                 events.append(ToolCallAborted(index, "cut_short"))
             else:
                 events.append(ToolCallEnd(index))

@@ -80,6 +80,11 @@ class Metrics:
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
 
+    def count_places(self, running: int, waiting: int) -> None:
+        """Notes how many generations run now, and how many requests wait for one to end."""
+        self.running.set(running)
+        self.waiting.set(waiting)
+
     def count_events(self, events: list[Event]) -> None:
         """Counts the repairs of a completion, and how its calls ended."""
         for event in events:
