@@ -9,6 +9,7 @@ import pytest
 
 import dsv4
 from builders import BOS, assistant, function, openai_tool, system, text, user
+from completions import block, calling
 from dsv4 import EncodeError, OptionError, Request
 from dsv4.request import Options
 
@@ -321,15 +322,13 @@ class TestRequest:
     )
     def test_its_parser_knows_every_tool_that_the_prompt_shows(self, request_: Request) -> None:
         parser = request_.parser()
-        events = parser.feed(
-            '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
-        )
+        events = parser.feed(block(calling("f")))
         message = dsv4.assemble([*events, *parser.finish()])
         assert [call.name for call in message.tool_calls] == ["f"]
 
     def test_its_parser_knows_no_tool_that_the_prompt_does_not_show(self) -> None:
         parser = Request([user(tools=[function("f")])], thinking=False).parser()
-        events = parser.feed('<｜DSML｜invoke name="f">\n</｜DSML｜invoke>')
+        events = parser.feed(calling("f"))
         assert dsv4.assemble([*events, *parser.finish()]).tool_calls == ()
 
 
