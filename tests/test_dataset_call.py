@@ -96,6 +96,31 @@ def test_wrong_options(
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "in.jsonl"}
 
 
+@pytest.mark.parametrize(
+    ("read", "output", "rejects", "problem"),
+    [
+        ("in.jsonl", "./in.jsonl", None, "in.jsonl is input and output"),
+        ("out.jsonl.partial", "out.jsonl", None, "out.jsonl.partial is input and output"),
+        ("in.jsonl", "out.jsonl", "./in.jsonl", "rejects: found in.jsonl, expected a file of its"),
+        ("in.jsonl", "out.jsonl", "./out.jsonl", "rejects: found out.jsonl, expected a file of"),
+    ],
+)
+def test_no_file_is_written_over(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    read: str,
+    output: str,
+    rejects: str | None,
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(read).write_text(f"{json.dumps(CONVERSATIONS[0])}\n")
+    with pytest.raises(DatasetError, match=problem):
+        encode_files([read], output, overwrite=True, on_error="skip", rejects=rejects)
+    assert [path.name for path in tmp_path.iterdir()] == [read]
+    assert Path(read).read_text() == f"{json.dumps(CONVERSATIONS[0])}\n"
+
+
 def encoded(path: Path, conversations: list[Any], vocabulary: Path, **options: Any) -> list[Any]:
     """The rows of some conversations."""
     path.write_text("".join(f"{json.dumps(c)}\n" for c in conversations))

@@ -22,7 +22,7 @@ from dsv4.dataset.job import Done, Job
 from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.on_ray import encoded_on_ray
 from dsv4.dataset.packing import chunk_bytes
-from dsv4.dataset.partial import Partial, Progress, Sink, Stream
+from dsv4.dataset.partial import Partial, Progress, Sink, Stream, unfinished_files
 from dsv4.dataset.rejects import Rejects
 from dsv4.dataset.sources import COMPRESSED, source_of
 from dsv4.dataset.splitting import WHOLE, Share, part_path, shares
@@ -326,11 +326,29 @@ def _check_files(run: Run) -> None:
         raise DatasetError("stdin can be the only input alone, without resume and without Ray")
     for path in run.inputs:
         source_of(path, run.column, run.carry).check()
-        if os.path.exists(run.output) and path != "-" and os.path.samefile(path, run.output):
-            raise DatasetError(f"{path} is input and output")
+    _check_written(run)
     if run.resume and not all(map(_is_file, [*run.inputs, run.output])):
         problem = "needs files for input and output, which pipes and devices are not"
         raise DatasetError(f"resume: {problem}")
+
+
+def _check_written(run: Run) -> None:
+    """What is written must be none of what is read, nor one file twice."""
+    inputs = [path for path in run.inputs if path != "-"]
+    outputs = [] if run.output == "-" else [run.output, *unfinished_files(run.output)]
+    for path in inputs:
+        if any(_is_same(path, output) for output in outputs):
+            raise DatasetError(f"{path} is input and output")
+    if run.rejects is not None and _is_file(run.rejects):
+        for path in (*inputs, *outputs):
+            if _is_same(path, run.rejects):
+                raise DatasetError(f"rejects: found {path}, expected a file of its own")
+
+
+def _is_same(path: str, other: str) -> bool:
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _is_file(path: str) -> bool:
