@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import assistant, image, text, user
+from builders import assistant, function, image, text, user
 from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 from small_vocabulary import write_small_vocabulary
 
@@ -73,6 +73,41 @@ def test_bad_lines(tmp_path: Path, vocabulary: Path, conversations: Path) -> Non
     ]
     with pytest.raises(BadLine, match=r"in\.jsonl:6: messages\[0\]"):
         encode_files([conversations], tmp_path / "other.jsonl", **options)
+
+
+@pytest.mark.parametrize("expand", [False, True])
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"messages": 5}, "messages: found 5, expected a list of messages"),
+        ({"messages": None}, "messages: found None, expected a list of messages"),
+        ({"messages": {}}, "messages: found {}, expected a list of messages"),
+        ([], "messages: found none, expected at least one message"),
+        ([*CONVERSATIONS[0], user(5)], "messages[2].content: found 5"),
+        ({"messages": CONVERSATIONS[0], "context": 5}, "context: found 5"),
+    ],
+)
+def test_a_bad_line_is_one_however_it_is_encoded(
+    tmp_path: Path, vocabulary: Path, conversations: Path, line: Any, problem: str, expand: bool
+) -> None:
+    with conversations.open("a") as file:
+        file.write(f"{json.dumps(line)}\n")
+    with pytest.raises(BadLine) as caught:
+        encode_files([conversations], tmp_path / "o.jsonl", tokenizer=vocabulary, expand=expand)
+    assert str(caught.value).startswith(f"{conversations}:6: {problem}")
+
+
+def test_turns_of_a_context_cannot_be_expanded(tmp_path: Path, vocabulary: Path) -> None:
+    line = {"messages": CONVERSATIONS[0], "context": [user("Before")]}
+    with pytest.raises(BadLine, match="context: found it, expected earlier messages"):
+        encoded(tmp_path / "in.jsonl", [line], vocabulary, expand=True)
+
+
+def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabulary: Path) -> None:
+    line = {"messages": CONVERSATIONS[0], "tools": [function()], "tool_choice": "none"}
+    bare = {"messages": CONVERSATIONS[0]}
+    hidden, shown = encoded(tmp_path / "in.jsonl", [line, bare], vocabulary, expand=True)
+    assert hidden == shown
 
 
 @pytest.mark.parametrize(
@@ -211,6 +246,15 @@ class TestShapes:
         (tmp_path / "none.json").write_text("[1, 2]")
         with pytest.raises(DatasetError, match="expected an array of conversations"):
             encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
+
+    def test_tools_in_parquet_that_are_not_json(self, tmp_path: Path, vocabulary: Path) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        table = arrow.table({"messages": CONVERSATIONS[:2], "tools": ["[]", "{bad"]})
+        parquet.write_table(table, tmp_path / "in.parquet")
+        problem = r"in\.parquet:2: tools: found '\{bad', expected a list of tools"
+        with pytest.raises(BadLine, match=problem):
+            encode_files([tmp_path / "in.parquet"], tmp_path / "o.jsonl", tokenizer=vocabulary)
 
     def test_lists_of_messages_in_parquet(
         self, tmp_path: Path, vocabulary: Path, conversations: Path
