@@ -84,8 +84,9 @@ def encode_files(
     `KeyboardInterrupt`, after Ctrl-C.
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
+    from dsv4.dataset.asked import Run
     from dsv4.dataset.forms import form_named, output_named
-    from dsv4.dataset.run import Run
+    from dsv4.dataset.run import encode, encode_parts
     from dsv4.dataset.watching import Watcher
     from dsv4.reading.bodies import Overrides
 
@@ -113,4 +114,5 @@ def encode_files(
         pack=pack,
         counts=counts,
     )
-    return run.encode(watcher or Watcher()) if split is None else run.encode_parts(split, watcher)
+    watching = watcher or Watcher()
+    return encode(run, watching) if split is None else encode_parts(run, split, watching)
