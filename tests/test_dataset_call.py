@@ -121,14 +121,47 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
         ({"dialect": "x"}, "dialect: found 'x'"),
         ({"thinking": 5}, "thinking: found 5"),
         ({"column": "x"}, "column: only Parquet"),
+        ({"policy": len}, "policy: found <built-in function len>, expected the name of one"),
+        ({"jobs": "2"}, "jobs: found '2', expected at least 1"),
+        ({"jobs": True}, "jobs: found True, expected at least 1"),
+        ({"expand": "no"}, "expand: found 'no', expected True or False"),
+        ({"format": []}, r"format: found \[\], expected one of jsonl"),
+        ({"rejects": 5}, "rejects: found 5, expected a path"),
+        ({"tokenizer": 5}, "tokenizer: found 5, expected a path"),
+        ({"carry": "id"}, "carry: found 'id', expected a list of names"),
+        ({"carry": [5]}, "carry: found 5, expected the name of a field"),
+        ({"carry": ["input_ids"]}, "carry: found input_ids, which is a column of the output's"),
+        ({"carry": ["line"]}, "carry: found line, which is a column of the output's own"),
+        ({"carry": ["id"], "format": "numpy"}, "carry: found it with .npy, which holds ids and"),
+        ({"labels": True, "format": "megatron"}, "labels: found it with .bin, which holds ids and"),
+        ({"split": "train"}, "split: found 'train', expected shares of parts by their names"),
+        ({"split": {}}, "split: found {}, expected shares of parts by their names"),
+        ({"split": {5: 1.0}}, "split: found the name 5, expected letters and digits"),
     ],
 )
 def test_wrong_options(
     tmp_path: Path, vocabulary: Path, conversations: Path, options: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(DatasetError, match=problem):
-        encode_files([conversations], tmp_path / "out.jsonl", tokenizer=vocabulary, **options)
+        given = {"tokenizer": vocabulary, **options}
+        encode_files([conversations], tmp_path / "out.jsonl", **given)
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "in.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "problem"),
+    [
+        ("in.jsonl", "out.jsonl", "inputs: found 'in.jsonl', expected a list of paths"),
+        (5, "out.jsonl", "inputs: found 5, expected a list of paths"),
+        ([5], "out.jsonl", "inputs: found 5, expected a path"),
+        ([], "out.jsonl", "inputs: found none, expected at least one path"),
+        (["in.jsonl"], None, "output: found None, expected a path"),
+    ],
+)
+def test_wrong_paths(inputs: Any, output: Any, problem: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        encode_files(inputs, output)
+    assert str(caught.value) == problem
 
 
 @pytest.mark.parametrize(

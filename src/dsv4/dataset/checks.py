@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsv4.dataset.asked import Run
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.files import is_file, is_same, tokenizer_at
-from dsv4.dataset.forms import FORMS
+from dsv4.dataset.forms import FLAT, FORMS, OWN_COLUMNS
 from dsv4.dataset.partial import unfinished_files
 from dsv4.dataset.sources import source_of
 from dsv4.errors import Error, shown
@@ -22,9 +22,9 @@ def check_options(run: Run) -> None:
         raise DatasetError("rejects: bad lines are kept where on_error is skip")
     if run.expand and run.policy is not None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
-    if run.jobs is not None and run.jobs < 1:
-        raise DatasetError(f"jobs: found {shown(run.jobs)}, expected at least 1")
+    _check_kinds(run)
     _check_lengths(run)
+    _check_carried(run)
     for name, allowed in (
         ("engine", ("local", "ray")),
         ("on_error", ("fail", "skip")),
@@ -44,8 +44,33 @@ def check_options(run: Run) -> None:
         raise DatasetError(f"{run.tokenizer}: {error}") from None
 
 
+_FLAGS = ("expand", "resume", "overwrite", "labels", "drop_unlearnable", "counts")
+
+
+def _check_kinds(run: Run) -> None:
+    for name in _FLAGS:
+        if getattr(run, name).__class__ is not bool:
+            raise DatasetError(f"{name}: found {shown(getattr(run, name))}, expected True or False")
+    if run.policy is not None and not isinstance(run.policy, str):
+        raise DatasetError(f"policy: found {shown(run.policy)}, expected the name of one")
+
+
+def _check_carried(run: Run) -> None:
+    """A row must have room for what is carried along."""
+    for name in run.carry or ():
+        if not isinstance(name, str):
+            raise DatasetError(f"carry: found {shown(name)}, expected the name of a field")
+        if name in OWN_COLUMNS:
+            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
+    for option in ("carry", "labels"):
+        if getattr(run, option) and run.job.form in FLAT:
+            problem = f"found it with .{run.job.form}, which holds ids and masks alone"
+            raise DatasetError(f"{option}: {problem}: expected .jsonl or .parquet")
+
+
 def _check_lengths(run: Run) -> None:
-    for name, number in (("pack", run.pack), ("max_length", run.longest)):
+    numbers = (("jobs", run.jobs), ("pack", run.pack), ("max_length", run.longest))
+    for name, number in numbers:
         if number is not None and (number.__class__ is not int or number < 1):
             raise DatasetError(f"{name}: found {shown(number)}, expected at least 1")
     if run.pack is None:

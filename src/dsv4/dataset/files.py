@@ -4,13 +4,38 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.forms import FORMS, form_of
 from dsv4.dataset.sources import COMPRESSED
+from dsv4.errors import shown
 from dsv4.reading.failures import reason
 from dsv4.tokens.tokenizer import Tokenizer
+
+
+def path_of(path: Any, option: str) -> str:
+    """The path that an option gives."""
+    found = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(found, str):
+        raise DatasetError(f"{option}: found {shown(path)}, expected a path")
+    return found
+
+
+def paths_of(paths: Any, option: str) -> list[str]:
+    """The same of a list, which must have one at least."""
+    found = [path_of(path, option) for path in listed(paths, option, "paths")]
+    if not found:
+        raise DatasetError(f"{option}: found none, expected at least one path")
+    return found
+
+
+def listed(values: Any, option: str, what: str) -> list[Any]:
+    """What an option gives, of which any iterable will do but a text."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise DatasetError(f"{option}: found {shown(values)}, expected a list of {what}")
+    return list(values)
 
 
 def is_file(path: str) -> bool:
