@@ -97,6 +97,27 @@ def test_a_bad_line_is_one_however_it_is_encoded(
     assert str(caught.value).startswith(f"{conversations}:6: {problem}")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("missing.jsonl", None, "missing.jsonl: no such file or directory"),
+        ("half.json", '[{"messages"', "half.json:1:13: not JSON: expecting ':' delimiter"),
+        ("number.json", "5", "number.json: found 5, expected an array of conversations"),
+        ("plain.jsonl.gz", "abc", "plain.jsonl.gz: not a gzipped file"),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    tmp_path: Path, vocabulary: Path, name: str, text: str | None, problem: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(DatasetError) as caught:
+        encode_files([tmp_path / name], tmp_path / "out.jsonl", tokenizer=vocabulary)
+    assert problem in str(caught.value)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
 def test_turns_of_a_context_cannot_be_expanded(tmp_path: Path, vocabulary: Path) -> None:
     line = {"messages": CONVERSATIONS[0], "context": [user("Before")]}
     with pytest.raises(BadLine, match="context: found it, expected earlier messages"):
@@ -307,6 +328,11 @@ class TestShapes:
             encode_files([tmp_path / "bad.parquet"], tmp_path / "c.jsonl", **options)
 
 
+class Stop(Watcher):
+    def advance(self, progress: Any) -> None:
+        raise KeyboardInterrupt
+
+
 class TestAgain:
     """What an earlier run has left."""
 
@@ -323,15 +349,24 @@ class TestAgain:
         assert encode_files([conversations], out, resume=True, **options).finished
         assert out.stat() == before
 
+    @pytest.mark.parametrize(
+        "chosen", [{"tools": (function(),)}, {"dialect": dsv4.DIALECTS["v4"]}, {"effort": "max"}]
+    )
+    def test_the_same_options_resume(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any], chosen: Any
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        with pytest.raises(Interrupted):
+            encode_files([conversations], out, watcher=Stop(), **options, **chosen)
+        with pytest.raises(DatasetError, match="cannot resume: options was"):
+            encode_files([conversations], out, resume=True, **options, **chosen, bos=False)
+        summary = encode_files([conversations], out, resume=True, **options, **chosen)
+        assert (summary.conversations, len(rows(out))) == (5, 5)
+
     def test_an_interrupted_one_is_not_thrown_away(
         self, tmp_path: Path, conversations: Path, options: dict[str, Any]
     ) -> None:
         out = tmp_path / "out.jsonl"
-
-        class Stop(Watcher):
-            def advance(self, progress: Any) -> None:
-                raise KeyboardInterrupt
-
         with pytest.raises(Interrupted) as caught:
             encode_files([conversations], out, watcher=Stop(), **options)
         assert caught.value.kept == 5

@@ -11,6 +11,7 @@ from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
 if TYPE_CHECKING:
     from dsv4.dataset.run import Summary
     from dsv4.dataset.watching import Watcher
+    from dsv4.format.dialects import Dialect
 
 __all__ = ["BadLine", "DatasetError", "Interrupted", "encode_files"]
 
@@ -23,7 +24,7 @@ def encode_files(
     expand: bool = False,
     thinking: bool | None = None,
     effort: str | int | None = None,
-    dialect: str | None = None,
+    dialect: str | Dialect | None = None,
     tools: Sequence[Any] | None = None,
     drop_thinking: bool | None = None,
     bos: bool | None = None,

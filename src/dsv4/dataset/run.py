@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -208,13 +209,17 @@ def _sink(run: Run) -> Iterator[Sink]:
             raise DatasetError(f"cannot write {run.output}: {reason(error)}") from None
 
 
-def _identity(run: Run) -> dict[str, Any]:
+def _identity(run: Run) -> Any:
     """All that the output depends on, as the journal remembers it."""
+    return json.loads(json.dumps(_depends_on(run), default=repr))
+
+
+def _depends_on(run: Run) -> dict[str, Any]:
     return {
         "version": __version__,
         "inputs": [_file_identity(path) for path in run.inputs],
         "column": run.column,
-        "options": asdict(run.overrides),
+        "options": vars(run.overrides),
         "policy": run.job.policy,
         "expand": run.expand,
         "tokenizer": _file_identity(Tokenizer.load(run.tokenizer).vocabulary.name),
