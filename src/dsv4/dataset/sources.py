@@ -14,7 +14,7 @@ from dsv4.dataset.columns import Column, column_of
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
 from dsv4.errors import shown
-from dsv4.reading.failures import reason
+from dsv4.reading.failures import InputError, reason
 from dsv4.reading.files import name_of, open_input
 from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 
@@ -52,12 +52,11 @@ class Lines:
     def check(self) -> None:
         if self.path.endswith(".zst"):
             zstandard()
-        with open_input(self.path):
+        with _opened(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with open_input(self.path) as raw, _telling(self.path):
-            file = _decompressed(raw, self.path)
+        with _opened(self.path) as file:
             if offset:
                 _skip(file, offset)
             yield from file
@@ -77,6 +76,16 @@ def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
     if path.endswith(".zst"):
         return io.BufferedReader(_Blocks(_zstd_blocks(raw)), BLOCK)
     return raw
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """The bytes in a file. What cannot be read ends the run."""
+    try:
+        with open_input(path) as raw, _telling(path):
+            yield _decompressed(raw, path)
+    except InputError as error:
+        raise DatasetError(str(error)) from None
 
 
 @contextmanager
@@ -140,15 +149,17 @@ class Elements:
         self.path = path
 
     def check(self) -> None:
-        with open_input(self.path):
+        with _opened(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with open_input(self.path) as file:
-            name = name_of(self.path)
-            text = decoded(file.read(), name).removeprefix(BYTE_ORDER_MARK)
-        for element in self._elements(json_value(text, name))[line:]:
+        for element in self._elements(self._value())[line:]:
             yield json.dumps(element).encode() + b"\n"
+
+    def _value(self) -> Any:
+        name = name_of(self.path)
+        with _opened(self.path) as file:
+            return json_value(decoded(file.read(), name).removeprefix(BYTE_ORDER_MARK), name)
 
     def _elements(self, value: Any) -> list[Any]:
         if isinstance(value, list) and value and all(map(_is_conversation, value)):
