@@ -74,6 +74,11 @@ def test_lines_are_calls_in_their_order() -> None:
     assert choice["finish_reason"] == "tool_calls"
 
 
+def test_half_a_character_is_none() -> None:
+    (choice,) = answered(ask('CALL: bash {"command": "a\\ud83d"}', tools=TOOLS))
+    assert calls_of(choice) == [("bash", {"command": "a\ufffd"})]
+
+
 def test_what_comes_last_decides_and_without_tools_there_is_text() -> None:
     called = {
         "role": "assistant",

@@ -293,14 +293,15 @@ def test_a_client_that_goes_away_frees_its_upstream_within_a_tenth_of_a_second(
             data = json.dumps({**BODIES[path], "max_tokens": 5000, "stream": True})
             async with g.client.post(g.url + path, data=data) as response:
                 await response.content.readany()
-                left = time.monotonic()
                 response.close()
+            # Turns of the loop that serves. A tenth of a second has more, on any machine.
+            turns = 0
+            while g.server.gate.running:
+                await asyncio.sleep(0)
+                turns += 1
+            assert turns < 1000
             while not upstream.disconnects:
                 await asyncio.sleep(0.005)
-                assert time.monotonic() - left < 5
-            assert g.server.gate.running == 0
-            # Counted in ticks of the loop it is a handful; in time, even on a busy machine:
-            assert time.monotonic() - left < 1
 
     run(scenario())
 
