@@ -119,6 +119,25 @@ def test_a_format_gets_the_smallest_value_that_fits() -> None:
     jsonschema.validate(value, schema)
 
 
+TREE = {"$ref": "#/$defs/tree"}
+ODD_SCHEMAS = [
+    {"type": "array", "minItems": 10**9, "items": {"type": "array", "minItems": 10**9}},
+    {"type": "string", "minLength": 10**9},
+    {**TREE, "$defs": {"tree": {"required": ["a", "b"], "properties": {"a": TREE, "b": TREE}}}},
+    {"allOf": [{"$ref": "#"}, {"properties": [], "required": 4}]},
+    {"type": "object", "required": [1, None, {}]},
+    {"type": [[]]},
+    {"type": {}},
+]
+
+
+def test_a_schema_that_asks_for_the_impossible_is_answered_still() -> None:
+    asked = [{"type": "json_schema", "json_schema": {"schema": schema}} for schema in ODD_SCHEMAS]
+    for choice in answered(*(ask("Hi", response_format=form) for form in asked)):
+        assert len(choice["message"]["content"]) < 10**6
+        json.loads(choice["message"]["content"])
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_every_malformed_completion_comes_out_without_markup(stream: bool) -> None:
     async def scenario() -> None:
