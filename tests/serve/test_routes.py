@@ -111,6 +111,31 @@ def test_stored_responses_are_continued_read_and_forgotten(stream: bool) -> None
     run(scenario())
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_half_a_character_can_be_stored_and_asked_for(stream: bool, tmp_path: Path) -> None:
+    half = "\ud83d"
+
+    async def scenario() -> None:
+        async with gateway(replay=f"sqlite:{tmp_path / 'turns'}") as g:
+            if stream:
+                kept = (await g.stream("/v1/responses", {"input": half}))[-1]["response"]
+            else:
+                _, _, kept = await g.post("/v1/responses", {"input": half})
+            more = {"input": "More", "previous_response_id": kept["id"]}
+            assert (await g.post("/v1/responses", more))[0] == 200
+            for body in (
+                {"input": "Hi", "previous_response_id": half},
+                {"input": [{"type": "item_reference", "id": half}]},
+            ):
+                assert (await g.post("/v1/responses", body))[0] == 404
+            call = {"type": "function_call", "call_id": half, "name": half, "arguments": half}
+            assert (
+                await g.post("/v1/responses", {"input": [call, {"role": "user", "content": half}]})
+            )[0] == 200
+
+    run(scenario())
+
+
 def test_one_key_cannot_read_what_another_stored(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("ann:secret-a\nbob:secret-b\n")

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from dsv4.api import ApiError
+from dsv4.api.bodies import clean
 from dsv4.serve.replay.store import Store
 
 
@@ -21,7 +22,9 @@ class Conversations:
             return
         kept = {"input": _items(body.get("input")), "response": response}
         names = [response["id"], *(item["id"] for item in response["output"] if item.get("id"))]
-        await self._store.put(owner, names, json.dumps(kept, ensure_ascii=False).encode())
+        # What a client sent may hold half a character.
+        data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        await self._store.put(owner, names, data)
 
     async def found(self, owner: str, id: str) -> dict[str, Any] | None:
         """What was kept under the id of a response or of one of its items."""
@@ -41,6 +44,7 @@ class Conversations:
         items: list[Any] = []
         previous = body.get("previous_response_id")
         if isinstance(previous, str):
+            previous = clean(previous)
             kept = await self.found(owner, previous)
             if kept is None:
                 message = f"found {previous!r}, expected the id of a response that is stored here"
@@ -56,7 +60,7 @@ class Conversations:
         return {**rest, "input": items}
 
     async def _resolved(self, owner: str, reference: dict[str, Any], n: int) -> Any:
-        id = str(reference.get("id"))
+        id = clean(str(reference.get("id")))
         kept = await self.found(owner, id)
         known = [] if kept is None else [*kept["response"]["output"], *kept["input"]]
         for item in known:
