@@ -136,6 +136,27 @@ def test_half_a_character_can_be_stored_and_asked_for(stream: bool, tmp_path: Pa
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"ids": [[]]}, "ids[0]"),
+        ({"ids": [5, "x"]}, "ids[1]"),
+        ({"ids": [10**30]}, "ids"),
+        ({"text": 5}, "text"),
+        ({"text": "Hm</think>Hi", "strict": True}, "text"),
+        ({"text": "Hi", "dialect": "v9"}, "dialect"),
+        ({"text": "Hi", "tools": [5]}, "tools[0]"),
+    ],
+)
+def test_what_cannot_be_parsed_is_said(body: dict[str, Any], place: str) -> None:
+    async def scenario() -> None:
+        async with gateway() as g:
+            status, _, error = await g.post("/parse", body)
+            assert (status, error["error"]["param"]) == (400, place)
+
+    run(scenario())
+
+
 def test_one_key_cannot_read_what_another_stored(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("ann:secret-a\nbob:secret-b\n")

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from dsv4.api import ApiError
+from dsv4.api import ApiError, fields
+from dsv4.errors import ParseError
 from dsv4.parsing.events import Event
 from dsv4.parsing.message import assemble
 from dsv4.parsing.parser import StreamParser
@@ -155,7 +156,10 @@ class Routes:
             dialect=body.get("dialect", self._server.dialect),
             strict=body.get("strict", False),
         )
-        events = self._events(parser, body)
+        try:
+            events = self._events(parser, body)
+        except ParseError as error:  # a strict reader was asked for
+            raise ApiError(str(error), path="ids" if "ids" in body else "text") from None
         message = assemble(events)
         return {
             "message": message.to_dict(),
@@ -168,6 +172,8 @@ class Routes:
         if isinstance(body.get("ids"), list):
             if self._server.tokenizer is None:
                 raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+            for n, id in enumerate(body["ids"]):
+                fields.whole_number(0)(id, f"ids[{n}]")
             by_ids = IdParser(self._server.tokenizer, parser)
             return [*by_ids.feed_ids(body["ids"]), *by_ids.finish()]
         if not isinstance(body.get("text"), str):
