@@ -137,6 +137,41 @@ def test_half_a_character_can_be_stored_and_asked_for(stream: bool, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/v1/messages", 405), ("POST", "/v1/nothing", 404), ("PUT", "/v1/models", 405)],
+)
+def test_what_is_not_served_is_said_in_the_clients_protocol(
+    method: str, path: str, status: int
+) -> None:
+    async def scenario() -> None:
+        async with gateway() as g:
+            async with g.client.request(method, g.url + path) as response:
+                assert response.status == status
+                error = (await response.json())["error"]
+                assert f"{method} {path}" in error["message"]
+                assert error["type"] in ("not_found_error", "invalid_request_error")
+            version = {"anthropic-version": "2023-06-01"}
+            async with g.client.request(method, g.url + path, headers=version) as response:
+                assert (await response.json())["type"] == "error"
+
+    run(scenario())
+
+
+def test_a_key_is_missed_in_the_clients_protocol(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("ann:secret\n")
+
+    async def scenario() -> None:
+        async with gateway(api_key_file=str(keys)) as g:
+            status, error = await g.get("/v1/models")
+            assert (status, error["error"]["type"]) == (401, "authentication_error")
+            status, error = await g.get("/v1/models", **{"anthropic-version": "2023-06-01"})
+            assert (status, error["type"]) == (401, "error")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
     ("body", "place"),
     [
         ({"ids": [[]]}, "ids[0]"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -23,21 +23,28 @@ from dsv4.tokens import IdParser
 Handle: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
 
 
+def spoken_by(headers: Mapping[str, str], otherwise: str = "chat") -> ModuleType:
+    """The protocol of a client, on a path that several have: Anthropic's clients send a version."""
+    return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
+
+
 class Plain:
     """A route that answers with JSON what a function returns."""
 
     def __init__(
         self, server: Server, handle: Handle, *, protocol: str = "chat", is_open: bool = False
     ) -> None:
-        """`is_open` routes ask for no key; errors have the form of `protocol`."""
+        """`is_open` routes ask for no key; errors have the form of `protocol`, unless the client
+        shows that it speaks another."""
         self._server = server
         self._handle = handle
-        self._module: ModuleType = PROTOCOLS[protocol]
+        self._protocol = protocol
         self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
         try:
-            key = self._server.keys.owner(headers_of(scope))
+            key = self._server.keys.owner(headers)
             if key is None and not self._is_open:
                 raise ApiError("The API key is missing or not known here.", status=401)
             data = await read_body(scope, receive, self._server.settings)
@@ -45,7 +52,7 @@ class Plain:
         except ClientGone:
             return
         except Exception as error:
-            status, shown = self._module.error(api_error(error))
+            status, shown = spoken_by(headers, self._protocol).error(api_error(error))
             await send_json(send, status, shown)
             if not isinstance(error, ValueError):
                 raise
