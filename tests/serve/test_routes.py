@@ -96,6 +96,8 @@ def test_stored_responses_are_continued_read_and_forgotten(stream: bool) -> None
                 "/v1/responses", {"input": "Two", "previous_response_id": first["id"]}
             )
             assert "3 messages" in second["output"][-1]["content"][0]["text"]
+            assert second["previous_response_id"] == first["id"]
+            assert first["store"]
             assert (await g.get(f"/v1/responses/{first['id']}"))[1] == first
             async with g.client.delete(f"{g.url}/v1/responses/{first['id']}") as deleted:
                 assert (await deleted.json())["deleted"]
@@ -106,6 +108,7 @@ def test_stored_responses_are_continued_read_and_forgotten(stream: bool) -> None
             assert status == 404
             assert error["error"]["param"] == "previous_response_id"
             _, _, third = await g.post("/v1/responses", {"input": "Four", "store": False})
+            assert not third["store"]
             assert (await g.get(f"/v1/responses/{third['id']}"))[0] == 404
 
     run(scenario())

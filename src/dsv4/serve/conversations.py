@@ -18,13 +18,23 @@ class Conversations:
 
     async def keep(self, owner: str, body: dict[str, Any], response: dict[str, Any]) -> None:
         """Keeps a response with what it answers, unless the request forbids it."""
-        if self._store is None or body.get("store") is False:
+        if not self._stores(body):
             return
+        assert self._store is not None
         kept = {"input": _items(body.get("input")), "response": response}
         names = [response["id"], *(item["id"] for item in response["output"] if item.get("id"))]
         # What a client sent may hold half a character.
         data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
         await self._store.put(owner, names, data)
+
+    def _stores(self, body: dict[str, Any]) -> bool:
+        return self._store is not None and body.get("store") is not False
+
+    def echo(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What the response to a request says of storing."""
+        previous = body.get("previous_response_id")
+        previous = clean(previous) if isinstance(previous, str) else None
+        return {"previous_response_id": previous, "store": self._stores(body)}
 
     async def found(self, owner: str, id: str) -> dict[str, Any] | None:
         """What was kept under the id of a response or of one of its items."""
