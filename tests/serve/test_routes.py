@@ -99,6 +99,9 @@ def test_stored_responses_are_continued_read_and_forgotten(stream: bool) -> None
             assert second["previous_response_id"] == first["id"]
             assert first["store"]
             assert (await g.get(f"/v1/responses/{first['id']}"))[1] == first
+            item = first["output"][0]["id"]
+            async with g.client.delete(f"{g.url}/v1/responses/{item}") as refused:
+                assert refused.status == 404
             async with g.client.delete(f"{g.url}/v1/responses/{first['id']}") as deleted:
                 assert (await deleted.json())["deleted"]
             assert (await g.get(f"/v1/responses/{first['id']}"))[0] == 404

@@ -111,6 +111,7 @@ class Answering:
 
     async def _refuse(self, send: Send, error: Exception) -> int:
         """An error before the first byte, in the protocol's own form."""
+        self._server.metrics.count_failure(error)
         status, body = self._module.error(api_error(error))
         headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
         if status in (429, 503):
@@ -463,7 +464,7 @@ class _Run:
             await stream.write(frames(writer.fail(api_error(error))))
             if not _is_expected(error):
                 raise BrokenOff from error
-            self._server.metrics.backend_errors.labels(str(getattr(error, "status", 502))).inc()
+            self._server.metrics.count_failure(error)
             return
         await stream.end()
 

@@ -45,9 +45,10 @@ class Conversations:
             return None
         return kept if isinstance(kept, dict) and "response" in kept else None
 
-    async def forget(self, owner: str, id: str) -> bool:
-        """Forgets a response. Says whether it was there."""
-        return self._store is not None and await self._store.delete(owner, id)
+    async def forget(self, owner: str, id: str) -> None:
+        """Forgets a response."""
+        if self._store is not None:
+            await self._store.delete(owner, id)
 
     async def continued(self, owner: str, body: dict[str, Any]) -> dict[str, Any]:
         """The body with all that it refers to written out."""

@@ -117,14 +117,15 @@ class Routes:
         return {"input_tokens": self._server.tokenizer.count(prompt)}
 
     async def response(self, scope: Scope, key: Key, data: bytes) -> Any:
-        id = scope["path_params"]["id"]
-        if scope["method"] == "DELETE":
-            if not await self._server.conversations.forget(key.name, id):
-                raise _not_stored(id)
-            return {"id": id, "object": "response", "deleted": True}
-        kept = await self._server.conversations.found(key.name, id)
+        id, conversations = scope["path_params"]["id"], self._server.conversations
+        kept = await conversations.found(key.name, id)
         if kept is None or kept["response"]["id"] != id:
-            raise _not_stored(id)
+            raise ApiError(
+                f"found {id!r}, expected the id of a response that is stored here", status=404
+            )
+        if scope["method"] == "DELETE":
+            await conversations.forget(key.name, id)
+            return {"id": id, "object": "response", "deleted": True}
         return kept["response"]
 
     # A look inside.
@@ -190,10 +191,6 @@ class Routes:
     def _call(self, protocol: str, body: dict[str, Any]) -> Any:
         server = self._server
         return PROTOCOLS[protocol].read(body, dialect=server.dialect, settings=server.api_settings)
-
-
-def _not_stored(id: str) -> ApiError:
-    return ApiError(f"found {id!r}, expected the id of a response that is stored here", status=404)
 
 
 def _described(piece: Any) -> dict[str, Any]:
