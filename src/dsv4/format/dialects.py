@@ -223,8 +223,9 @@ V3_2 = replace(
     tools_section=_TOOLS_SECTION_V3_2,
 )
 # The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
+_LINES = _TOOLS_SECTION_V3_2.splitlines(keepends=True)
 V3_2_SERVED = replace(
-    V3_2, name="v3.2-served", tools_section=re.sub(r"\n\n+", "\n", _TOOLS_SECTION_V3_2)
+    V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
