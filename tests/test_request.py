@@ -10,7 +10,7 @@ import pytest
 import dsv4
 from builders import BOS, assistant, function, openai_tool, system, text, user
 from dsv4 import EncodeError, OptionError, Request
-from dsv4.request import Options
+from dsv4.tokens.options import Options
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 

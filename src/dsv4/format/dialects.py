@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from dsv4.errors import OptionError, UnknownModel, shown
 from dsv4.format import tokens
 from dsv4.format.tokens import Markup, Special, markup
+from dsv4.values import Value
 
 
 def _fragment(name: str) -> str:
@@ -24,8 +25,8 @@ def _fragment(name: str) -> str:
         return file.read()
 
 
-@dataclass(frozen=True)
-class Tags:
+@dataclass(frozen=True, repr=False, eq=False)
+class Tags(Value):
     """The markup of tool calls: tag names, and every fragment that is written with them."""
 
     calls: str
@@ -102,8 +103,8 @@ Arguments: TypeAlias = Literal["object", "text", "anything"]
 ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
-@dataclass(frozen=True)
-class Dialect:
+@dataclass(frozen=True, repr=False, eq=False)
+class Dialect(Value):
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
     A dialect is read-only, compares and pickles by value.
