@@ -48,6 +48,11 @@ def test_every_sign_knows_what_it_stands_for(text: str) -> None:
     assert originals(prompt) == str(prompt)
 
 
+def test_a_page_keeps_a_tab_beside_a_control_character() -> None:
+    page = dsv4.encode([user("a\t\x1bb")])._repr_html_()
+    assert '<span class="tab">\t</span><span class="space">␛</span>' in page
+
+
 @given(st.text(), st.sampled_from([24, 60, 100, 200]), st.booleans())
 def test_no_line_is_too_wide(text: str, width: int, signs: bool) -> None:
     prompt = dsv4.encode([*MESSAGES, user(text)], tools=[{"name": "f", "description": text}])
