@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from running import (
 
 from builders import user
 from dsv4.cli.main import COMMANDS
+from dsv4.version import how_to_install
 
 on_linux = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 
@@ -77,6 +79,8 @@ def test_a_complaint_is_harmless_to_the_terminal() -> None:
     wrong = as_json({"role": "assistant", "tool_calls": [call, 5]}, model="\x1b")
     assert "\x1b" not in refused("encode", stdin=wrong, status=1)
     assert "\x1b" not in refused("encode", "\x1b[31m.json")
+    assert "\x1b" not in refused("show", "a.json", "\x1b[31m.json")
+    assert "\x1b" not in refused("encode", "--mode", "\x1b[31m")
 
 
 class TestOptions:
@@ -90,13 +94,30 @@ class TestOptions:
 
     def test_an_unknown_option(self) -> None:
         complaint = refused("encode", "--loud")
-        assert complaint == "dsv4: unrecognized arguments: --loud (see dsv4 --help)"
+        assert complaint == "dsv4: unrecognized arguments: --loud (see dsv4 encode --help)"
 
     def test_an_unknown_choice(self) -> None:
         assert refused("encode", "--mode", "x").endswith("(see dsv4 encode --help)")
 
     def test_options_that_exclude_each_other(self) -> None:
         assert "not allowed with" in refused("encode", "--dialect", "v4", "--model", "x")
+
+
+@pytest.mark.parametrize(
+    ("asked", "extra"),
+    [
+        (["count", CONVERSATION], "tokens"),
+        (["dataset", CONVERSATION, "-o", "-"], "tokens"),
+        (["serve"], "serve"),
+        (["heal", "--upstream", "http://chat:8000"], "serve"),
+        (["playground", "--no-browser"], "serve"),
+        (["replay", CONVERSATION], "serve"),
+    ],
+)
+def test_a_part_that_is_not_installed(asked: list[object], extra: str) -> None:
+    complaint = refused(*asked, bare=True)
+    assert re.search(r" needs? the package [\w-]+: ", complaint)
+    assert complaint.endswith(how_to_install(extra))
 
 
 class TestOutput:
@@ -149,8 +170,9 @@ class TestOutput:
         plain = {**ENVIRONMENT, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
         assert "ü" in printed("encode", stdin=as_json(user("ü")), env=plain)
 
-    def test_stdout_is_closed(self) -> None:
-        shell = f"{' '.join(command('special'))} >&-"
+    @pytest.mark.parametrize("asked", [["special"], ["serve", "--print-config"]])
+    def test_stdout_is_closed(self, asked: list[str]) -> None:
+        shell = f"{' '.join(command(*asked))} >&-"
         done = subprocess.run(shell, shell=True, capture_output=True, env=ENVIRONMENT, check=False)
         assert (done.returncode, done.stderr) == (2, b"dsv4: stdout is closed\n")
 

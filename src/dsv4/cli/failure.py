@@ -18,6 +18,13 @@ class Failure(Exception):
         self.status = status
 
 
+def missing_part(purpose: str, error: ImportError, extra: str) -> Failure:
+    """A package that is not installed: which, for what, and the command that installs it."""
+    from dsv4.version import how_to_install
+
+    return Failure(f"{purpose} needs the package {error.name}: {how_to_install(extra)}")
+
+
 def half_character(error: UnicodeEncodeError) -> str:
     """What JSON can say and UTF-8 cannot."""
     found = f"U+{ord(error.object[error.start]):04X}"

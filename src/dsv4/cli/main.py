@@ -64,7 +64,9 @@ class OneLineParser(argparse.ArgumentParser):
     """Complains in one line, without the usage in front."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(MISUSE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        from dsv4.view.characters import harmless
+
+        self.exit(MISUSE, harmless(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
     def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
         # The inherited one says nothing when the disk is full.
@@ -122,7 +124,10 @@ def _run(arguments: list[str]) -> int:
         return MISUSE
     if arguments[0] == "--version":
         arguments[0] = "version"
-    args = make_parser(arguments[:1]).parse_args(arguments)
+    args, unknown = make_parser(arguments[:1]).parse_known_args(arguments)
+    if unknown:
+        hint = f"(see dsv4 {args.command} --help)"
+        raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
     return load(args.command).run(args)
 
 
