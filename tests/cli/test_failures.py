@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import re
 import resource
@@ -66,7 +68,29 @@ class TestFiles:
         assert "nested too deep" in refused("encode", stdin="[" * 200_000)
 
     def test_a_number_of_too_many_digits(self) -> None:
-        assert "stdin:1: " in refused("encode", stdin="9" * 5000)
+        complaint = refused("encode", stdin="9" * 5000)
+        assert complaint == "dsv4: stdin:1: the JSON has a number of too many digits"
+
+    @pytest.mark.parametrize(
+        ("data", "found"),
+        [
+            (as_json(user()).encode("utf-16"), "UTF-16"),
+            (gzip.compress(as_json(user()).encode()), "gzip"),
+        ],
+    )
+    def test_another_form(self, data: bytes, found: str) -> None:
+        complaint = refused("encode", stdin=data)
+        assert complaint == f"dsv4: stdin:1: found {found}, expected UTF-8"
+
+    def test_json_over_several_lines_is_not_json_lines(self, tmp_path: Path) -> None:
+        pretty = tmp_path / "pretty.jsonl"
+        pretty.write_text(json.dumps([user()], indent=1))
+        assert refused("show", pretty) == f"dsv4: {pretty}:1:2: not JSON: expecting value"
+
+    def test_no_conversation(self, tmp_path: Path) -> None:
+        empty = tmp_path / "empty.jsonl"
+        empty.touch()
+        assert refused("show", empty) == f"dsv4: {empty}: found no conversation, expected one"
 
     def test_stdin_is_closed(self) -> None:
         shell = f"{' '.join(command('encode'))} <&-"

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+
 # Exit statuses.
 DONE = 0
 FINDINGS = 1  # the input was read, and something is wrong with what it says
 MISUSE = 2  # options, files or installation do not allow the command to run
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as if ended by the signal, which is what other programs do
+
+
+def complain(problem: str) -> None:
+    """A problem on stderr, in one line that no terminal acts on, and in JSON's words."""
+    from dsv4.cli.words import in_json
+    from dsv4.view.characters import harmless
+
+    if sys.stderr is not None:
+        line = harmless(in_json(" ".join(problem.splitlines())))
+        print(f"dsv4: {line}", file=sys.stderr)
 
 
 class Failure(Exception):

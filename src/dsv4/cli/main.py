@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import NoReturn, Protocol, TextIO, cast
 
 import dsv4
-from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
-from dsv4.cli.words import in_json
+from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
 from dsv4.reading.failures import InputError, reason
 
 # The module of a command is loaded when the command is asked for: help costs little.
@@ -200,11 +199,7 @@ def _use_utf8(stream: TextIO | None) -> None:
 
 
 def _complain(problem: str, status: int) -> int:
-    from dsv4.view.characters import harmless
-
-    if sys.stderr is not None:
-        line = harmless(in_json(" ".join(problem.splitlines())))
-        print(f"dsv4: {line}", file=sys.stderr)
+    complain(problem)
     return status
 
 
