@@ -175,6 +175,16 @@ class TestShapes:
             path, [messages], vocabulary
         )
 
+    @pytest.mark.parametrize("start", ["", "\ufeff", "\n"])
+    def test_json_lines_under_the_name_of_an_array(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path, start: str
+    ) -> None:
+        named, out = tmp_path / "in.json", tmp_path / "out.jsonl"
+        named.write_text(start + conversations.read_text(), "utf-8")
+        encode_files([named], out, tokenizer=vocabulary, jobs=1, carry=["id"])
+        lines = [row["line"] for row in rows(out)]
+        assert lines == list(range(1 + start.count("\n"), 6 + start.count("\n")))
+
     def test_an_array_of_conversations(
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:

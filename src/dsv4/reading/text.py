@@ -43,3 +43,12 @@ def json_value(text: str, name: str, line: int = 1) -> Any:
         raise InputError(f"{name}:{line}: the JSON is nested too deep to be read") from None
     except ValueError:  # more digits than Python reads
         raise InputError(f"{name}:{line}: the JSON has a number of too many digits") from None
+
+
+def is_json_lines(data: bytes) -> bool:
+    """Whether what is not one JSON value begins with a line that is one."""
+    try:
+        json.loads(data.lstrip().partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return False
+    return True
