@@ -61,6 +61,11 @@ class Listener(Watcher):
         self.heard.append(problem)
 
 
+def test_a_file_that_is_not_there(tmp_path: Path, vocabulary: Path) -> None:
+    with pytest.raises(DatasetError, match=r"in.jsonl: no such file or directory"):
+        encode_files([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", tokenizer=vocabulary)
+
+
 def test_bad_lines(tmp_path: Path, vocabulary: Path, conversations: Path) -> None:
     with conversations.open("a") as file:
         file.write("[1]\n")
@@ -193,9 +198,13 @@ class TestShapes:
         encode_files([tmp_path / "all.json"], tmp_path / "a.jsonl", **options)
         encode_files([conversations], tmp_path / "b.jsonl", **options)
         assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+        (tmp_path / "none.json").write_text("[1, 2")
+        with pytest.raises(DatasetError, match=r"none.json:1:6: not JSON"):
+            encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
         (tmp_path / "none.json").write_text("[1, 2]")
         with pytest.raises(DatasetError, match="expected an array of conversations"):
             encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
+        assert not list(tmp_path.glob("c.jsonl*"))
 
     def test_lists_of_messages_in_parquet(
         self, tmp_path: Path, vocabulary: Path, conversations: Path
@@ -243,7 +252,7 @@ class TestAgain:
         with pytest.raises(Interrupted) as caught:
             encode_files([conversations], out, watcher=Stop(), **options)
         assert caught.value.kept == 5
-        with pytest.raises(DatasetError, match="stopped after 5 conversations: resume it, or"):
+        with pytest.raises(DatasetError, match="stopped after 5 conversations: continue it"):
             encode_files([conversations], out, **options)
         with pytest.raises(DatasetError, match="overwrite: found it with resume"):
             encode_files([conversations], out, resume=True, overwrite=True, **options)
@@ -258,7 +267,7 @@ class TestAgain:
         progress = {"after": [0, 1, 1], "conversations": 1}
         entry = {"job": {}, "progress": progress}
         (tmp_path / "out.jsonl.journal").write_text(json.dumps(entry))
-        with pytest.raises(DatasetError, match="resume it, or overwrite it"):
+        with pytest.raises(DatasetError, match=r"continue it \(--resume\) or replace it \(--overwrite\)"):
             encode_files([conversations], out, **options)
         encode_files([conversations], out, overwrite=True, **options)
         assert len(rows(out)) == 5

@@ -30,7 +30,7 @@ from dsv4.dataset.watching import Watcher
 from dsv4.errors import Error, shown
 from dsv4.format.dialects import dialect_named
 from dsv4.reading.bodies import Overrides
-from dsv4.reading.failures import reason
+from dsv4.reading.failures import InputError, reason
 from dsv4.request import Request
 from dsv4.tokens.masks import weigher
 from dsv4.tokens.tokenizer import Tokenizer
@@ -187,6 +187,8 @@ def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
         raise Interrupted(sink.stop()) from None
     except DatasetError as error:
         raise type(error)(error.problem, sink.stop()) from None
+    except InputError as error:
+        raise DatasetError(str(error), sink.stop()) from None
     finally:
         watcher.end()
         rejects.close()
@@ -323,11 +325,14 @@ def _tokenizer(path: str | None) -> Tokenizer:
 
 def _check_files(run: Run) -> None:
     if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
-        raise DatasetError("stdin can be the only input alone, without resume and without Ray")
+        raise DatasetError("stdin must be the only input, and cannot be resumed or read by Ray")
     for path in run.inputs:
-        source_of(path, run.column, run.carry).check()
+        try:
+            source_of(path, run.column, run.carry).check()
+        except InputError as error:
+            raise DatasetError(str(error)) from None
         if os.path.exists(run.output) and path != "-" and os.path.samefile(path, run.output):
-            raise DatasetError(f"{path} is input and output")
+            raise DatasetError(f"{path} is both input and output: choose another output")
     if run.resume and not all(map(_is_file, [*run.inputs, run.output])):
         problem = "needs files for input and output, which pipes and devices are not"
         raise DatasetError(f"resume: {problem}")
