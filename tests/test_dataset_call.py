@@ -61,6 +61,11 @@ class Listener(Watcher):
         self.heard.append(problem)
 
 
+def test_a_file_that_is_not_there(tmp_path: Path, vocabulary: Path) -> None:
+    with pytest.raises(DatasetError, match=r"in.jsonl: no such file or directory"):
+        encode_files([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", tokenizer=vocabulary)
+
+
 def test_bad_lines(tmp_path: Path, vocabulary: Path, conversations: Path) -> None:
     with conversations.open("a") as file:
         file.write("[1]\n")
@@ -163,8 +168,8 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
 def test_wrong_options(
     tmp_path: Path, vocabulary: Path, conversations: Path, options: dict[str, Any], problem: str
 ) -> None:
+    given = {"tokenizer": vocabulary, **options}
     with pytest.raises(DatasetError, match=problem):
-        given = {"tokenizer": vocabulary, **options}
         encode_files([conversations], tmp_path / "out.jsonl", **given)
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "in.jsonl"}
 
@@ -289,6 +294,16 @@ class TestShapes:
             path, [messages], vocabulary
         )
 
+    @pytest.mark.parametrize("start", ["", "\ufeff", "\n"])
+    def test_json_lines_under_the_name_of_an_array(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path, start: str
+    ) -> None:
+        named, out = tmp_path / "in.json", tmp_path / "out.jsonl"
+        named.write_text(start + conversations.read_text(), "utf-8")
+        encode_files([named], out, tokenizer=vocabulary, jobs=1, carry=["id"])
+        lines = [row["line"] for row in rows(out)]
+        assert lines == list(range(1 + start.count("\n"), 6 + start.count("\n")))
+
     def test_an_array_of_conversations(
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
@@ -297,9 +312,13 @@ class TestShapes:
         encode_files([tmp_path / "all.json"], tmp_path / "a.jsonl", **options)
         encode_files([conversations], tmp_path / "b.jsonl", **options)
         assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+        (tmp_path / "none.json").write_text("[1, 2")
+        with pytest.raises(DatasetError, match=r"none.json:1:6: not JSON"):
+            encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
         (tmp_path / "none.json").write_text("[1, 2]")
         with pytest.raises(DatasetError, match="expected an array of conversations"):
             encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
+        assert not list(tmp_path.glob("c.jsonl*"))
 
     def test_tools_in_parquet_that_are_not_json(self, tmp_path: Path, vocabulary: Path) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
@@ -370,7 +389,7 @@ class TestAgain:
         with pytest.raises(Interrupted) as caught:
             encode_files([conversations], out, watcher=Stop(), **options)
         assert caught.value.kept == 5
-        with pytest.raises(DatasetError, match="stopped after 5 conversations: resume it, or"):
+        with pytest.raises(DatasetError, match="stopped after 5 conversations: continue it"):
             encode_files([conversations], out, **options)
         with pytest.raises(DatasetError, match="overwrite: found it with resume"):
             encode_files([conversations], out, resume=True, overwrite=True, **options)
@@ -385,7 +404,9 @@ class TestAgain:
         progress = {"after": [0, 1, 1], "conversations": 1}
         entry = {"job": {}, "progress": progress}
         (tmp_path / "out.jsonl.journal").write_text(json.dumps(entry))
-        with pytest.raises(DatasetError, match="resume it, or overwrite it"):
+        with pytest.raises(
+            DatasetError, match=r"continue it \(--resume\) or replace it \(--overwrite\)"
+        ):
             encode_files([conversations], out, **options)
         encode_files([conversations], out, overwrite=True, **options)
         assert len(rows(out)) == 5

@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
-from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
-from dsv4.cli.words import in_json
+from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
 from dsv4.reading.failures import InputError, reason
 
 # The module of a command is loaded when the command is asked for: help costs little.
@@ -65,7 +64,9 @@ class OneLineParser(argparse.ArgumentParser):
     """Complains in one line, without the usage in front."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(MISUSE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        from dsv4.view.characters import harmless
+
+        self.exit(MISUSE, harmless(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
     def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
         # The inherited one says nothing when the disk is full.
@@ -138,7 +139,10 @@ def _run(arguments: list[str]) -> int:
         return MISUSE
     if arguments[0] == "--version":
         arguments[0] = "version"
-    args = make_parser(arguments[:1]).parse_args(arguments)
+    args, unknown = make_parser(arguments[:1]).parse_known_args(arguments)
+    if unknown:
+        hint = f"(see dsv4 {args.command} --help)"
+        raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
     return load(args.command).run(args)
 
 
@@ -216,11 +220,7 @@ def _use_utf8(stream: TextIO | None) -> None:
 
 
 def _complain(problem: str, status: int) -> int:
-    from dsv4.view.characters import harmless
-
-    if sys.stderr is not None:
-        line = harmless(in_json(" ".join(problem.splitlines())))
-        print(f"dsv4: {line}", file=sys.stderr)
+    complain(problem)
     return status
 
 

@@ -96,7 +96,7 @@ def _check_encoding(run: Run) -> None:
 
 def check_files(run: Run) -> None:
     if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
-        raise DatasetError("stdin can be the only input alone, without resume and without Ray")
+        raise DatasetError("stdin must be the only input, and cannot be resumed or read by Ray")
     for path in run.inputs:
         source_of(path, run.column, run.carry).check()
     _check_written(run)
@@ -111,7 +111,7 @@ def _check_written(run: Run) -> None:
     outputs = [] if run.output == "-" else [run.output, *unfinished_files(run.output)]
     for path in inputs:
         if any(is_same(path, output) for output in outputs):
-            raise DatasetError(f"{path} is input and output")
+            raise DatasetError(f"{path} is both input and output: choose another output")
     if run.rejects is not None and is_file(run.rejects):
         for path in (*inputs, *outputs):
             if is_same(path, run.rejects):

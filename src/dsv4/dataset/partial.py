@@ -167,7 +167,8 @@ class Partial:
         done = 0 if entry is None else entry["progress"].get("conversations")
         if done:
             problem = f"an earlier run was stopped after {done} conversations"
-            raise DatasetError(f"{self._path}: {problem}: resume it, or overwrite it")
+            ways = "continue it (--resume) or replace it (--overwrite)"
+            raise DatasetError(f"{self._path}: {problem}: {ways}")
 
     @property
     def _open_file(self) -> FileIO:
@@ -290,7 +291,7 @@ def _other_job(journal: str, what: str, then: Any, now: Any) -> DatasetError:
 
 
 def _not_resumable(problem: str) -> DatasetError:
-    return DatasetError(f"cannot resume: {problem}; overwrite it to start over")
+    return DatasetError(f"cannot resume: {problem}; replace it (--overwrite)")
 
 
 def _entry(journal: str) -> Any:

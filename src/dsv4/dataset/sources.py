@@ -16,7 +16,7 @@ from dsv4.dataset.failures import DatasetError
 from dsv4.errors import shown
 from dsv4.reading.failures import InputError, reason
 from dsv4.reading.files import name_of, open_input
-from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
+from dsv4.reading.text import BYTE_ORDER_MARK, decoded, is_json_lines, json_value
 
 BLOCK = 1 << 17
 # Positions in these say nothing of how much of the file was read.
@@ -143,7 +143,8 @@ def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
 
 
 class Elements:
-    """One JSON array of conversations. Its elements are the lines."""
+    """One JSON array of conversations, whose elements are the lines; or JSON lines after all, under
+    a name that does not say so."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -153,13 +154,19 @@ class Elements:
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        for element in self._elements(self._value())[line:]:
-            yield json.dumps(element).encode() + b"\n"
-
-    def _value(self) -> Any:
-        name = name_of(self.path)
         with _opened(self.path) as file:
-            return json_value(decoded(file.read(), name).removeprefix(BYTE_ORDER_MARK), name)
+            data = file.read()
+        yield from self._lines(data)[line:]
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        name = name_of(self.path)
+        try:
+            value = json_value(decoded(data, name).removeprefix(BYTE_ORDER_MARK), name)
+        except InputError as error:
+            if not is_json_lines(data):
+                raise DatasetError(str(error)) from None
+            return [text + b"\n" for text in data.split(b"\n")]
+        return [json.dumps(element).encode() + b"\n" for element in self._elements(value)]
 
     def _elements(self, value: Any) -> list[Any]:
         if isinstance(value, list) and value and all(map(_is_conversation, value)):
