@@ -71,7 +71,7 @@ def test_a_request_without_messages_on_its_way_to_a_server(messages: Any) -> Non
 
 @pytest.mark.parametrize("purpose", ["fun", [], 5])
 def test_an_unknown_purpose(purpose: Any) -> None:
-    with pytest.raises(dsv4.OptionError, match="purpose: found .* expected None or one of infer"):
+    with pytest.raises(dsv4.OptionError, match=r"purpose: found .* expected None or one of infer"):
         dsv4.check([user()], purpose=purpose)
 
 

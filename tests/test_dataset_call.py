@@ -163,8 +163,8 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
 def test_wrong_options(
     tmp_path: Path, vocabulary: Path, conversations: Path, options: dict[str, Any], problem: str
 ) -> None:
+    given = {"tokenizer": vocabulary, **options}
     with pytest.raises(DatasetError, match=problem):
-        given = {"tokenizer": vocabulary, **options}
         encode_files([conversations], tmp_path / "out.jsonl", **given)
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "in.jsonl"}
 

@@ -321,9 +321,8 @@ class TestRequest:
     )
     def test_its_parser_knows_every_tool_that_the_prompt_shows(self, request_: Request) -> None:
         parser = request_.parser()
-        events = parser.feed(
-            '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
-        )
+        call = '<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n'
+        events = parser.feed(f"\n\n<｜DSML｜tool_calls>\n{call}</｜DSML｜tool_calls>")
         message = dsv4.assemble([*events, *parser.finish()])
         assert [call.name for call in message.tool_calls] == ["f"]
 

@@ -589,9 +589,7 @@ class TestRefusing:
         session = grown(tokenizer, [user("a")], thinking=False)
         session.append_sampled(tokenizer.encode_text("b"))
         before = session.messages, session.prompt_ids()
-        with pytest.raises(
-            dsv4.EncodeError, match=r"^messages\[1\]\.content: found <｜deepseek_image"
-        ):
+        with pytest.raises(dsv4.EncodeError, match=r"^messages\[1\]\.content: found <"):
             session.append_sampled(tokenizer.encode_text("<｜deepseek_image｜>"))
         assert (session.messages, session.prompt_ids()) == before
         assert session.append_sampled(tokenizer.encode_text("c")).content == "bc"
