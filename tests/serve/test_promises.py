@@ -31,11 +31,6 @@ TWO_CALLS += f"</{DSML}tool_calls>{EOS}"
 every_path = pytest.mark.parametrize("path", BODIES)
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def tools_for(path: str) -> list[dict[str, Any]]:
     function = TOOLS[0]["function"]
     if path == "/v1/messages":
