@@ -35,11 +35,6 @@ NO_VALUES = {"type": "object", "properties": {"a": {"enum": []}}}
 every_path = pytest.mark.parametrize("path", BODIES)
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def tools_for(path: str) -> list[dict[str, Any]]:
     function = TOOLS[0]["function"]
     if path == "/v1/messages":
