@@ -358,10 +358,14 @@ class _Run:
         return self._usage()
 
     @property
+    def begun(self) -> float | None:
+        """When the backend was asked."""
+        return self._generation.watch.began
+
+    @property
     def first_heard(self) -> float | None:
         """When the backend sent something first."""
-        watch = self._generation.watch
-        return None if watch is None else watch.first_heard
+        return self._generation.watch.first_heard
 
     @property
     def tail(self) -> str:
