@@ -114,7 +114,8 @@ def seen_chat(completion: Any) -> dict[str, Any]:
 def seen_response(response: Any) -> dict[str, Any]:
     calls = [i for i in response.output if i.type == "function_call" and i.status == "completed"]
     thoughts = [i.content[0].text for i in response.output if i.type == "reasoning"]
-    finish = "tool_calls" if calls else "stop" if response.status == "completed" else "length"
+    details = response.incomplete_details
+    finish = "tool_calls" if calls else "stop" if details is None else REASONS[details.reason]
     return {
         "content": response.output_text,
         "reasoning": "".join(thoughts),
@@ -134,6 +135,9 @@ REASONS = {
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
+    "max_output_tokens": "length",
+    "refusal": "content_filter",
+    "content_filter": "content_filter",
 }
 
 
@@ -436,6 +440,7 @@ def test_complete_calls_count_more_than_a_cut(protocol: str) -> None:
         ("Hm.</think>Yes.", None, "stop"),
         ("Hm.</think>Yes.", "stop", "stop"),
         ("Hm.</think>Yes.", "length", "length"),
+        ("Hm.</think>Yes.", "content_filter", "content_filter"),
         ("Hm.", None, "length"),
         (f"Hm.</think>Yes.{EOS}", "abort", "stop"),
         (TEXT, "length", "tool_calls"),

@@ -194,7 +194,7 @@ class Answering:
         began = time.monotonic()
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
-        prompt, ids = await _encoded(call, server, size)
+        prompt, ids = await encoded(call, server, size)
         prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
@@ -251,12 +251,14 @@ def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
     return headers.get("originator", "").startswith("codex")
 
 
-async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
-    def encoded() -> tuple[Prompt, list[int] | None]:
+async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
+    """The prompt of a request of `size` bytes, and its ids where there is a tokenizer."""
+
+    def made() -> tuple[Prompt, list[int] | None]:
         prompt = call.request.encode()
         return prompt, None if server.tokenizer is None else server.tokenizer.encode(prompt)
 
-    return await asyncio.to_thread(encoded) if size > _LARGE else encoded()
+    return await asyncio.to_thread(made) if size > _LARGE else made()
 
 
 def read_json(data: bytes, deepest: int) -> dict[str, Any]:
@@ -356,10 +358,14 @@ class _Run:
         return self._usage()
 
     @property
+    def begun(self) -> float | None:
+        """When the backend was asked."""
+        return self._generation.watch.began
+
+    @property
     def first_heard(self) -> float | None:
         """When the backend sent something first."""
-        watch = self._generation.watch
-        return None if watch is None else watch.first_heard
+        return self._generation.watch.first_heard
 
     @property
     def tail(self) -> str:

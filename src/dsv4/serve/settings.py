@@ -20,6 +20,8 @@ BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completi
 CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ImageRule: TypeAlias = Literal["replace", "refuse"]
+# Every name that requests use: what each comes to is the dialect's.
+Effort: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
 
 MIB = 1024 * 1024
@@ -37,8 +39,9 @@ class SettingError(Error):
         return f"{self.name}: {self.problem}"
 
 
-def _setting(default: Any, help: str, least: float | None = None) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help, "least": least})
+def _setting(default: Any, help: str, least: float | None = None, most: float | None = None) -> Any:
+    bounds = {"least": least, "most": most}
+    return dataclasses.field(default=default, metadata={"help": help, **bounds})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class Settings:
     """How the server runs. Each field is a flag, a variable and a key of the TOML file."""
 
     host: str = _setting("127.0.0.1", "address to listen on")
-    port: int = _setting(8000, "port to listen on; 0 takes a free one", 0)
+    port: int = _setting(8000, "port to listen on; 0 takes a free one", 0, 65535)
     workers: int = _setting(1, "number of worker processes", 1)
     config: str | None = _setting(None, "TOML file to read settings from")
 
@@ -70,7 +73,7 @@ class Settings:
     cors_origins: tuple[str, ...] = _setting((), "origins whose pages may call the server")
 
     thinking: bool = _setting(True, "let the model think unless a request says otherwise")
-    effort: str = _setting("high", "reasoning effort unless a request says otherwise")
+    effort: Effort = _setting("high", "reasoning effort unless a request says otherwise")
     systems: SystemPlace = _setting(
         "reminder", "where system messages after the first turn go in dialects without their token"
     )
@@ -94,7 +97,7 @@ class Settings:
     inspect: bool = _setting(
         False, "keep the last requests in memory, and show them in the playground"
     )
-    metrics_port: int | None = _setting(None, "port of its own for /metrics", 0)
+    metrics_port: int | None = _setting(None, "port of its own for /metrics", 0, 65535)
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "what to log")
 
     max_body: int = _setting(48 * MIB, "largest request body in bytes", 1)
@@ -153,13 +156,15 @@ Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
 
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
-    """Refuses a value of the wrong type, or below the least that makes sense."""
+    """Refuses a value of the wrong type, or beyond what makes sense."""
     kind = HINTS[field.name]
     if not _fits(value, kind):
         raise SettingError(field.name, f"found {shown(value)}, expected {_described(kind)}")
-    least = field.metadata["least"]
+    least, most = field.metadata["least"], field.metadata["most"]
     if least is not None and value is not None and value < least:
         raise SettingError(field.name, f"found {value}, expected at least {least}")
+    if most is not None and value is not None and value > most:
+        raise SettingError(field.name, f"found {value}, expected at most {most}")
 
 
 def _fits(value: Any, kind: Any) -> bool:
