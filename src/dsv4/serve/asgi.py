@@ -92,7 +92,8 @@ class EventStream:
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
-        async with self._turn:
+        await self._turn.acquire()
+        try:
             if self._watch is not None:
                 self._watch.sends()
             if begins:
@@ -100,6 +101,8 @@ class EventStream:
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
             if self._watch is not None:
                 self._watch.sent()
+        finally:
+            self._turn.release()
 
     async def _begin(self) -> None:
         fixed = {
