@@ -61,9 +61,18 @@ def test_a_page_keeps_tabs_whatever_stands_beside_them(text: str) -> None:
 def test_no_line_is_too_wide(text: str, width: int, signs: bool) -> None:
     prompt = dsv4.encode([*MESSAGES, user(text)], tools=[{"name": "f", "description": text}])
     view = view_of(prompt, [*MESSAGES, user(text)], policy=None)
-    for line in painted(lines_of(view, width, True, signs), color=False):
-        assert width_of(line.rstrip("\n")) <= width
+    lines = list(lines_of(view, width, True, signs))
+    for segments in lines:  # in colour, a space at the end takes a column too
+        assert width_of("".join(segment.text for segment in segments)) <= width
+    for line in painted(lines, color=False):
         assert harmless(line.rstrip("\n")) == line.rstrip("\n")
+
+
+def test_no_token_of_a_conversation_sticks_out() -> None:
+    view = view_of(dsv4.encode(MESSAGES, tools=[{"name": "f"}]), MESSAGES)
+    for width in range(24, 120):
+        for segments in lines_of(view, width, unfold=True, signs=False):
+            assert width_of("".join(segment.text for segment in segments)) <= width
 
 
 def test_results_in_another_order_say_so() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,30 @@ class TestDocumentation:
         helped = printed("--help")
         assert all(f"    {name} " in helped for name in COMMANDS)
         assert dsv4().stderr.decode() == helped
+
+    @pytest.mark.parametrize(
+        ("arguments", "parsers", "commands"),
+        [
+            ([], 1, []),
+            (["--help"], 1, []),
+            (["encode", "--help"], 2, ["encode"]),
+            (["--unknown", "special"], 2, []),
+        ],
+    )
+    def test_only_what_is_asked_for_is_made_and_loaded(
+        self, arguments: list[str], parsers: int, commands: list[str]
+    ) -> None:
+        code = f"""
+import argparse, sys
+made, make = [], argparse.ArgumentParser.__init__
+argparse.ArgumentParser.__init__ = lambda self, **given: made.append(make(self, **given))
+from dsv4.cli import main
+try:
+    main.main({arguments!r})
+except SystemExit:
+    pass
+loaded = [name for name in main.COMMANDS if f"dsv4.cli.{{name}}" in sys.modules]
+print((len(made), loaded))
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=ENVIRONMENT)
+        assert done.stdout.decode().splitlines()[-1] == str((parsers, commands))

@@ -109,6 +109,19 @@ def test_lines_fit() -> None:
     assert max(wide) <= 60
 
 
+@pytest.mark.parametrize("order", [["--mask", CONVERSATION], [CONVERSATION, "--mask"]])
+def test_a_mask_needs_no_policy(order: list[object]) -> None:
+    shown = printed("show", *order, bare=True)
+    assert shown == printed("show", "--mask", "assistant", CONVERSATION, bare=True)
+    assert "▌" in shown
+
+
+def test_a_policy_that_does_not_exist() -> None:
+    complaint = refused("show", "--mask", "all", CONVERSATION)
+    expected = "expected one of assistant, last_turn, answers, calls"
+    assert complaint == f'dsv4: --mask: found "all", {expected}'
+
+
 class Seen(HTMLParser):
     """The tags of a page, and its text."""
 

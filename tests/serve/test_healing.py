@@ -225,6 +225,32 @@ def test_a_cut_passes_as_a_cut_and_half_a_call_does_not_pass(
             assert found["calls"] == []
 
 
+OBJECT = '{"command": "ls"}'
+UPSTREAM_ARGUMENTS = {
+    OBJECT: OBJECT,
+    "": "{}",
+    "null": "{}",
+    json.dumps(OBJECT): OBJECT,
+    '{"command": "rm -rf /ho': None,
+    "[1]": None,
+    '"ls"': None,
+}
+
+
+@every_path
+@streamed_or_whole
+@pytest.mark.parametrize("written", UPSTREAM_ARGUMENTS)
+def test_a_call_passes_if_its_arguments_are_an_object(
+    path: str, stream: bool, written: str, tokenizer: Tokenizer
+) -> None:
+    function = {"name": "bash", "arguments": written}
+    made = {"tool_calls": [{"index": 0, "id": "id-0", "type": "function", "function": function}]}
+    found = run(told(path, stream, answer(made, finish="tool_calls"), tokenizer))
+    expected = UPSTREAM_ARGUMENTS[written]
+    assert found["calls"] == ([] if expected is None else [("bash", expected)])
+    assert found["finish"] == FINISHED[path][expected is not None]
+
+
 @every_path
 @streamed_or_whole
 def test_what_a_filter_ended_does_not_look_whole(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from typing import Any
 
+import aiohttp
 import pytest
 from gateway import TOOLS, events_of, gateway, run
 from standins import CompletionsServer, Scripted, SglangServer, VllmServer
@@ -154,6 +156,22 @@ def test_metrics_count_what_happened() -> None:
             assert "dsv4_first_token_seconds_count 2.0" in text
             assert "dsv4_request_seconds_count 2.0" in text
             assert "dsv4_streams_running 0.0" in text
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_failures_of_the_backend_are_counted(stream: bool) -> None:
+    async def scenario() -> None:
+        early, late = (BackendError("down", 503),), ("Hm", BackendError("gone", 502))
+        for script, counted in ((early, "503"), (late, "502")):
+            async with gateway(Scripted(*script)) as g:
+                data = json.dumps({**CHAT, "stream": stream})
+                async with g.client.post(g.url + "/v1/chat/completions", data=data) as response:
+                    with suppress(aiohttp.ClientPayloadError):
+                        await response.read()
+                metrics = (await g.get("/metrics"))[1]
+                assert f'dsv4_backend_errors_total{{status="{counted}"}} 1.0' in metrics
 
     run(scenario())
 

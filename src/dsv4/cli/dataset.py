@@ -229,7 +229,7 @@ def _closing(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
         kept = f", kept in {args.rejects}" if args.rejects else ""
         yield f"{_counted(summary.bad, 'bad line')} left out{kept}"
     if summary.cut or summary.dropped:
-        yield f"too long: {summary.cut:,} cut after a turn, {summary.dropped:,} left out"
+        yield f"{_counted(summary.cut + summary.dropped, 'example')} too long: {_lengths(summary)}"
     if summary.unlearnable:
         what = f"{_counted(summary.unlearnable, 'example')} with nothing to learn"
         yield f"{what} left out" if args.drop_unlearnable else f"{what} (see --drop-unlearnable)"
@@ -242,9 +242,14 @@ def _closing(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     yield f"{_counted(summary.conversations, 'conversation')}, {sizes}, {learned}, {time}"
 
 
+def _lengths(summary: Summary) -> str:
+    done = {"cut after a complete turn": summary.cut, "left out": summary.dropped}
+    return ", ".join(f"{count:,} {what}" for what, count in done.items() if count)
+
+
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _going_on(kept: int) -> str:
-    return f" (--resume goes on after {kept} conversations)" if kept else ""
+    return f" (--resume continues after {_counted(kept, 'conversation')})" if kept else ""

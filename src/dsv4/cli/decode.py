@@ -11,7 +11,7 @@ from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import read_text
 from dsv4.cli.requests import add_dialect_arguments, add_tokenizer_argument, dialect_of
 from dsv4.cli.tokenizing import load_tokenizer
-from dsv4.cli.writing import output
+from dsv4.cli.writing import json_text, output
 from dsv4.reading.files import name_of
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def _ids(path: str | None, text: str) -> Any:
 def _written(decoded: Decoded, whole: bool) -> str:
     body = _body(decoded)
     if not whole:
-        return json.dumps(body, ensure_ascii=False, indent=2)
+        return json_text(body, indent=2)
     notes = [note._asdict() for note in decoded.notes]
     found = {"exact": decoded.exact, "dialects": list(decoded.dialects), "notes": notes}
-    return json.dumps({"request": body, **found}, ensure_ascii=False)
+    return json_text({"request": body, **found})
 
 
 def _body(decoded: Decoded) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace, path: str) -> Placed:
-    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False, line=None))
+    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
 
 
 @dataclass(frozen=True)

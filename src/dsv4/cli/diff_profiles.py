@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import Document, read_documents
-from dsv4.cli.requests import dialect_of
+from dsv4.cli.requests import check_profile, dialect_of
 from dsv4.cli.terminal import Paint
 from dsv4.cli.writing import json_text, output
 from dsv4.view.characters import harmless
@@ -34,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     for option in _OURS:
         if getattr(args, option):
             raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
+    for name in args.profile:
+        check_profile(name)
     document = _only(args.a)
     compared = compare(document.value, *args.profile, dialect=_dialect(args, document.value))
     text = _json(compared) if args.json else "\n".join(_shown(compared, Paint(args.color)))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 
 import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import add_file_argument, add_prompt_arguments, only_request
-from dsv4.cli.writing import write_text
+from dsv4.cli.writing import json_text, write_text
 
 EXAMPLE = """
 dsv4 grammar request.json --form gbnf > answer.gbnf
@@ -83,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise Failure(f"{given.place}: {error}", FINDINGS) from None
     for relaxation in grammar.relaxed:
         print(f"dsv4: not enforced: {relaxation}", file=sys.stderr)
-    text = grammar.text if fields is None else json.dumps(fields, ensure_ascii=False) + "\n"
+    text = grammar.text if fields is None else json_text(fields) + "\n"
     write_text(args.output, text)
     return DONE
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import DONE, FINDINGS, Failure
+from dsv4.cli.failure import DONE, FINDINGS, Failure, missing_part
 from dsv4.cli.reading import read_json_lines
 from dsv4.cli.tokenizing import load_tokenizer
 from dsv4.cli.writing import output
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from dsv4.serve.replaying import differences
     except ImportError as error:
-        raise Failure(f"replaying needs the extra `serve`: {error}") from None
+        raise missing_part("replaying", error, "serve") from None
 
     total = changed = 0
     tokenizer = None

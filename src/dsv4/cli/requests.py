@@ -181,11 +181,16 @@ def tools_in(path: str) -> list[Any]:
 # Reading.
 
 
-def documents(args: argparse.Namespace) -> Iterator[Document]:
-    """The JSON values of all files."""
+def paths_of(args: argparse.Namespace) -> list[str]:
+    """The files to read, in their order."""
     if args.files.count("-") > 1:
         raise Failure("found stdin (-) twice, expected it once at most")
-    for path in args.files or ["-"]:
+    return args.files or ["-"]
+
+
+def documents(args: argparse.Namespace) -> Iterator[Document]:
+    """The JSON values of all files."""
+    for path in paths_of(args):
         yield from read_documents(path, args.jsonl)
 
 
@@ -229,15 +234,15 @@ def only_request(args: argparse.Namespace) -> Placed:
     """The one conversation of a file, or that of the line which was asked for."""
     if getattr(args, "prompt", False):
         return decoded_prompt(args, args.file)
-    lines = args.jsonl or args.line is not None
-    found = list(_few(read_documents(args.file, lines), args.line))
-    if not found and args.line is not None:
-        raise Failure(f"--line: the file has no conversation in line {args.line}")
+    name, line = name_of(args.file), getattr(args, "line", None)
+    found = list(_few(read_documents(args.file, args.jsonl or line is not None), line))
+    if not found and line is not None:
+        raise Failure(f"--line: {name} has no conversation in line {line}")
     if not found:
-        raise Failure("found no conversation, expected one")
-    if len(found) > 1:
-        hint = "choose one with --line N"
-        raise Failure(f"{found[0].place}: found several conversations, expected one: {hint}")
+        raise Failure(f"{name}: found no conversation, expected one")
+    if len(found) > 1 and found[0].problem is None:
+        hint = ": choose one with --line N" if hasattr(args, "line") else ""
+        raise Failure(f"{name}: found several conversations, expected one{hint}")
     return placed(found[0], overrides_of(args))
 
 
@@ -250,3 +255,14 @@ def _few(read: Iterator[Document], line: int | None) -> Iterator[Document]:
         document = next(read, None)
         if document is not None:
             yield document
+
+
+def check_profile(name: str | None) -> None:
+    """Raises where an option names a server that is not known."""
+    from dsv4.profiles.profile import profile_named
+
+    try:
+        if name is not None:
+            profile_named(name)
+    except dsv4.Error as error:
+        raise Failure(f"--{error}") from None

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dsv4.cli.failure import DONE, Failure
+from dsv4.cli.failure import DONE, missing_part
+from dsv4.cli.writing import write_text
 
 EXAMPLE = """\
 dsv4 serve                                          # a demo, without a GPU
@@ -34,17 +35,17 @@ def run(
 
     settings = load({**(fixed or {}), **flags_of(args)})
     if args.print_config:
-        sys.stdout.write(to_toml(settings))
+        write_text(None, to_toml(settings))
         return DONE
     if args.clients:
         from dsv4.serve.posture import all_clients, posture_of
 
-        sys.stdout.write(all_clients(posture_of(settings)))
+        write_text(None, all_clients(posture_of(settings)))
         return DONE
     try:
         from dsv4.serve.running import serve
     except ImportError as error:
-        raise Failure(f"serving needs the extra `serve`: {error}") from None
+        raise missing_part("serving", error, "serve") from None
 
     return serve(settings, _say, listens)
 

@@ -26,6 +26,7 @@ dsv4 show --full --color always conversation.json | less -R
 dsv4 show --html prompt.html conversation.json
 """
 PICTURE_WIDTH = 118
+DEFAULT_MASK = "assistant"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mask",
         metavar="POLICY",
         nargs="?",
-        const="assistant",
+        const=DEFAULT_MASK,
         help="mark what a model would learn from in training: assistant (the default), last_turn, "
         "answers or calls",
     )
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from dsv4.view.rows import view_of
     from dsv4.view.text import lines_of, painted
 
-    _check_policy(args.mask)
+    _settle_mask(args)
     request = only_request(args)
     prompt = request.encode()
     tokenizer = maybe_tokenizer(args.tokenizer, prompt)
@@ -80,13 +81,12 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _check_policy(policy: str | None) -> None:
-    if policy is None:
-        return
-    import dsv4
-    from dsv4.tokens.masks import weigher
+def _settle_mask(args: argparse.Namespace) -> None:
+    """The word after --mask is a policy, or already the file: `dsv4 show --mask FILE`."""
+    from dsv4.tokens.masks import POLICIES
 
-    try:
-        weigher(policy, ())
-    except dsv4.Error as error:
-        raise Failure(f"--mask: {getattr(error, 'problem', error)}") from None
+    if args.mask is None or args.mask in POLICIES:
+        return
+    if args.file is not None:
+        raise Failure(f'--mask: found "{args.mask}", expected one of {", ".join(POLICIES)}')
+    args.mask, args.file = DEFAULT_MASK, args.mask

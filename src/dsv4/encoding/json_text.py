@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import json.encoder
 from collections.abc import Callable, Iterator
-from math import isfinite
 from typing import Any
 
 from dsv4.encoding.door import maybe_dict, maybe_list
@@ -59,8 +58,13 @@ def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
 to_json = _quick(_encoder)
 
 
+# As JSON encoders of Python spell what is no number of JSON's.
+_NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+
 def _number(value: float) -> str:
-    return float.__repr__(value) if isfinite(value) else to_json(value)
+    text = float.__repr__(value)
+    return _NOT_FINITE.get(text, text)
 
 
 # What `to_json` gives for values of exactly these types, and what it fails with.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dsv4.encoding.content import text_of
-from dsv4.encoding.door import Message, maybe_dict
-from dsv4.encoding.turns import holds
+from dsv4.encoding.door import Message, holds, maybe_dict
 from dsv4.errors import Location, refusal, shown
 from dsv4.format.dialects import NAMESPACE_END
 

@@ -13,6 +13,7 @@ from dsv4.encoding.door import (
     Message,
     any_list,
     as_message,
+    holds,
     maybe_dict,
     maybe_list,
     type_of,
@@ -24,7 +25,6 @@ from dsv4.encoding.pieces import ending_of
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import prefix_entries
 from dsv4.encoding.tools import Written, function_of, schemas_text
-from dsv4.encoding.turns import holds
 from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
 

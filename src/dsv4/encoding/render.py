@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from dsv4.encoding.content import IMAGE_TYPES, read_block, text_of
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of, unknown_role
+from dsv4.encoding.door import Message, holds, maybe_dict, maybe_list, type_of, unknown_role
 from dsv4.encoding.fragments import (
     ANSWER,
     ANSWER_END,
@@ -39,7 +39,6 @@ from dsv4.encoding.omissions import Omission, omissions
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.encoding.turns import (
     call_places,
-    holds,
     lasts,
     place_of,
     sort_results,

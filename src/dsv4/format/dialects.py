@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from dsv4.errors import OptionError, UnknownModel, shown
 from dsv4.format import tokens
 from dsv4.format.tokens import Markup, Special, markup
+from dsv4.values import Value
 
 
 def _fragment(name: str) -> str:
@@ -24,8 +25,8 @@ def _fragment(name: str) -> str:
         return file.read()
 
 
-@dataclass(frozen=True)
-class Tags:
+@dataclass(frozen=True, repr=False, eq=False)
+class Tags(Value):
     """The markup of tool calls: tag names, and every fragment that is written with them."""
 
     calls: str
@@ -104,8 +105,8 @@ Arguments: TypeAlias = Literal["object", "text", "anything"]
 ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
-@dataclass(frozen=True)
-class Dialect:
+@dataclass(frozen=True, repr=False, eq=False)
+class Dialect(Value):
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
     A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
@@ -231,8 +232,9 @@ V3_2 = replace(
     tools_section=_TOOLS_SECTION_V3_2,
 )
 # The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
+_LINES = _TOOLS_SECTION_V3_2.splitlines(keepends=True)
 V3_2_SERVED = replace(
-    V3_2, name="v3.2-served", tools_section=re.sub(r"\n\n+", "\n", _TOOLS_SECTION_V3_2)
+    V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from types import ModuleType
@@ -111,6 +111,7 @@ class Answering:
 
     async def _refuse(self, send: Send, error: Exception) -> int:
         """An error before the first byte, in the protocol's own form."""
+        self._server.metrics.count_failure(error)
         status, body = self._module.error(api_error(error))
         headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
         if status in (429, 503):
@@ -165,6 +166,7 @@ class Answering:
     async def _read(self, data: bytes, key: Key) -> tuple[dict[str, Any], ApiRequest]:
         server = self._server
         body = read_json(data, server.settings.max_depth)
+        stored = server.conversations.echo(body) if self._protocol == "responses" else {}
         if self._protocol == "responses" and server.memory.store is not None:
             body = await server.conversations.continued(key.name, body)
         # It is asked again when it is needed, and what it lacks is said then.
@@ -172,7 +174,7 @@ class Answering:
             await server.meet_backend()
         call = self._module.read(body, dialect=server.dialect, settings=server.api_settings)
         self._check(body, call)
-        return body, call
+        return body, replace(call, echo={**call.echo, **stored}) if stored else call
 
     def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
         settings = self._server.settings
@@ -462,7 +464,7 @@ class _Run:
             await stream.write(frames(writer.fail(api_error(error))))
             if not _is_expected(error):
                 raise BrokenOff from error
-            self._server.metrics.backend_errors.labels(str(getattr(error, "status", 502))).inc()
+            self._server.metrics.count_failure(error)
             return
         await stream.end()
 

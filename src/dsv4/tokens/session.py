@@ -16,9 +16,10 @@ from dsv4.errors import EncodeError, Error, OptionError
 from dsv4.format import tokens
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
-from dsv4.request import Options, Request
+from dsv4.request import Request
 from dsv4.tokens.coder import Coder
 from dsv4.tokens.masks import Owned
+from dsv4.tokens.options import Options
 from dsv4.tokens.prefix import Difference, Side, difference_between
 from dsv4.tokens.stream import IdParser
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dsv4.errors import OptionError
-from dsv4.request import Options, Request
+from dsv4.request import Request
 from dsv4.tokens.coder import Coder
 from dsv4.tokens.expanding import Example, expand
 from dsv4.tokens.fitting import Fitted, fit
+from dsv4.tokens.options import Options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -337,10 +337,17 @@ def _visible(text: str, style: str) -> Iterator[Segment]:
 
 
 def _printable(text: str, style: str) -> Iterator[Segment]:
-    """A part of a line. Tabs stand apart from what has no form: a page keeps them as they are."""
-    for (shown, _), chars in groupby(text, lambda char: (is_shown(char), char == "\t")):
+    for form, chars in groupby(text, _form):
         part = "".join(chars)
-        yield Segment(part, style) if shown else Segment("".join(map(visible, part)), "space", part)
+        if form == "shown":
+            yield Segment(part, style)
+        else:
+            yield Segment("".join(map(visible, part)), "space", part)
+
+
+def _form(char: str) -> str:
+    """Tabs stand alone: a page has them as they are."""
+    return "tab" if char == "\t" else "shown" if is_shown(char) else "hidden"
 
 
 def _lines(segments: Iterable[Segment]) -> tuple[Line, ...]:

@@ -185,13 +185,19 @@ def _wrapped(line: Iterator[Segment], width: int) -> Iterator[Line]:
     row: list[Segment] = []
     used = 0
     for unit in _units(line, width):
-        size = width_of(unit.text)
-        if row and used + width_of(unit.text.rstrip(" ")) > width:  # a space may stick out
+        if row and used + width_of(_needed(unit)) > width:
             yield tuple(row)
             row, used = [], 0
-        row.append(unit)
-        used += size
+        fits = used + width_of(unit.text) <= width
+        row.append(unit if fits else unit._replace(text=_needed(unit)))
+        used += width_of(unit.text)
     yield tuple(row)
+
+
+def _needed(unit: Segment) -> str:
+    """What must have room: the space after a word may be left out where a line ends, but not that
+    of a pill, which has a colour."""
+    return unit.text if unit.style.startswith("pill") else unit.text.rstrip(" ")
 
 
 def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
