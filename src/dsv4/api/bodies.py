@@ -19,7 +19,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 DEEPEST = 250
 
 
-def _maybe_jiter() -> Callable[[bytes], Any] | None:
+def quick_reader() -> Callable[[bytes], Any] | None:
     """The reader of the extra `fast`, where that is installed.
 
     It takes half as long as Python's own. Where it reads a body it gives the same, big integers,
@@ -32,7 +32,7 @@ def _maybe_jiter() -> Callable[[bytes], Any] | None:
     return reader
 
 
-_jiter = _maybe_jiter()
+_jiter = quick_reader()
 _decoder = json.JSONDecoder()
 _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
 
