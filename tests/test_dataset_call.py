@@ -267,7 +267,9 @@ class TestAgain:
         progress = {"after": [0, 1, 1], "conversations": 1}
         entry = {"job": {}, "progress": progress}
         (tmp_path / "out.jsonl.journal").write_text(json.dumps(entry))
-        with pytest.raises(DatasetError, match=r"continue it \(--resume\) or replace it \(--overwrite\)"):
+        with pytest.raises(
+            DatasetError, match=r"continue it \(--resume\) or replace it \(--overwrite\)"
+        ):
             encode_files([conversations], out, **options)
         encode_files([conversations], out, overwrite=True, **options)
         assert len(rows(out)) == 5

@@ -168,7 +168,9 @@ class Partial:
         done = 0 if entry is None else entry["progress"].get("conversations")
         if done:
             problem = f"an earlier run was stopped after {done} conversations"
-            raise DatasetError(f"{self._path}: {problem}: continue it (--resume) or replace it (--overwrite)")
+            raise DatasetError(
+                f"{self._path}: {problem}: continue it (--resume) or replace it (--overwrite)"
+            )
 
     @property
     def _open_file(self) -> FileIO:
