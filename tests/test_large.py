@@ -15,6 +15,7 @@ import pytest
 
 import dsv4
 import encoding_dsv4
+from dsv4.tokens.fitting import fit
 
 pytestmark = pytest.mark.large
 
@@ -83,6 +84,17 @@ def in_chunks(text: str, size: int, **options: Any) -> dsv4.Message:
     for start in range(0, len(text), size):
         events += parser.feed(text[start : start + size])
     return dsv4.assemble(events + parser.finish())
+
+
+class TestFitting:
+    def test_results_of_one_call(self) -> None:
+        results = [{"role": "tool", "tool_call_id": "a", "content": "r"}] * (MILLION // 4)
+        calls = [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]
+        old = [{"role": "user", "content": "old"}, {"role": "assistant", "content": "answer"}]
+        messages = [*old, *old[:1], {"role": "assistant", "tool_calls": calls}, *results]
+        request = dsv4.Request(messages)
+        whole = len(request.encode())
+        assert fit(len, request, whole - 1).removed == [0, 1]
 
 
 class TestParsing:

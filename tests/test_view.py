@@ -9,6 +9,7 @@ import dsv4
 from builders import assistant, system, user
 from dsv4.view.characters import harmless, width_of
 from dsv4.view.folding import HEAD_LINES, maybe_folded
+from dsv4.view.html import dressed
 from dsv4.view.rows import MOVED, roles_in, view_of
 from dsv4.view.text import lines_of, painted
 
@@ -48,9 +49,12 @@ def test_every_sign_knows_what_it_stands_for(text: str) -> None:
     assert originals(prompt) == str(prompt)
 
 
-def test_a_page_keeps_a_tab_beside_a_control_character() -> None:
-    page = dsv4.encode([user("a\t\x1bb")])._repr_html_()
-    assert '<span class="tab">\t</span><span class="space">␛</span>' in page
+@given(st.text("a \t\r\x07\ud7fc"))
+def test_a_page_keeps_tabs_whatever_stands_beside_them(text: str) -> None:
+    segments = [
+        s for row in view_of(dsv4.encode([user(text)])).rows for line in row.lines for s in line
+    ]
+    assert "".join(dressed(segment)[1] for segment in segments).count("\t") == text.count("\t")
 
 
 @given(st.text(), st.sampled_from([24, 60, 100, 200]), st.booleans())

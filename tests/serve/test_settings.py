@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsv4.serve.settings import SettingError, Settings, load, to_toml
+from loading import ROOT, loaded
 
 
 def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
@@ -98,14 +99,6 @@ def test_every_setting_has_a_help_text() -> None:
 
 
 def test_the_page_of_settings_is_current() -> None:
-    import importlib.util
-
-    root = Path(__file__).parent.parent.parent
-    path = root / "scripts" / "write_settings.py"
-    spec = importlib.util.spec_from_file_location("write_settings", path)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    page = (root / "docs" / "serving.md").read_text("utf-8")
+    script = loaded("scripts/write_settings.py")
+    page = (ROOT / "docs" / "serving.md").read_text("utf-8")
     assert page == script.with_table(page), "run python scripts/write_settings.py"

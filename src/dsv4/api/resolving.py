@@ -87,11 +87,11 @@ class Terms:
         """
         request = _new(Request)
         held = request.__dict__
-        held.update(self._prompted)
+        held |= self._prompted
         held["messages"] = messages
         call = _new(ApiRequest)
         held = call.__dict__
-        held.update(self._served)
+        held |= self._served
         held["request"] = request
         return call
 

@@ -7,9 +7,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dsv4.encoding.conventions import NATIVE
+from dsv4.encoding.door import maybe_dict, maybe_list
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
+from dsv4.encoding.sampled import Sampled
 from dsv4.errors import Location
+from dsv4.format import tokens
 from dsv4.reading.bodies import role_of
 from dsv4.request import Request
 
@@ -70,10 +73,9 @@ class Conversation:
         return [call for index, _ in self.of_role("assistant") for call in self.calls_of(index)]
 
     def calls_of(self, index: int) -> Iterator[Call]:
-        for n, call in enumerate(self.messages[index].get("tool_calls") or ()):
+        for n, call in enumerate(maybe_list(self.messages[index].get("tool_calls")) or ()):
             fields = as_dict(call)
-            function = fields.get("function")
-            function = function if isinstance(function, dict) else fields
+            function = maybe_dict(fields.get("function")) or fields
             id, name = fields.get("id"), function.get("name")
             yield Call(index, n, str(id or ""), str(name), function.get("arguments"))
 
@@ -93,6 +95,15 @@ class Conversation:
             (piece.message, piece.field)
             for piece in self.prompt.pieces
             if not piece.special or piece.field in ("task", "header")
+        }
+
+    @cached_property
+    def opened(self) -> set[int | None]:
+        """The messages that the assistant's token opens."""
+        return {
+            piece.message
+            for piece in self.prompt.pieces
+            if piece.field == "header" and piece.text == tokens.ASSISTANT
         }
 
     @cached_property
@@ -121,15 +132,12 @@ _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
 
 def as_dict(value: Any) -> dict[str, Any]:
     """A message or a call as a dict. What is none has no fields."""
-    if isinstance(value, dict):
-        return value
-    to_dict = getattr(value, "to_dict", None)
-    made = to_dict() if callable(to_dict) and not isinstance(value, type) else None
-    return made if isinstance(made, dict) else {}
+    return maybe_dict(value.message if isinstance(value, Sampled) else value) or {}
 
 
 def _tools(tools: Any, place: Location) -> Iterator[Tool]:
-    for n, tool in enumerate(tools if isinstance(tools, (list, tuple)) else ()):
-        function = tool.get("function", tool) if isinstance(tool, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
+    for n, tool in enumerate(maybe_list(tools) or ()):
+        fields = as_dict(tool)
+        function = maybe_dict(fields.get("function")) or fields
+        if isinstance(function.get("name"), str):
             yield Tool((*place, n), function["name"], function.get("parameters"))

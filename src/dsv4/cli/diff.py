@@ -28,7 +28,7 @@ dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json
 dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
 """
-# So many tokens are shown around the place where prompts part.
+# How many tokens are shown around the place where prompts part.
 CONTEXT = 10
 EXCERPT = 16
 ENDS = "(ends)"

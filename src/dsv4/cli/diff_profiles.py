@@ -17,11 +17,11 @@ from dsv4.view.characters import harmless
 if TYPE_CHECKING:
     from dsv4.profiles import Comparison, Side
 
-# So many characters are shown around the place where prompts part.
+# How many characters are shown around the place where prompts part.
 CONTEXT = 60
 EXCERPT = 100
 ENDS = "(ends)"
-# Options that say how dsv4 writes a prompt, which is nothing that a server is told.
+# Options of dsv4 alone: no server takes them.
 _OURS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
 
 

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from importlib import import_module
-from typing import NoReturn, Protocol, TextIO, cast
+from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
@@ -72,6 +73,21 @@ class OneLineParser(argparse.ArgumentParser):
         stream = file or sys.stderr
         if message and stream is not None:
             stream.write(message)
+
+
+class NamedCommand:
+    """A command as the page of help needs it. The parser of its options is made when it is read:
+    to make one for every command takes longer than to write the page."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    @cached_property
+    def parser(self) -> OneLineParser:
+        return OneLineParser(**self._given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.parser, name)
 
 
 class StableFormatter(argparse.RawDescriptionHelpFormatter):
@@ -145,7 +161,12 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="same as the command version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    commands = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        dest="command",
+        parser_class=cast(type[OneLineParser], NamedCommand),
+    )
     commands.required = True
     for name, about in COMMANDS.items():
         command = commands.add_parser(
@@ -157,7 +178,7 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name in whole:
-            _complete(command, load(name))
+            _complete(cast(NamedCommand, command).parser, load(name))
     return parser
 
 

@@ -129,8 +129,7 @@ class Partial:
         self, path: str, form: str, job: dict[str, Any], resume: bool, overwrite: bool
     ) -> None:
         self._path = os.path.realpath(path)  # so that a link stays a link
-        self._partial = f"{self._path}.partial"
-        self._journal = f"{self._path}.journal"
+        self._partial, self._journal = unfinished_files(self._path)
         self._form = FORMS[form]
         self._job = job
         self._kept = monotonic()
@@ -168,9 +167,8 @@ class Partial:
         done = 0 if entry is None else entry["progress"].get("conversations")
         if done:
             problem = f"an earlier run was stopped after {done} conversations"
-            raise DatasetError(
-                f"{self._path}: {problem}: continue it (--resume) or replace it (--overwrite)"
-            )
+            ways = "continue it (--resume) or replace it (--overwrite)"
+            raise DatasetError(f"{self._path}: {problem}: {ways}")
 
     @property
     def _open_file(self) -> FileIO:
@@ -258,6 +256,11 @@ class Partial:
         if size < progress.size:
             raise _not_resumable(f"{self._partial} is shorter than the journal says")
         return progress
+
+
+def unfinished_files(path: str) -> tuple[str, str]:
+    """What stands beside the name of an output until it is complete."""
+    return f"{path}.partial", f"{path}.journal"
 
 
 def _opened(partial: str, path: str) -> FileIO:

@@ -52,12 +52,11 @@ class Lines:
     def check(self) -> None:
         if self.path.endswith(".zst"):
             zstandard()
-        with open_input(self.path):
+        with _opened(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with open_input(self.path) as raw, _telling(self.path):
-            file = _decompressed(raw, self.path)
+        with _opened(self.path) as file:
             if offset:
                 _skip(file, offset)
             yield from file
@@ -77,6 +76,16 @@ def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
     if path.endswith(".zst"):
         return io.BufferedReader(_Blocks(_zstd_blocks(raw)), BLOCK)
     return raw
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """The bytes in a file. What cannot be read ends the run."""
+    try:
+        with open_input(path) as raw, _telling(path):
+            yield _decompressed(raw, path)
+    except InputError as error:
+        raise DatasetError(str(error)) from None
 
 
 @contextmanager
@@ -141,11 +150,11 @@ class Elements:
         self.path = path
 
     def check(self) -> None:
-        with open_input(self.path):
+        with _opened(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with open_input(self.path) as file:
+        with _opened(self.path) as file:
             data = file.read()
         yield from self._lines(data)[line:]
 
@@ -153,9 +162,9 @@ class Elements:
         name = name_of(self.path)
         try:
             value = json_value(decoded(data, name).removeprefix(BYTE_ORDER_MARK), name)
-        except InputError:
+        except InputError as error:
             if not is_json_lines(data):
-                raise
+                raise DatasetError(str(error)) from None
             return [text + b"\n" for text in data.split(b"\n")]
         return [json.dumps(element).encode() + b"\n" for element in self._elements(value)]
 

@@ -68,6 +68,14 @@ def type_of(value: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+def holds(value: Any) -> bool:
+    """Whether there is something in a value: an array does not say so by itself."""
+    try:
+        return bool(value)
+    except Exception:
+        return True
+
+
 def any_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
     """A caller's list, of which any iterable will do."""
     if value.__class__ is list or value.__class__ is tuple:

@@ -13,6 +13,7 @@ from dsv4.encoding.door import (
     Message,
     any_list,
     as_message,
+    holds,
     maybe_dict,
     maybe_list,
     type_of,
@@ -24,7 +25,6 @@ from dsv4.encoding.pieces import ending_of
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import prefix_entries
 from dsv4.encoding.tools import Written, function_of, schemas_text
-from dsv4.encoding.turns import holds
 from dsv4.errors import EncodeError, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
 
@@ -91,7 +91,7 @@ def encode(
         if extras:
             new, before, preamble = _placed(extras, new, before)
     if choice not in _UNFORCED:
-        choice = _declared(choice, () if tools is None else tools, [*before, *new], release)
+        choice = _declared(choice, () if tools is None else tools, before, new, release)
     done = render_conversation(
         new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
@@ -227,11 +227,15 @@ def _placed(
 # The start of the answer.
 
 
-def _declared(choice: str, tools: Iterable[Any], messages: Sequence[Any], dialect: Dialect) -> str:
+def _declared(
+    choice: str,
+    tools: Iterable[Any],
+    context: Sequence[Any],
+    messages: Sequence[Any],
+    dialect: Dialect,
+) -> str:
     """The choice, with the name as the model sees it. Raises where there is no such tool."""
-    carriers = [as_message(m, ("messages",)) if m.__class__ is not dict else m for m in messages]
-    lists = [tools, *(message.get("tools") for message in carriers if _carries(message))]
-    tools_there = [tool for listed in lists for tool in maybe_list(listed) or ()]
+    tools_there = [*tools, *tools_shown(context, messages)]
     names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
     if choice == "required" and tools_there:
         return choice
@@ -243,9 +247,16 @@ def _declared(choice: str, tools: Iterable[Any], messages: Sequence[Any], dialec
     return names[choice]
 
 
-def _carries(message: Message) -> bool:
-    """Whether the tools of a message are shown."""
-    role = message.get("role")
+def tools_shown(context: Iterable[Any], messages: Iterable[Any]) -> Iterator[Any]:
+    """The tools that messages bring, where the prompt shows them."""
+    for name, listed in (("context", context), ("messages", messages)):
+        for index, given in enumerate(listed):
+            message = given if given.__class__ is dict else as_message(given, (name, index))
+            if "tools" in message and _shows_tools(message.get("role")):
+                yield from maybe_list(message["tools"]) or ()
+
+
+def _shows_tools(role: Any) -> bool:
     return isinstance(role, str) and role in ("system", "developer")
 
 

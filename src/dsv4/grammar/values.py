@@ -114,7 +114,7 @@ class Values:
         if keyword is None:
             return None
         if not self._affords(keyword.value):
-            reason = "of so many values, the types alone are enforced"
+            reason = "there are too many values: only their types are enforced"
             self.relaxations.note(keyword.location, reason)
             return None
         return [value for value in keyword.value if fits(value, shape, self.document)]

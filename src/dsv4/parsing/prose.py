@@ -62,7 +62,7 @@ class Prose:
         self._openers = 0  # opening tags that were left as text
         self._talks = False  # this line names an opening think tag, so the next close is talk too
         self.plain_wrapper = False  # a wrapper without the DSML token was opened
-        self._held_up_to = 0  # blocks in a fence before this are examples
+        self._example_end = machine.source.pos  # blocks in a fence before this are in an example
 
     def resume(self, lines: Lines | None = None, to: int | None = None) -> Prose:
         """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
@@ -424,13 +424,16 @@ class Prose:
         opens = kind == "wrapper" and not tag.closing and self.lines.blank
         if not opens or not self.lines.after_blank or machine.tools.none_declared:
             return self.leave(tag)
-        if tag.start < self._held_up_to or tag.raw != tag.canonical(machine.tags.calls):
+        if tag.start < self._example_end or tag.raw != tag.canonical(machine.tags.calls):
             return self.leave(tag)
         return (State.FENCED, tag)
 
     def leave_example(self, tag: Tag, to: int) -> None:
-        """A block in a fence was an example: up to `to` there is no other."""
-        self._held_up_to = to
+        """A block in a fence was an example up to `to`: what it quotes never runs.
+
+        Nor is it held once more, so that blocks in blocks take linear time.
+        """
+        self._example_end = to
         self.leave(tag)
 
     # Closing tags (rules 9 and 17).

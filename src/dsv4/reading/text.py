@@ -22,9 +22,8 @@ def decoded(data: bytes, name: str, line: int = 1) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        if found := next(
-            (form for mark, form in _OTHER_FORMS.items() if data.startswith(mark)), ""
-        ):
+        found = next((form for mark, form in _OTHER_FORMS.items() if data.startswith(mark)), None)
+        if found:
             raise InputError(f"{name}:{line}: found {found}, expected UTF-8") from None
         before = data[: error.start]
         line += before.count(b"\n")

@@ -30,9 +30,13 @@ class ClientGone(Exception):
 class Generation:
     """The completions of one request."""
 
-    def __init__(self, settings: Settings, readers: Sequence[Any], open: Open) -> None:
+    def __init__(
+        self, settings: Settings, readers: Sequence[Any], open: Open, turn: asyncio.Event
+    ) -> None:
+        """`open` asks the backend, for each of the `readers`, once its `turn` has come."""
         self._settings = settings
         self._readers = readers
+        self._turn = turn
         self._open = open
         self._tasks: list[asyncio.Task[None]] = []
         self._running = len(readers)
@@ -108,6 +112,8 @@ class Generation:
         reader, heard = self._readers[choice], self.watch.heard
         gathered: list[Event] = []
         try:
+            await self._turn.wait()
+            self.watch.begins()
             async with aclosing(self._tried()) as chunks:
                 async for chunk in chunks:
                     heard()

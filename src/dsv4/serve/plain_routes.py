@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from dsv4.api import ApiError
+from dsv4.api import ApiError, fields
+from dsv4.errors import ParseError
 from dsv4.parsing.events import Event
 from dsv4.parsing.message import assemble
 from dsv4.parsing.parser import StreamParser
@@ -22,21 +23,28 @@ from dsv4.tokens import IdParser
 Handle: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
 
 
+def spoken_by(headers: Mapping[str, str], otherwise: str = "chat") -> ModuleType:
+    """The protocol of a client, on a path that several have: Anthropic's clients send a version."""
+    return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
+
+
 class Plain:
     """A route that answers with JSON what a function returns."""
 
     def __init__(
         self, server: Server, handle: Handle, *, protocol: str = "chat", is_open: bool = False
     ) -> None:
-        """`is_open` routes ask for no key; errors have the form of `protocol`."""
+        """`is_open` routes ask for no key; errors have the form of `protocol`, unless the client
+        shows that it speaks another."""
         self._server = server
         self._handle = handle
-        self._module: ModuleType = PROTOCOLS[protocol]
+        self._protocol = protocol
         self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
         try:
-            key = self._server.keys.owner(headers_of(scope))
+            key = self._server.keys.owner(headers)
             if key is None and not self._is_open:
                 raise ApiError("The API key is missing or not known here.", status=401)
             data = await read_body(scope, receive, self._server.settings)
@@ -44,7 +52,7 @@ class Plain:
         except ClientGone:
             return
         except Exception as error:
-            status, shown = self._module.error(api_error(error))
+            status, shown = spoken_by(headers, self._protocol).error(api_error(error))
             await send_json(send, status, shown)
             if not isinstance(error, ValueError):
                 raise
@@ -109,14 +117,15 @@ class Routes:
         return {"input_tokens": self._server.tokenizer.count(prompt)}
 
     async def response(self, scope: Scope, key: Key, data: bytes) -> Any:
-        id = scope["path_params"]["id"]
-        if scope["method"] == "DELETE":
-            if not await self._server.conversations.forget(key.name, id):
-                raise _not_stored(id)
-            return {"id": id, "object": "response", "deleted": True}
-        kept = await self._server.conversations.found(key.name, id)
+        id, conversations = scope["path_params"]["id"], self._server.conversations
+        kept = await conversations.found(key.name, id)
         if kept is None or kept["response"]["id"] != id:
-            raise _not_stored(id)
+            raise ApiError(
+                f"found {id!r}, expected the id of a response that is stored here", status=404
+            )
+        if scope["method"] == "DELETE":
+            await conversations.forget(key.name, id)
+            return {"id": id, "object": "response", "deleted": True}
         return kept["response"]
 
     # A look inside.
@@ -155,7 +164,10 @@ class Routes:
             dialect=body.get("dialect", self._server.dialect),
             strict=body.get("strict", False),
         )
-        events = self._events(parser, body)
+        try:
+            events = self._events(parser, body)
+        except ParseError as error:  # a strict reader was asked for
+            raise ApiError(str(error), path="ids" if "ids" in body else "text") from None
         message = assemble(events)
         return {
             "message": message.to_dict(),
@@ -168,6 +180,8 @@ class Routes:
         if isinstance(body.get("ids"), list):
             if self._server.tokenizer is None:
                 raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+            for n, id in enumerate(body["ids"]):
+                fields.whole_number(0)(id, f"ids[{n}]")
             by_ids = IdParser(self._server.tokenizer, parser)
             return [*by_ids.feed_ids(body["ids"]), *by_ids.finish()]
         if not isinstance(body.get("text"), str):
@@ -177,10 +191,6 @@ class Routes:
     def _call(self, protocol: str, body: dict[str, Any]) -> Any:
         server = self._server
         return PROTOCOLS[protocol].read(body, dialect=server.dialect, settings=server.api_settings)
-
-
-def _not_stored(id: str) -> ApiError:
-    return ApiError(f"found {id!r}, expected the id of a response that is stored here", status=404)
 
 
 def _described(piece: Any) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from dsv4.api.writing import Logprobs
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.tokens import THINK_END
 from dsv4.parsing.events import Event, StopHit, ToolCallEnd
-from dsv4.parsing.options import Reason
-from dsv4.serve.backend import Chunk, Counts
+from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
 from dsv4.serve.kept import KeptEvents
 from dsv4.serve.token_logprobs import TokenLogprobs
 from dsv4.tokens import IdParser, Tokenizer
@@ -35,7 +34,7 @@ class Reader:
         self.has_ids = False
         self.counts = Counts()
         self.id: str | None = None  # a raw completion has no name that the client should see
-        self.finish: Reason | None = None
+        self.finish: Finish | None = None
         self.first_at: float | None = None  # when the first piece came
         # Whether generation can end here: nothing that comes would be shown.
         self.is_done = False
@@ -84,7 +83,7 @@ class Reader:
         """The events of the end."""
         parser = self._ids if self.has_ids and self._ids is not None else self._text
         # Where we ended it ourselves, what the engine says of the rest does not count.
-        return self._noted(parser.finish(None if self.is_done else self.finish))
+        return self._noted(parser.finish(None if self.is_done else parser_reason(self.finish)))
 
     def _noted(self, events: list[Event]) -> list[Event]:
         self._kept.add(events)

@@ -29,7 +29,8 @@ class Watch:
         self._began = self.heard_at = self.sent_at = self._loop.time()
         self.first_heard: float | None = None
         self.sending = False
-        self.waits_for = "first_byte_timeout"
+        # Nothing is expected of the backend before it is asked.
+        self.waits_for: str | None = None
         shortest = min(
             settings.keep_alive,
             settings.first_byte_timeout,
@@ -39,6 +40,12 @@ class Watch:
         )
         self._step = max(shortest / _PARTS, 0.005)
         self._timer = self._loop.call_later(self._step, self._look)
+
+    def begins(self) -> None:
+        """The backend is asked."""
+        if self.waits_for is None:
+            self._began = self.heard_at = self._loop.time()
+            self.waits_for = "first_byte_timeout"
 
     def heard(self) -> None:
         """The backend sent something."""
@@ -59,13 +66,18 @@ class Watch:
 
     def _look(self) -> None:
         now, settings = self._loop.time(), self._settings
-        if now - self._began > settings.total_timeout:
+        waits_for = self.waits_for
+        if waits_for is not None and now - self._began > settings.total_timeout:
             self._late("total_timeout")
         elif self.sending and now - self.sent_at > settings.send_timeout:
             self._late("send_timeout")
         # A client that reads slowly keeps the backend's text waiting: that is not its silence.
-        elif not self.sending and now - self.heard_at > getattr(settings, self.waits_for):
-            self._late(self.waits_for)
+        elif (
+            waits_for is not None
+            and not self.sending
+            and now - self.heard_at > getattr(settings, waits_for)
+        ):
+            self._late(waits_for)
         elif not self.sending and now - self.sent_at >= settings.keep_alive:
             self._quiet()
         self._timer = self._loop.call_later(self._step, self._look)

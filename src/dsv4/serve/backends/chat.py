@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsv4.serve.backend import Chunk, Chunks, Form, Logprob, Model
+from dsv4.serve.backend import Chunk, Chunks, Form, Logprob, Model, read_finish
 from dsv4.serve.backends.vllm import read_counts, read_models
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -47,11 +47,10 @@ def _chunk(event: Any, more: bool) -> Chunk:
     event = event if isinstance(event, dict) else {}
     choices = event.get("choices")
     choice = choices[0] if choices else {}
-    reason = choice.get("finish_reason")
     return Chunk(
         delta=choice.get("delta") or {},
         logprobs=_logprobs(choice.get("logprobs")),
-        finish=None if reason is None else "length" if reason == "length" else "stop",
+        finish=read_finish(choice.get("finish_reason")),
         counts=read_counts(event.get("usage")),
         id=event.get("id"),
         more=more,

@@ -15,6 +15,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    read_finish,
     read_number,
 )
 from dsv4.serve.settings import Settings
@@ -84,12 +85,12 @@ class _Seen:
         text = event.get("text") or ""
         new, self._text = text[self._text :], max(self._text, len(text))
         reason = meta.get("finish_reason")
-        kind = reason.get("type") if isinstance(reason, dict) else reason
+        reason = reason if isinstance(reason, dict) else {"type": reason}
         return Chunk(
             text=new,
             ids=self._new_ids(event.get("output_ids"), read_number(meta.get("completion_tokens"))),
             logprobs=self._new_logprobs(meta),
-            finish=None if kind is None else "length" if kind == "length" else "stop",
+            finish=read_finish(reason.get("type"), reason.get("message")),
             counts=Counts(
                 read_number(meta.get("prompt_tokens")),
                 read_number(meta.get("cached_tokens")),

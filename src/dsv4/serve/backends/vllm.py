@@ -15,6 +15,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    read_finish,
     read_number,
 )
 from dsv4.serve.settings import Settings
@@ -80,16 +81,10 @@ def read_completion(event: Any, more: bool = False) -> Chunk:
         text=choice.get("text") or "",
         ids=ids if isinstance(ids, list) else None,
         logprobs=_logprobs(choice.get("logprobs")),
-        finish=_finish(choice.get("finish_reason")),
+        finish=read_finish(choice.get("finish_reason")),
         counts=read_counts(event.get("usage") if isinstance(event, dict) else None),
         more=more,
     )
-
-
-def _finish(reason: Any) -> Any:
-    if reason is None:
-        return None
-    return "length" if reason == "length" else "stop"
 
 
 def read_counts(usage: Any) -> Counts | None:

@@ -29,7 +29,7 @@ from completions import (
     kinds_of,
     parameter,
 )
-from test_recovery import (
+from shapes import (
     CLOSED,
     LS,
     LS_CALL,
