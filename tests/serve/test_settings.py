@@ -55,6 +55,7 @@ def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
         ({"port": 65536}, "port: found 65536, expected at most 65535"),
         ({"effort": "lots"}, "effort: found 'lots', expected minimal or low"),
         ({"workers": 0}, "workers: found 0, expected at least 1"),
+        ({"port": 99_999}, "port: found 99999, expected at most 65535"),
         ({"backend": "vlm"}, "backend: found 'vlm', expected demo or vllm"),
         ({"backend": "vllm"}, "upstream: found none, expected the URL of the vllm server"),
         ({"upstream": "gpu:8000"}, "upstream: found 'gpu:8000', expected http"),
@@ -88,7 +89,7 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str | bytes, problem: str) 
 
 
 def test_a_missing_file_and_a_bad_variable_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"none\.toml: No such file"):
+    with pytest.raises(SettingError, match=r"none\.toml: no such file"):
         load({"config": str(tmp_path / "none.toml")}, {})
     with pytest.raises(SettingError, match="DSV4_PORT: found 'x', expected a number"):
         load({}, {"DSV4_PORT": "x"})
