@@ -118,7 +118,7 @@ def test_a_worker_that_cannot_start_ends_the_server_with_the_reason() -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pass_fds=(keys,)) as process:
         os.close(keys)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "a worker cannot start: api_key_file: /dev/fd/" in said
     assert said.splitlines()[-1].endswith("found one that cannot start, for the reason above")
     assert "Traceback" not in said

@@ -17,7 +17,6 @@ _METAVARS = {
     "upstream": "URL",
     "tokenizer": "PATH",
     "host": "ADDRESS",
-    "effort": "EFFORT",
     "replay": "STORE",
 }
 
