@@ -98,7 +98,8 @@ class Terms:
         call = self.with_turns(messages)
         dialect = self.dialect
         dropped = partial(left_out, messages, dialect, self.thinking)
-        call.request.__dict__["_prompt"] = Prompt(chat, dialect, None, dropped)
+        prompt = Prompt(chat, dialect, None, dropped)
+        call.request.__dict__["_made"] = [*map(dict.copy, messages)], prompt
         return call
 
     def with_turns(self, messages: list[Message]) -> ApiRequest:
