@@ -28,11 +28,6 @@ SERVERS: dict[str, Callable[..., StandIn]] = {
 }
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def run(scenario: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(scenario, 30))
 
@@ -67,6 +62,29 @@ def test_ids_of_sglang_may_come_as_what_is_new(tokenizer: Tokenizer) -> None:
     server = SglangServer(tokenizer, COMPLETION, incremental=True)
     chunks = run(generated("sglang", server, tokenizer, Options(max_tokens=1000)))
     assert text_of(chunks, tokenizer) == COMPLETION
+
+
+GIVEN_UP = {
+    "vllm": {"choices": [{"index": 0, "text": "", "finish_reason": "abort"}]},
+    "completions": {"choices": [{"index": 0, "text": "", "finish_reason": "error"}]},
+    "sglang": {
+        "text": "",
+        "meta_info": {"finish_reason": {"type": "abort", "message": "out of memory"}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", GIVEN_UP)
+def test_what_a_server_gave_up_is_no_completion(name: str, tokenizer: Tokenizer) -> None:
+    server = SERVERS[name](tokenizer, COMPLETION)
+
+    async def gives_up(request: web.Request, number: int) -> web.Response:
+        text = f"data: {json.dumps(GIVEN_UP[name])}\n\n"
+        return web.Response(text=text, content_type="text/event-stream")
+
+    server.fault = gives_up
+    with pytest.raises(BackendError, match=r"gave up: (abort|error|out of memory)"):
+        run(generated(name, server, tokenizer, Options(max_tokens=10)))
 
 
 @pytest.mark.parametrize("name", SERVERS)

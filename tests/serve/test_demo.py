@@ -74,6 +74,11 @@ def test_lines_are_calls_in_their_order() -> None:
     assert choice["finish_reason"] == "tool_calls"
 
 
+def test_half_a_character_is_none() -> None:
+    (choice,) = answered(ask('CALL: bash {"command": "a\\ud83d"}', tools=TOOLS))
+    assert calls_of(choice) == [("bash", {"command": "a\ufffd"})]
+
+
 def test_what_comes_last_decides_and_without_tools_there_is_text() -> None:
     called = {
         "role": "assistant",
@@ -112,6 +117,25 @@ def test_a_format_gets_the_smallest_value_that_fits() -> None:
     value = json.loads(choice["message"]["content"])
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.validate(value, schema)
+
+
+TREE = {"$ref": "#/$defs/tree"}
+ODD_SCHEMAS = [
+    {"type": "array", "minItems": 10**9, "items": {"type": "array", "minItems": 10**9}},
+    {"type": "string", "minLength": 10**9},
+    {**TREE, "$defs": {"tree": {"required": ["a", "b"], "properties": {"a": TREE, "b": TREE}}}},
+    {"allOf": [{"$ref": "#"}, {"properties": [], "required": 4}]},
+    {"type": "object", "required": [1, None, {}]},
+    {"type": [[]]},
+    {"type": {}},
+]
+
+
+def test_a_schema_that_asks_for_the_impossible_is_answered_still() -> None:
+    asked = [{"type": "json_schema", "json_schema": {"schema": schema}} for schema in ODD_SCHEMAS]
+    for choice in answered(*(ask("Hi", response_format=form) for form in asked)):
+        assert len(choice["message"]["content"]) < 10**6
+        json.loads(choice["message"]["content"])
 
 
 @pytest.mark.parametrize("stream", [True, False])

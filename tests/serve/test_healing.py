@@ -33,11 +33,6 @@ every_path = pytest.mark.parametrize("path", PATHS)
 streamed_or_whole = pytest.mark.parametrize("stream", [True, False])
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def answer(*deltas: dict[str, Any], finish: str = "stop") -> str:
     """The upstream's answer: chunks of these deltas."""
     head = {"id": "chatcmpl-upstream", "object": "chat.completion.chunk", "model": "leaky"}
@@ -223,6 +218,59 @@ def test_a_cut_passes_as_a_cut_and_half_a_call_does_not_pass(
         assert found["finish"] in ("length", "max_tokens", "incomplete")
         if path != "/v1/responses":  # which has items that are not complete
             assert found["calls"] == []
+
+
+OBJECT = '{"command": "ls"}'
+UPSTREAM_ARGUMENTS = {
+    OBJECT: OBJECT,
+    "": "{}",
+    "null": "{}",
+    json.dumps(OBJECT): OBJECT,
+    '{"command": "rm -rf /ho': None,
+    "[1]": None,
+    '"ls"': None,
+}
+
+
+@every_path
+@streamed_or_whole
+@pytest.mark.parametrize("written", UPSTREAM_ARGUMENTS)
+def test_a_call_passes_if_its_arguments_are_an_object(
+    path: str, stream: bool, written: str, tokenizer: Tokenizer
+) -> None:
+    function = {"name": "bash", "arguments": written}
+    made = {"tool_calls": [{"index": 0, "id": "id-0", "type": "function", "function": function}]}
+    found = run(told(path, stream, answer(made, finish="tool_calls"), tokenizer))
+    expected = UPSTREAM_ARGUMENTS[written]
+    assert found["calls"] == ([] if expected is None else [("bash", expected)])
+    assert found["finish"] == FINISHED[path][expected is not None]
+
+
+@every_path
+@streamed_or_whole
+def test_what_a_filter_ended_does_not_look_whole(
+    path: str, stream: bool, tokenizer: Tokenizer
+) -> None:
+    half = {"content": f"So\n\n{MARKUP[: MARKUP.index('hi')]}"}
+    found = run(told(path, stream, answer(half, finish="content_filter"), tokenizer))
+    assert found["content"] == "So"
+    assert found["finish"] in ("content_filter", "refusal", "incomplete")
+
+
+@every_path
+@pytest.mark.parametrize("reason", ["abort", "error", "insufficient_system_resource"])
+def test_an_upstream_that_gives_up_has_failed(path: str, reason: str, tokenizer: Tokenizer) -> None:
+    async def scenario() -> None:
+        upstream = ChatServer(tokenizer, answer({"content": "Half an"}, finish=reason))
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url) as g,
+        ):
+            status, _, body = await g.post(path, body_for(path))
+            assert status == 502
+            assert reason in body["error"]["message"]
+
+    run(scenario())
 
 
 @every_path

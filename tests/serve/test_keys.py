@@ -23,7 +23,9 @@ def keys(tmp_path: Path) -> Keyring:
         ({"authorization": "Bearer secret-1"}, "ann"),
         ({"authorization": "bearer  secret-1 "}, "ann"),
         ({"x-api-key": "secret-2"}, "bob"),
-        ({"x-api-key": "secret-3"}, "key5"),
+        ({"x-api-key": "secret-3"}, "key-2c7d3470d617514e"),
+        ({"authorization": "Bearer other", "x-api-key": "secret-1"}, "ann"),
+        ({"authorization": "Bearer secret-2", "x-api-key": "other"}, "bob"),
         ({"authorization": "Basic secret-1", "x-api-key": "secret-1"}, "ann"),
         ({"authorization": "Bearer", "x-api-key": "secret-1"}, "ann"),
     ],
@@ -48,6 +50,16 @@ def test_a_key_is_known_in_either_header(keys: Keyring, headers: dict[str, str],
 )
 def test_nothing_else_is(keys: Keyring, headers: dict[str, str]) -> None:
     assert keys.owner(headers) is None
+
+
+def test_a_key_without_a_name_has_the_same_one_on_any_line(tmp_path: Path) -> None:
+    path, names = tmp_path / "keys", []
+    for lines in ("first\nsecond\n", "second\n"):
+        path.write_text(lines)
+        owner = read_keys(str(path)).owner({"x-api-key": "second"})
+        assert owner is not None
+        names.append(owner.name)
+    assert names[0] == names[1]
 
 
 def test_without_a_file_everybody_is_let_in() -> None:

@@ -2,83 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import ExitStack
 
 import pytest
 
 from dsv4.serve.limits import Busy, Gate
 
 
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
 def test_no_more_than_the_streams_run_at_once() -> None:
-    async def scenario() -> None:
-        gate, most = Gate(2, 10), 0
-
-        async def work() -> None:
-            nonlocal most
-            async with gate.entered():
-                most = max(most, gate.running)
-                await asyncio.sleep(0)
-
-        await asyncio.gather(*(work() for _ in range(10)))
-        assert most == 2
-        assert (gate.running, gate.waiting) == (0, 0)
-
-    asyncio.run(scenario())
+    gate = Gate(2, 10)
+    with ExitStack() as places:
+        turns = [places.enter_context(gate.place()) for _ in range(10)]
+        assert [turn.is_set() for turn in turns] == [True, True, *[False] * 8]
+        assert (gate.running, gate.waiting) == (2, 8)
+    assert (gate.running, gate.waiting) == (0, 0)
 
 
 def test_first_come_first_served_and_no_more_than_the_queue() -> None:
-    async def scenario() -> None:
-        gate, order, doors = Gate(1, 2), [], [asyncio.Event() for _ in range(3)]
-
-        async def work(n: int) -> None:
-            async with gate.entered():
-                order.append(n)
-                await doors[n].wait()
-
-        tasks = [asyncio.create_task(work(n)) for n in range(3)]
-        await settle()
-        assert (gate.running, gate.waiting) == (1, 2)
-        with pytest.raises(Busy):
-            async with gate.entered():
-                pass
-        for door in doors:
-            door.set()
-        await asyncio.gather(*tasks)
-        assert order == [0, 1, 2]
-
-    asyncio.run(scenario())
+    gate, places = Gate(1, 2), [ExitStack() for _ in range(3)]
+    turns = [place.enter_context(gate.place()) for place in places]
+    with pytest.raises(Busy), gate.place():
+        pass
+    for n, place in enumerate(places):
+        assert [turn.is_set() for turn in turns] == [True] * (n + 1) + [False] * (2 - n)
+        place.close()
+    assert (gate.running, gate.waiting) == (0, 0)
 
 
-@pytest.mark.parametrize("before_its_turn", [True, False])
-def test_one_who_goes_away_takes_no_stream_along(before_its_turn: bool) -> None:
-    async def scenario() -> None:
-        gate, door = Gate(1, 5), asyncio.Event()
+@pytest.mark.parametrize("has_its_turn", [True, False])
+def test_one_who_goes_away_takes_no_stream_along(has_its_turn: bool) -> None:
+    gate, first, second = Gate(1, 5), ExitStack(), ExitStack()
+    first.enter_context(gate.place())
+    turn = second.enter_context(gate.place())
+    for place in (first, second) if has_its_turn else (second, first):
+        place.close()
+    assert turn.is_set() == has_its_turn
+    assert (gate.running, gate.waiting) == (0, 0)
+    with gate.place() as later:
+        assert later.is_set()
 
-        async def work() -> None:
-            async with gate.entered():
-                await door.wait()
 
-        first = asyncio.create_task(work())
-        await settle()
-        second = asyncio.create_task(work())
-        await settle()
-        if before_its_turn:
-            second.cancel()
-            await settle()
-            door.set()
-        else:
-            door.set()
-            first.cancel()
-            await asyncio.sleep(0)  # the first has left; the second has its turn, and goes
-            second.cancel()
-        await asyncio.gather(first, second, return_exceptions=True)
-        assert (gate.running, gate.waiting) == (0, 0)
-        async with gate.entered():
-            assert gate.running == 1
-
-    asyncio.run(scenario())
+def test_each_change_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    gate = Gate(1, 1, lambda running, waiting: told.append((running, waiting)))
+    with gate.place(), gate.place():
+        pass
+    assert told == [(1, 0), (1, 1), (1, 0), (0, 0)]

@@ -84,15 +84,24 @@ def test_streams_have_the_forms_of_their_protocols() -> None:
     run(scenario())
 
 
-def test_stored_responses_are_continued_read_and_forgotten() -> None:
+@pytest.mark.parametrize("stream", [True, False])
+def test_stored_responses_are_continued_read_and_forgotten(stream: bool) -> None:
     async def scenario() -> None:
         async with gateway() as g:
-            _, _, first = await g.post("/v1/responses", {"input": "One"})
+            if stream:
+                first = (await g.stream("/v1/responses", {"input": "One"}))[-1]["response"]
+            else:
+                _, _, first = await g.post("/v1/responses", {"input": "One"})
             _, _, second = await g.post(
                 "/v1/responses", {"input": "Two", "previous_response_id": first["id"]}
             )
             assert "3 messages" in second["output"][-1]["content"][0]["text"]
+            assert second["previous_response_id"] == first["id"]
+            assert first["store"]
             assert (await g.get(f"/v1/responses/{first['id']}"))[1] == first
+            item = first["output"][0]["id"]
+            async with g.client.delete(f"{g.url}/v1/responses/{item}") as refused:
+                assert refused.status == 404
             async with g.client.delete(f"{g.url}/v1/responses/{first['id']}") as deleted:
                 assert (await deleted.json())["deleted"]
             assert (await g.get(f"/v1/responses/{first['id']}"))[0] == 404
@@ -102,7 +111,89 @@ def test_stored_responses_are_continued_read_and_forgotten() -> None:
             assert status == 404
             assert error["error"]["param"] == "previous_response_id"
             _, _, third = await g.post("/v1/responses", {"input": "Four", "store": False})
+            assert not third["store"]
             assert (await g.get(f"/v1/responses/{third['id']}"))[0] == 404
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_half_a_character_can_be_stored_and_asked_for(stream: bool, tmp_path: Path) -> None:
+    half = "\ud83d"
+
+    async def scenario() -> None:
+        async with gateway(replay=f"sqlite:{tmp_path / 'turns'}") as g:
+            if stream:
+                kept = (await g.stream("/v1/responses", {"input": half}))[-1]["response"]
+            else:
+                _, _, kept = await g.post("/v1/responses", {"input": half})
+            more = {"input": "More", "previous_response_id": kept["id"]}
+            assert (await g.post("/v1/responses", more))[0] == 200
+            for body in (
+                {"input": "Hi", "previous_response_id": half},
+                {"input": [{"type": "item_reference", "id": half}]},
+            ):
+                assert (await g.post("/v1/responses", body))[0] == 404
+            call = {"type": "function_call", "call_id": half, "name": half, "arguments": half}
+            assert (
+                await g.post("/v1/responses", {"input": [call, {"role": "user", "content": half}]})
+            )[0] == 200
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/v1/messages", 405), ("POST", "/v1/nothing", 404), ("PUT", "/v1/models", 405)],
+)
+def test_what_is_not_served_is_said_in_the_clients_protocol(
+    method: str, path: str, status: int
+) -> None:
+    async def scenario() -> None:
+        async with gateway() as g:
+            async with g.client.request(method, g.url + path) as response:
+                assert response.status == status
+                error = (await response.json())["error"]
+                assert f"{method} {path}" in error["message"]
+                assert error["type"] in ("not_found_error", "invalid_request_error")
+            version = {"anthropic-version": "2023-06-01"}
+            async with g.client.request(method, g.url + path, headers=version) as response:
+                assert (await response.json())["type"] == "error"
+
+    run(scenario())
+
+
+def test_a_key_is_missed_in_the_clients_protocol(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("ann:secret\n")
+
+    async def scenario() -> None:
+        async with gateway(api_key_file=str(keys)) as g:
+            status, error = await g.get("/v1/models")
+            assert (status, error["error"]["type"]) == (401, "authentication_error")
+            status, error = await g.get("/v1/models", **{"anthropic-version": "2023-06-01"})
+            assert (status, error["type"]) == (401, "error")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"ids": [[]]}, "ids[0]"),
+        ({"ids": [5, "x"]}, "ids[1]"),
+        ({"ids": [10**30]}, "ids"),
+        ({"text": 5}, "text"),
+        ({"text": "Hm</think>Hi", "strict": True}, "text"),
+        ({"text": "Hi", "dialect": "v9"}, "dialect"),
+        ({"text": "Hi", "tools": [5]}, "tools[0]"),
+    ],
+)
+def test_what_cannot_be_parsed_is_said(body: dict[str, Any], place: str) -> None:
+    async def scenario() -> None:
+        async with gateway() as g:
+            status, _, error = await g.post("/parse", body)
+            assert (status, error["error"]["param"]) == (400, place)
 
     run(scenario())
 

@@ -74,6 +74,11 @@ def children_of(process: subprocess.Popen[str]) -> list[str]:
     return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
 
 
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children_of(process)}
+    return [int(pid) for pid, command in commands.items() if b"spawn_main" in command]
+
+
 def test_workers_share_what_they_store_and_count_together(tmp_path: Path) -> None:
     metrics = free_port()
     flags = ["--workers", "2", "--replay", f"sqlite:{tmp_path / 'turns'}", "--pace", "0"]
@@ -95,6 +100,40 @@ def test_workers_share_what_they_store_and_count_together(tmp_path: Path) -> Non
             time.sleep(0.05)
         assert 'dsv4_requests_total{protocol="responses",status="200"} 10.0' in text
         assert asked(port, "GET", "/metrics")[0] == 404
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="files of open descriptors")
+def test_a_worker_that_cannot_start_ends_the_server_with_the_reason() -> None:
+    # A descriptor that the first process has, but not its workers, which have none as high.
+    keys = 200
+    low, end = os.pipe()
+    os.write(end, b"ann:secret\n")
+    os.dup2(low, keys)
+    os.close(low)
+    os.close(end)
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", "0", "--workers", "2"]
+    command += ["--api-key-file", f"/dev/fd/{keys}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pass_fds=(keys,)) as process:
+        os.close(keys)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "a worker cannot start: api_key_file: /dev/fd/" in said
+    assert said.splitlines()[-1].endswith("found one that cannot start, for the reason above")
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the children of a process")
+def test_a_worker_that_ends_is_replaced_and_that_is_said() -> None:
+    with served("--workers", "2") as (process, port):
+        while len(workers := workers_of(process)) < 2:
+            time.sleep(0.05)
+        os.kill(workers[0], signal.SIGKILL)
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "worker ended" in line)
+        assert said == "a worker ended with status -9; another takes its place\n"
+        assert asked(port, "GET", "/health")[0] == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 
@@ -153,6 +192,10 @@ def test_settings_come_from_flags_then_variables_then_the_file(tmp_path: Path) -
 def test_beyond_loopback_keys_or_an_open_word_are_needed() -> None:
     command = [sys.executable, "-m", "dsv4", "serve", "--host", "0.0.0.0", "--port", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
+    assert done.returncode == 2
     assert "--no-auth" in done.stderr
     assert "Traceback" not in done.stderr
+    with served("--host", "0.0.0.0", "--no-auth") as (process, port):
+        assert asked(port, "GET", "/health")[0] == 200
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from dsv4.serve.replay.memory import MemoryStore
 from dsv4.serve.replay.redis import RedisStore
 from dsv4.serve.replay.sqlite import SqliteStore
 from dsv4.serve.replay.store import Store
-from dsv4.serve.settings import SettingError
+from dsv4.serve.replay.stores import store_for
+from dsv4.serve.settings import SettingError, Settings
 
 MakeStore = Callable[..., Store]
 
@@ -136,6 +139,18 @@ def test_the_oldest_goes_first_by_size(make: MakeStore) -> None:
     asyncio.run(scenario())
 
 
+def test_what_is_too_large_for_the_store_takes_nothing_away(make: MakeStore) -> None:
+    async def scenario() -> None:
+        store = make(size=10_000)
+        await store.put("ann", ["small"], b"1")
+        await store.put("bob", ["large"], b"1" * 20_000)
+        assert await store.get("ann", "small") == b"1"
+        assert await store.get("bob", "large") is None
+        await store.aclose()
+
+    asyncio.run(scenario())
+
+
 def test_a_file_survives_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "turns.db")
 
@@ -183,6 +198,28 @@ def test_workers_share_a_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"replay: .*no/such"):
         SqliteStore(str(tmp_path / "no" / "such" / "file"), 1, 1)
+
+
+def test_a_file_that_is_locked_remembers_nothing_and_harms_nobody(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = str(tmp_path / "turns")
+        store = SqliteStore(path, 10, 10_000)
+        await store._run(lambda: store._db.execute("PRAGMA busy_timeout = 1"), None)
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            await store.put("ann", ["name"], b"1")
+            assert not await store.delete("ann", "name")
+        assert await store.get("ann", "name") is None
+        await store.put("ann", ["name"], b"2")
+        assert await store.get("ann", "name") == b"2"
+        await store.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_url_that_is_none_is_said() -> None:
+    with pytest.raises(SettingError, match="replay: found 'redis://\\[::bad'"):
+        store_for(Settings(replay="redis://[::bad"))
 
 
 def test_redis_that_is_away_remembers_nothing_and_harms_nobody() -> None:

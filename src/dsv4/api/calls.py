@@ -16,6 +16,7 @@ def call(id: Any, name: str, arguments: Any, path: str, namespace: Any = None) -
     """A call as the format takes it. `path` is where the request has its id."""
     if id is not None and not isinstance(id, str):
         raise wrong(id, "the id of a call: text", path)
+    id = None if id is None else clean(id)
     made = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
     if namespace is not None:
         made["namespace"] = namespace

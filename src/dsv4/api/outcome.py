@@ -33,13 +33,15 @@ class Outcome:
     stop: str | None = None
 
     def reason(self, said: str | None) -> str:
-        """Why it ended: "tool_calls", "length", "stop_string" or "stop".
+        """Why it ended: "tool_calls", "content_filter", "length", "stop_string" or "stop".
 
         Complete calls count most, because clients run none of them after "length". Then a cut, of
         which the engine (`said`) or the parser knows.
         """
         if self.complete:
             return "tool_calls"
+        if said == "content_filter":
+            return said
         if said == "length" or self.finish == "length":
             return "length"
         return "stop" if self.stop is None else "stop_string"

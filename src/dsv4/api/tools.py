@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
@@ -36,6 +36,8 @@ class ToolName:
     name: str
     namespace: str | None = None
     kind: Literal["function", "custom"] = "function"
+    # Where the request declares it.
+    path: str = field(default="", compare=False)
 
 
 def prompt_name(key: ToolKey, dialect: Dialect) -> str:
@@ -132,7 +134,7 @@ def names_of(tools: Iterable[Tool], dialect: Dialect) -> dict[str, ToolName]:
         if name in names:
             message = f"found a second tool with the name {name!r}, expected each name once"
             raise ApiError(message, path=f"{tool.path}.name")
-        names[name] = ToolName(tool.name, tool.namespace, tool.kind)
+        names[name] = ToolName(tool.name, tool.namespace, tool.kind, tool.path)
     return names
 
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from types import ModuleType
@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
 from dsv4.api.ids import mark
+from dsv4.api.places import client_path
 from dsv4.encoding.prompt import Prompt
+from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
 from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.ids import new_id
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
+    SEND_PIECE,
     DisconnectWatch,
     EventStream,
     Receive,
@@ -74,12 +77,14 @@ class BrokenOff(Exception):
 
 
 class _Client(NamedTuple):
-    """Who asks, and how it is reached."""
+    """Who asks, how it is reached, and when it is its turn."""
 
     key: Key
     headers: Mapping[str, str]
     receive: Receive
     send: Send
+    send_piece: Send
+    turn: asyncio.Event
 
 
 class Answering:
@@ -108,6 +113,7 @@ class Answering:
 
     async def _refuse(self, send: Send, error: Exception) -> int:
         """An error before the first byte, in the protocol's own form."""
+        self._server.metrics.count_failure(error)
         status, body = self._module.error(api_error(error))
         headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
         if status in (429, 503):
@@ -125,14 +131,10 @@ class Answering:
         data = await read_body(scope, receive, server.settings)
         with server.inspected(key.name, self._protocol, data) as seen:
             body, call = await self._read(data, key)
-            async with server.gate.entered():
-                server.metrics.running.set(server.gate.running)
-                server.metrics.waiting.set(server.gate.waiting)
-                try:
-                    client = _Client(key, headers, receive, send)
-                    return await self._run(body, call, len(data), client, seen)
-                finally:
-                    server.metrics.running.set(server.gate.running - 1)
+            with server.gate.place() as turn:
+                send_piece = scope.get(SEND_PIECE, send)
+                client = _Client(key, headers, receive, send, send_piece, turn)
+                return await self._run(body, call, len(data), client, seen)
 
     async def _run(
         self,
@@ -150,7 +152,7 @@ class Answering:
                 raise
             return await self._fail_in_stream(client.send, call, error)
         debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-        run = _Run(server, self._module, prepared, client.receive, client.send, debug, headers)
+        run = _Run(server, self._module, prepared, client, debug)
         if seen is not None:
             seen(prepared, run)
         await run.go()
@@ -167,6 +169,7 @@ class Answering:
     async def _read(self, data: bytes, key: Key) -> tuple[dict[str, Any], ApiRequest]:
         server = self._server
         body = read_json(data, server.settings.max_depth)
+        stored = server.conversations.echo(body) if self._protocol == "responses" else {}
         if self._protocol == "responses" and server.memory.store is not None:
             body = await server.conversations.continued(key.name, body)
         # It is asked again when it is needed, and what it lacks is said then.
@@ -174,7 +177,7 @@ class Answering:
             await server.meet_backend()
         call = self._module.read(body, dialect=server.dialect, settings=server.api_settings)
         self._check(body, call)
-        return body, call
+        return body, replace(call, echo={**call.echo, **stored}) if stored else call
 
     def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
         settings = self._server.settings
@@ -194,7 +197,7 @@ class Answering:
         began = time.monotonic()
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
-        prompt, ids = await _encoded(call, server, size)
+        prompt, ids = await encoded(call, server, size)
         prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
@@ -234,8 +237,15 @@ class Answering:
         except ApiError:
             raise
         except ValueError as error:
-            # What the client asked for cannot be written as a grammar: another try would not help.
-            raise ApiError(f"this cannot be enforced: {error}") from None
+            raise _unenforceable(call, error) from None
+
+
+def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
+    """What the client asked for cannot be written as a grammar: another try would not help."""
+    if not isinstance(error, (OptionError, EncodeError)):
+        return ApiError(f"this cannot be enforced: {error}")
+    path = client_path(call, error.location)
+    return ApiError(f"this cannot be enforced: {error.problem}", path=path)
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
@@ -244,12 +254,14 @@ def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
     return headers.get("originator", "").startswith("codex")
 
 
-async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
-    def encoded() -> tuple[Prompt, list[int] | None]:
+async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
+    """The prompt of a request of `size` bytes, and its ids where there is a tokenizer."""
+
+    def made() -> tuple[Prompt, list[int] | None]:
         prompt = call.request.encode()
         return prompt, None if server.tokenizer is None else server.tokenizer.encode(prompt)
 
-    return await asyncio.to_thread(encoded) if size > _LARGE else encoded()
+    return await asyncio.to_thread(made) if size > _LARGE else made()
 
 
 def read_json(data: bytes, deepest: int) -> dict[str, Any]:
@@ -299,18 +311,16 @@ class _Run:
         server: Server,
         module: ModuleType,
         prepared: Prepared,
-        receive: Receive,
-        send: Send,
+        client: _Client,
         debug: bool,
-        headers: Mapping[str, str],
     ) -> None:
         self._server = server
         self._module = module
         self._prepared = prepared
-        self._receive = receive
-        self._send = send
+        self._receive = client.receive
+        self._send = client.send
+        self._send_piece = client.send_piece
         self._debug = debug
-        self._request_headers = headers
         call = prepared.call
         healed = is_chat(server.backend)
         self._readers: Sequence[Any] = [
@@ -319,7 +329,7 @@ class _Run:
             else Reader(call, prepared.prompt, server.tokenizer)
             for _ in range(call.n)
         ]
-        self._generation = Generation(server.settings, self._readers, self._open)
+        self._generation = Generation(server.settings, self._readers, self._open, client.turn)
 
     def _open(self) -> Chunks:
         backend: Any = self._server.backend
@@ -352,10 +362,14 @@ class _Run:
         return self._usage()
 
     @property
+    def begun(self) -> float | None:
+        """When the backend was asked."""
+        return self._generation.watch.began
+
+    @property
     def first_heard(self) -> float | None:
         """When the backend sent something first."""
-        watch = self._generation.watch
-        return None if watch is None else watch.first_heard
+        return self._generation.watch.first_heard
 
     @property
     def tail(self) -> str:
@@ -378,8 +392,10 @@ class _Run:
     def _usage(self) -> Any:
         return usage_of(self._readers, self._prepared.prompt_tokens)
 
-    def _reasons(self) -> list[str | None]:
-        return [None if reader.is_done else reader.finish for reader in self._readers]
+    def _reason(self) -> Any:
+        """Why the engine stopped: of each choice, where there are several."""
+        reasons = [None if reader.is_done else reader.finish for reader in self._readers]
+        return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
         diagnostics = [
@@ -410,7 +426,7 @@ class _Run:
             call,
             events if call.n > 1 else events[0],
             usage=self._usage(),
-            reason=self._reasons() if call.n > 1 else self._reasons()[0],
+            reason=self._reason(),
             id=self._upstream_id,
             **self._named(),
         )
@@ -424,7 +440,7 @@ class _Run:
     async def _stream(self) -> None:
         generation = self._generation
         writer = self._module.Writer(self._prepared.call, **self._named())
-        stream = EventStream(self._send, self._headers, generation.watch)
+        stream = EventStream(self._send, self._headers, generation.watch, self._send_piece)
         frames = self._module.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None
@@ -444,10 +460,10 @@ class _Run:
             await generation.run(passed, alive)
             for choice, events in held or ():
                 await stream.write(self._framed(writer, events, choice))
-            last = writer.finish(usage=self._usage(), reason=self._reasons())
+            last = writer.finish(usage=self._usage(), reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
-            await self._store(getattr(writer, "response", None))
+            await self._store(last[-1].get("response"))
             await stream.write(frames(last))
         except ClientGone:
             raise
@@ -458,7 +474,7 @@ class _Run:
             await stream.write(frames(writer.fail(api_error(error))))
             if not _is_expected(error):
                 raise BrokenOff from error
-            self._server.metrics.backend_errors.labels(str(getattr(error, "status", 502))).inc()
+            self._server.metrics.count_failure(error)
             return
         await stream.end()
 

@@ -8,15 +8,20 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from dsv4.api import ApiError
 from dsv4.serve.answering import Answering
+from dsv4.serve.asgi import SEND_PIECE, Receive, Scope, Send
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
 from dsv4.serve.inspector_routes import inspector_routes
-from dsv4.serve.plain_routes import Plain, Routes
+from dsv4.serve.plain_routes import Plain, Routes, spoken_by
 from dsv4.serve.playground_routes import playground_routes
 from dsv4.serve.server import Server
 from dsv4.serve.settings import Settings
@@ -24,6 +29,18 @@ from dsv4.tokens import Tokenizer
 
 # Clients put these before their paths, and some put none of them.
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
+
+
+class App(Starlette):
+    """Starlette, with a way past its layers.
+
+    They look at how a response starts, and pass on what follows. A stream has thousands of pieces
+    that follow, and each layer would cost a piece nearly as much as writing it.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[SEND_PIECE] = send
+        await super().__call__(scope, receive, send)
 
 
 def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
@@ -45,9 +62,23 @@ def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starl
         finally:
             await server.aclose()
 
-    made = Starlette(routes=routes(server), middleware=_middleware(settings), lifespan=lifespan)
+    made = App(
+        routes=routes(server),
+        middleware=_middleware(settings),
+        exception_handlers={404: _no_route, 405: _no_route},
+        lifespan=lifespan,
+    )
     made.state.server = server
     return made
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    """What is not here, in the words of the protocol that was spoken."""
+    assert isinstance(error, HTTPException)
+    method, path = request.method, request.url.path
+    found = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
+    status, body = spoken_by(request.headers).error(found)
+    return JSONResponse(body, status, error.headers)
 
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:

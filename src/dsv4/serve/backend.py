@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from dsv4.encoding.prompt import Prompt
+from dsv4.parsing.options import Reason
 
 if TYPE_CHECKING:
     from dsv4.grammar import Grammar
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 # A way of writing grammars, by the engines that read it.
 Form: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
+
+# Why generation ended.
+Finish: TypeAlias = Literal["stop", "length", "content_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +48,15 @@ class Chunk:
     """A piece of a completion.
 
     Where `ids` are given they are what was generated, and `text` is not read. `finish` says why
-    generation ended, on the last piece: "stop" or "length". `delta` is what a chat server sent, and
-    `id` its name for the whole. `more` says that the next piece is here too, so that both can go
-    out together.
+    generation ended, on the last piece: "stop", "length" or "content_filter". `delta` is what a
+    chat server sent, and `id` its name for the whole. `more` says that the next piece is here too,
+    so that both can go out together.
     """
 
     text: str = ""
     ids: Sequence[int] | None = None
     logprobs: tuple[Logprob, ...] = ()
-    finish: Literal["stop", "length"] | None = None
+    finish: Finish | None = None
     counts: Counts | None = None
     delta: Mapping[str, Any] | None = None
     id: str | None = None
@@ -144,6 +148,29 @@ AnyBackend: TypeAlias = Backend | ChatBackend
 def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
     """Whether a backend takes requests in place of prompts."""
     return hasattr(backend, "stream_request")
+
+
+# What servers say of a generation that they gave up.
+_GIVEN_UP = ("abort", "error", "insufficient_system_resource")
+
+
+def read_finish(reason: Any, message: Any = None) -> Finish | None:
+    """Why generation ended, in the words of any server; None where it says nothing.
+
+    Raises a `BackendError`, with the server's own `message`, where it was given up: what came is
+    not the whole, and no client may take it for that.
+    """
+    if reason in _GIVEN_UP:
+        raise BackendError(f"the backend gave up: {message or reason}")
+    if reason in ("length", "content_filter"):
+        found: Finish = reason
+        return found
+    return None if reason is None else "stop"
+
+
+def parser_reason(finish: Finish | None) -> Reason | None:
+    """The same for a parser: what a filter ended is cut."""
+    return "length" if finish == "content_filter" else finish
 
 
 def read_number(value: Any, kind: type = int) -> Any:

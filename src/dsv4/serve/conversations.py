@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from dsv4.api import ApiError
+from dsv4.api.bodies import clean
 from dsv4.serve.replay.store import Store
 
 
@@ -17,11 +18,23 @@ class Conversations:
 
     async def keep(self, owner: str, body: dict[str, Any], response: dict[str, Any]) -> None:
         """Keeps a response with what it answers, unless the request forbids it."""
-        if self._store is None or body.get("store") is False:
+        if not self._stores(body):
             return
+        assert self._store is not None
         kept = {"input": _items(body.get("input")), "response": response}
         names = [response["id"], *(item["id"] for item in response["output"] if item.get("id"))]
-        await self._store.put(owner, names, json.dumps(kept, ensure_ascii=False).encode())
+        # What a client sent may hold half a character.
+        data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        await self._store.put(owner, names, data)
+
+    def _stores(self, body: dict[str, Any]) -> bool:
+        return self._store is not None and body.get("store") is not False
+
+    def echo(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What the response to a request says of storing."""
+        previous = body.get("previous_response_id")
+        previous = clean(previous) if isinstance(previous, str) else None
+        return {"previous_response_id": previous, "store": self._stores(body)}
 
     async def found(self, owner: str, id: str) -> dict[str, Any] | None:
         """What was kept under the id of a response or of one of its items."""
@@ -32,15 +45,17 @@ class Conversations:
             return None
         return kept if isinstance(kept, dict) and "response" in kept else None
 
-    async def forget(self, owner: str, id: str) -> bool:
-        """Forgets a response. Says whether it was there."""
-        return self._store is not None and await self._store.delete(owner, id)
+    async def forget(self, owner: str, id: str) -> None:
+        """Forgets a response."""
+        if self._store is not None:
+            await self._store.delete(owner, id)
 
     async def continued(self, owner: str, body: dict[str, Any]) -> dict[str, Any]:
         """The body with all that it refers to written out."""
         items: list[Any] = []
         previous = body.get("previous_response_id")
         if isinstance(previous, str):
+            previous = clean(previous)
             kept = await self.found(owner, previous)
             if kept is None:
                 message = f"found {previous!r}, expected the id of a response that is stored here"
@@ -56,7 +71,7 @@ class Conversations:
         return {**rest, "input": items}
 
     async def _resolved(self, owner: str, reference: dict[str, Any], n: int) -> Any:
-        id = str(reference.get("id"))
+        id = clean(str(reference.get("id")))
         kept = await self.found(owner, id)
         known = [] if kept is None else [*kept["response"]["output"], *kept["input"]]
         for item in known:

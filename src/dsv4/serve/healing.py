@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from dsv4.api import ApiRequest
 from dsv4.api.writing import Logprobs
@@ -22,8 +22,7 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4.parsing.options import Reason
-from dsv4.serve.backend import Chunk, Counts
+from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
 from dsv4.serve.kept import KeptEvents
 from dsv4.serve.token_logprobs import TokenLogprobs
 from dsv4.tokens import Tokenizer
@@ -55,7 +54,7 @@ class Healer:
         self.sampled_text: list[str] = []
         self.sampled_ids: list[int] = []
         self.counts = Counts()
-        self.finish: Reason | None = None
+        self.finish: Finish | None = None
         self.first_at: float | None = None  # when the first piece came
         self.is_done = False
         self.id: str | None = None  # the upstream's own, of the whole answer
@@ -165,7 +164,7 @@ class Healer:
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all: neither had it begun to think.
             self._parser.feed(THINK_END)
-        ended = self._parser.finish(None if self.is_done else self.finish)
+        ended = self._parser.finish(None if self.is_done else parser_reason(self.finish))
         return self._noted([*self._upstream_calls(), *ended])
 
     def _upstream_calls(self) -> list[Event]:
@@ -175,12 +174,16 @@ class Healer:
                 continue  # an empty call is how some servers say that they could not read one
             index = self._found
             self._found += 1
-            arguments = "".join(call.arguments) or "{}"
-            events += [ToolCallStart(index, call.name, call.id), ArgumentsDelta(index, arguments)]
-            if self.finish == "length" and not _is_json(arguments):
-                events.append(ToolCallAborted(index, "cut_short"))
+            written = "".join(call.arguments)
+            arguments = _object_text(written)
+            events.append(ToolCallStart(index, call.name, call.id))
+            if arguments is None:
+                # Some clients would run what they can make of it.
+                why: Literal["cut_short", "unreadable"]
+                why = "unreadable" if self.finish == "stop" else "cut_short"
+                events += [ArgumentsDelta(index, written), ToolCallAborted(index, why)]
             else:
-                events.append(ToolCallEnd(index))
+                events += [ArgumentsDelta(index, arguments), ToolCallEnd(index)]
         return events
 
     def _noted(self, events: list[Event]) -> list[Event]:
@@ -193,9 +196,15 @@ class Healer:
         return events
 
 
-def _is_json(text: str) -> bool:
+def _object_text(text: str) -> str | None:
+    """The arguments of a call as they are, where they are an object. Some servers write nothing for
+    an empty one, and some write the text of a text. None for everything else."""
     try:
-        json.loads(text)
+        value = json.loads(text or "{}")
+        if isinstance(value, str):
+            text, value = value, json.loads(value)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
+    if value is None:
+        return "{}"
+    return (text or "{}") if isinstance(value, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,17 +39,23 @@ class Keyring:
         """Whose key the request shows. None if it shows none that fits, where one is asked for."""
         if not self._keys:
             return Key(ANYBODY, b"")
-        given = _given(headers)
         # Every key is compared, so that the time says nothing about which of them fits.
-        found = [key for key in self._keys if hmac.compare_digest(key.secret, given)]
+        found = [
+            key
+            for given in _given(headers)
+            for key in self._keys
+            if hmac.compare_digest(key.secret, given)
+        ]
         return found[0] if found else None
 
 
-def _given(headers: Mapping[str, str]) -> bytes:
+def _given(headers: Mapping[str, str]) -> list[bytes]:
+    """The keys that a client shows. Some show two, and only one of them is for us."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token.strip():
-        return token.strip().encode("utf-8", "surrogateescape")
-    return headers.get("x-api-key", "").encode("utf-8", "surrogateescape")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    return [
+        key.encode("utf-8", "surrogateescape") for key in (bearer, headers.get("x-api-key", ""))
+    ]
 
 
 def read_keys(path: str) -> Keyring:
@@ -81,4 +88,10 @@ def _key(line: str, number: int, path: str) -> Key:
         raise SettingError(
             "api_key_file", f"{path}, line {number}: expected `key`, `name:key` or `admin name:key`"
         )
-    return Key(name if colon else f"key{number}", secret.encode(), admin)
+    return Key(name if colon else _unnamed(secret), secret.encode(), admin)
+
+
+def _unnamed(secret: str) -> str:
+    """The name of a key that has none. It says whose the stored turns are, so it must stay the
+    same, and go to no other key, when the lines of the file change."""
+    return f"key-{hashlib.sha256(secret.encode()).hexdigest()[:16]}"

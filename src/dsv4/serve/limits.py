@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class Busy(Exception):
@@ -15,50 +15,48 @@ class Busy(Exception):
 class Gate:
     """Lets `streams` in at once; up to `queue` wait, first come first served."""
 
-    def __init__(self, streams: int, queue: int) -> None:
-        self._free = streams
+    def __init__(
+        self, streams: int, queue: int, changed: Callable[[int, int], None] = lambda *_: None
+    ) -> None:
+        """`changed` is told how many run and how many wait, each time that changes."""
+        self._streams = streams
         self._queue = queue
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._changed = changed
+        self._waiting: deque[asyncio.Event] = deque()
         self.running = 0
 
     @property
     def waiting(self) -> int:
         return len(self._waiting)
 
-    @asynccontextmanager
-    async def entered(self) -> AsyncIterator[None]:
-        await self._enter()
+    @contextmanager
+    def place(self) -> Iterator[asyncio.Event]:
+        """A place among the streams or in the queue, with the event that its turn has come.
+
+        Raises `Busy` where there is none.
+        """
+        turn = asyncio.Event()
+        self._take(turn)
+        self._changed(self.running, self.waiting)
         try:
-            yield
+            yield turn
         finally:
-            self._leave()
+            self._leave(turn)
+            self._changed(self.running, self.waiting)
 
-    async def _enter(self) -> None:
-        if self._free and not self._waiting:
-            self._free -= 1
-        else:
-            if len(self._waiting) >= self._queue:
-                raise Busy
-            turn = asyncio.get_running_loop().create_future()
+    def _take(self, turn: asyncio.Event) -> None:
+        if self.running < self._streams:
+            self.running += 1
+            turn.set()
+        elif self.waiting < self._queue:
             self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._pass_on()  # it was given a stream that nobody is there to take
-                else:
-                    self._waiting.remove(turn)
-                raise
-        self.running += 1
+        else:
+            raise Busy
 
-    def _leave(self) -> None:
-        self.running -= 1
-        self._pass_on()
-
-    def _pass_on(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+    def _leave(self, turn: asyncio.Event) -> None:
+        if not turn.is_set():
+            self._waiting.remove(turn)
+        elif self._waiting:
+            self._waiting.popleft().set()  # a stream that is taken over goes on running
+        else:
+            self.running -= 1

@@ -21,6 +21,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from dsv4.parsing.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
+from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -79,6 +80,16 @@ class Metrics:
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
+
+    def count_places(self, running: int, waiting: int) -> None:
+        """Notes how many generations run now, and how many requests wait for one to end."""
+        self.running.set(running)
+        self.waiting.set(waiting)
+
+    def count_failure(self, error: Exception) -> None:
+        """Counts an error that is the backend's."""
+        if isinstance(error, BackendError):
+            self.backend_errors.labels(str(error.status)).inc()
 
     def count_events(self, events: list[Event]) -> None:
         """Counts the repairs of a completion, and how its calls ended."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from dsv4.api import ApiError
+from dsv4.api import ApiError, fields
+from dsv4.encoding.prompt import Prompt
+from dsv4.errors import ParseError
 from dsv4.parsing.events import Event
 from dsv4.parsing.message import assemble
 from dsv4.parsing.parser import StreamParser
-from dsv4.serve.answering import PROTOCOLS, api_error, read_json
+from dsv4.serve.answering import PROTOCOLS, api_error, encoded, read_json
 from dsv4.serve.asgi import Receive, Scope, Send, headers_of, read_body, send_bytes, send_json
+from dsv4.serve.backend import BackendError
 from dsv4.serve.generation import ClientGone
 from dsv4.serve.keys import Key
 from dsv4.serve.metrics import CONTENT_TYPE
@@ -22,21 +26,28 @@ from dsv4.tokens import IdParser
 Handle: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
 
 
+def spoken_by(headers: Mapping[str, str], otherwise: str = "chat") -> ModuleType:
+    """The protocol of a client, on a path that several have: Anthropic's clients send a version."""
+    return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
+
+
 class Plain:
     """A route that answers with JSON what a function returns."""
 
     def __init__(
         self, server: Server, handle: Handle, *, protocol: str = "chat", is_open: bool = False
     ) -> None:
-        """`is_open` routes ask for no key; errors have the form of `protocol`."""
+        """`is_open` routes ask for no key; errors have the form of `protocol`, unless the client
+        shows that it speaks another."""
         self._server = server
         self._handle = handle
-        self._module: ModuleType = PROTOCOLS[protocol]
+        self._protocol = protocol
         self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = headers_of(scope)
         try:
-            key = self._server.keys.owner(headers_of(scope))
+            key = self._server.keys.owner(headers)
             if key is None and not self._is_open:
                 raise ApiError("The API key is missing or not known here.", status=401)
             data = await read_body(scope, receive, self._server.settings)
@@ -44,7 +55,7 @@ class Plain:
         except ClientGone:
             return
         except Exception as error:
-            status, shown = self._module.error(api_error(error))
+            status, shown = spoken_by(headers, self._protocol).error(api_error(error))
             await send_json(send, status, shown)
             if not isinstance(error, ValueError):
                 raise
@@ -79,6 +90,8 @@ class Routes:
 
     async def models(self, scope: Scope, key: Key, data: bytes) -> Any:
         """One body that the SDKs of both vendors read."""
+        with suppress(BackendError):
+            await self._server.meet_backend()
         model = self._model(self._server.model.name)
         ends = {"first_id": model["id"], "last_id": model["id"]}
         return {"object": "list", "data": [model], "has_more": False, **ends}
@@ -102,21 +115,20 @@ class Routes:
         }
 
     async def count_tokens(self, scope: Scope, key: Key, data: bytes) -> Any:
-        call = self._call("messages", read_json(data, self._server.settings.max_depth))
-        prompt = call.request.encode()
-        if self._server.tokenizer is None:
-            return {"input_tokens": len(prompt.text) // 4}
-        return {"input_tokens": self._server.tokenizer.count(prompt)}
+        prompt, ids = await self._encoded("messages", data)
+        # Without a vocabulary: about four characters make a token.
+        return {"input_tokens": len(prompt.text) // 4 if ids is None else len(ids)}
 
     async def response(self, scope: Scope, key: Key, data: bytes) -> Any:
-        id = scope["path_params"]["id"]
-        if scope["method"] == "DELETE":
-            if not await self._server.conversations.forget(key.name, id):
-                raise _not_stored(id)
-            return {"id": id, "object": "response", "deleted": True}
-        kept = await self._server.conversations.found(key.name, id)
+        id, conversations = scope["path_params"]["id"], self._server.conversations
+        kept = await conversations.found(key.name, id)
         if kept is None or kept["response"]["id"] != id:
-            raise _not_stored(id)
+            raise ApiError(
+                f"found {id!r}, expected the id of a response that is stored here", status=404
+            )
+        if scope["method"] == "DELETE":
+            await conversations.forget(key.name, id)
+            return {"id": id, "object": "response", "deleted": True}
         return kept["response"]
 
     # A look inside.
@@ -130,20 +142,18 @@ class Routes:
         if isinstance(body.get("text"), str):
             ids = tokenizer.encode_text(body["text"])
         else:
-            ids = tokenizer.encode(self._call(_protocol_of(body), body).request.encode())
+            ids = (await self._encoded(_protocol_of(body), data))[1] or []
         return {"ids": ids, "count": len(ids)}
 
     async def render(self, scope: Scope, key: Key, data: bytes) -> Any:
         """A request of any protocol as the prompt that it becomes, with the origin of each part."""
         body = read_json(data, self._server.settings.max_depth)
-        prompt = self._call(_protocol_of(body), body).request.encode()
+        prompt, ids = await self._encoded(_protocol_of(body), data)
         spans = []
         at = 0
         for piece in prompt.pieces:
             spans.append({"start": at, "end": at + len(piece.text), **_described(piece)})
             at += len(piece.text)
-        tokenizer = self._server.tokenizer
-        ids = None if tokenizer is None else tokenizer.encode(prompt)
         return {"prompt": prompt.text, "ids": ids, "spans": spans}
 
     async def parse(self, scope: Scope, key: Key, data: bytes) -> Any:
@@ -155,7 +165,10 @@ class Routes:
             dialect=body.get("dialect", self._server.dialect),
             strict=body.get("strict", False),
         )
-        events = self._events(parser, body)
+        try:
+            events = self._events(parser, body)
+        except ParseError as error:  # a strict reader was asked for
+            raise ApiError(str(error), path="ids" if "ids" in body else "text") from None
         message = assemble(events)
         return {
             "message": message.to_dict(),
@@ -168,19 +181,23 @@ class Routes:
         if isinstance(body.get("ids"), list):
             if self._server.tokenizer is None:
                 raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
+            for n, id in enumerate(body["ids"]):
+                fields.whole_number(0)(id, f"ids[{n}]")
             by_ids = IdParser(self._server.tokenizer, parser)
             return [*by_ids.feed_ids(body["ids"]), *by_ids.finish()]
         if not isinstance(body.get("text"), str):
             raise ApiError("found neither text nor ids, expected one of them", path="text")
         return [*parser.feed(body["text"]), *parser.finish()]
 
-    def _call(self, protocol: str, body: dict[str, Any]) -> Any:
+    async def _encoded(self, protocol: str, data: bytes) -> tuple[Prompt, list[int] | None]:
+        """The prompt of a request, and its ids. Streams go on while a long one is made."""
         server = self._server
-        return PROTOCOLS[protocol].read(body, dialect=server.dialect, settings=server.api_settings)
-
-
-def _not_stored(id: str) -> ApiError:
-    return ApiError(f"found {id!r}, expected the id of a response that is stored here", status=404)
+        body = read_json(data, server.settings.max_depth)
+        with suppress(BackendError):
+            await server.meet_backend()
+        read = PROTOCOLS[protocol].read
+        call = read(body, dialect=server.dialect, settings=server.api_settings)
+        return await encoded(call, server, len(data))
 
 
 def _described(piece: Any) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from dsv4.api.writing import Logprobs
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.tokens import THINK_END
 from dsv4.parsing.events import Event, StopHit, ToolCallEnd
-from dsv4.parsing.options import Reason
-from dsv4.serve.backend import Chunk, Counts
+from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
 from dsv4.serve.kept import KeptEvents
 from dsv4.serve.token_logprobs import TokenLogprobs
 from dsv4.tokens import IdParser, Tokenizer
@@ -35,9 +34,10 @@ class Reader:
         self.has_ids = False
         self.counts = Counts()
         self.id: str | None = None  # a raw completion has no name that the client should see
-        self.finish: Reason | None = None
+        self.finish: Finish | None = None
         self.first_at: float | None = None  # when the first piece came
-        # Whether generation can end here: nothing that comes would be shown.
+        # What generation can end with, and whether it has: nothing that comes would be shown.
+        self._last = (StopHit,) if call.parallel else (StopHit, ToolCallEnd)
         self.is_done = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
@@ -84,14 +84,12 @@ class Reader:
         """The events of the end."""
         parser = self._ids if self.has_ids and self._ids is not None else self._text
         # Where we ended it ourselves, what the engine says of the rest does not count.
-        return self._noted(parser.finish(None if self.is_done else self.finish))
+        return self._noted(parser.finish(None if self.is_done else parser_reason(self.finish)))
 
     def _noted(self, events: list[Event]) -> list[Event]:
         self._kept.add(events)
         for event in events:
-            if isinstance(event, StopHit) or (
-                isinstance(event, ToolCallEnd) and not self._call.parallel
-            ):
+            if event.__class__ in self._last:
                 self.is_done = True
         return events
 

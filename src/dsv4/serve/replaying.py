@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 from dsv4.api import ApiRequest, Settings
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import shown
 from dsv4.parsing.message import assemble
 from dsv4.serve.answering import PROTOCOLS
-from dsv4.serve.backend import Chunk
+from dsv4.serve.backend import Chunk, Finish
 from dsv4.serve.healing import Healer
 from dsv4.serve.reading import Reader
 from dsv4.serve.recorder import Exchange
@@ -75,7 +75,7 @@ def _reader(
         chunks = [Chunk(text=exchange.completion, ids=exchange.ids)]
     for chunk in chunks:
         reader.feed(chunk)
-    stopped: Any = exchange.stopped if exchange.stopped in ("stop", "length") else None
+    stopped: Any = exchange.stopped if exchange.stopped in get_args(Finish) else None
     reader.feed(Chunk(finish=stopped))
     reader.end()
     return reader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -15,7 +16,9 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
+from dsv4.errors import Error
 from dsv4.serve import app
 from dsv4.serve.backend import BackendError
 from dsv4.serve.metrics import count_together, forget_dead_workers
@@ -70,8 +73,38 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+# What a worker ends with that cannot start, as uvicorn does where an app fails at its start.
+_CANNOT_START = 3
+
+
 class _Workers(Multiprocess):
-    """Worker processes that a second signal stops at once."""
+    """Worker processes. A second signal stops them at once; one that ends is replaced, unless it
+    could not even start: the next could not either."""
+
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], say: Callable[[str], None]
+    ) -> None:
+        super().__init__(config, sockets)
+        self._say = say
+        self.cannot_start = False
+
+    def keep_subprocess_alive(self) -> None:
+        for n, process in enumerate(self.processes):
+            if self.should_exit.is_set():
+                return
+            if not process.is_alive():
+                process.kill()
+                process.join()
+                self._replace(n, process.process.exitcode)
+
+    def _replace(self, n: int, status: int | None) -> None:
+        if status == _CANNOT_START:
+            self.cannot_start = True
+            self.should_exit.set()
+            return
+        self._say(f"a worker ended with status {status}; another takes its place")
+        self.processes[n] = Process(self.config, self.sockets)
+        self.processes[n].start()
 
     def join_all(self) -> None:
         self.signal_queue.clear()
@@ -100,6 +133,7 @@ def serve(
     say(_started(made.state.server, url))
     listens(url)
     _bound_heads(settings)
+    calm_collector()
     config = uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.running:app_of_environment",
         factory=settings.workers > 1,
@@ -118,11 +152,31 @@ def serve(
         os.environ.update(to_environ(settings))
         with count_together():
             _show_metrics(made.state.server)
-            _Workers(config, [listening]).run()
+            workers = _Workers(config, [listening], say)
+            workers.run()
+        if workers.cannot_start:
+            raise SettingError("workers", "found one that cannot start, for the reason above")
         return 0
     _show_metrics(made.state.server)
     _Server(config).run(sockets=[listening])
     return 0
+
+
+# After how many new objects Python looks for cycles among them, and after how many looks further
+# back: about once for ten requests, and never at all that is in memory while streams come and go.
+_LOOKS = (10_000, 10, 50)
+
+
+def calm_collector() -> None:
+    """Lets the search for cycles pass over what is there from the start, and come less often.
+
+    Each token brings objects that are soon gone. By Python's own measure they set off a search of
+    everything in memory several times a second, which takes a tenth of the time of a worker with
+    hundreds of streams, and makes them all wait.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_LOOKS)
 
 
 def _bound_heads(settings: Settings) -> None:
@@ -137,10 +191,17 @@ def _show_metrics(server: Server) -> None:
 
 def app_of_environment() -> Any:
     """The app of a worker process, which gets its settings by the environment."""
-    settings = load({})
-    _bound_heads(settings)
-    forget_dead_workers()
-    return app(settings)
+    try:
+        settings = load({})
+        _bound_heads(settings)
+        forget_dead_workers()
+        made = app(settings)
+        calm_collector()
+        return made
+    except Exception as error:
+        reason = error if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        print(f"a worker cannot start: {reason}", file=sys.stderr)
+        sys.exit(_CANNOT_START)
 
 
 def _bound(settings: Settings) -> socket.socket:

@@ -43,8 +43,8 @@ class Server:
         self.backend = backend
         self.tokenizer = tokenizer
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
-        self.gate = Gate(settings.streams, settings.queue)
         self.metrics = Metrics()
+        self.gate = Gate(settings.streams, settings.queue, self.metrics.count_places)
         self.prefixes = Prefixes()
         self.recorder = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)

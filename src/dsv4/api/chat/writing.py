@@ -13,7 +13,13 @@ from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, full_name, written
 from dsv4.parsing.events import ContentDelta, ReasoningDelta
 
-FINISH = {"tool_calls": "tool_calls", "length": "length", "stop": "stop", "stop_string": "stop"}
+FINISH = {
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+    "stop": "stop",
+    "stop_string": "stop",
+}
 
 
 class LastChunk(dict[str, Any]):

@@ -18,6 +18,7 @@ from dsv4.parsing.events import ContentDelta, ReasoningDelta
 STOP_REASONS = {
     "tool_calls": "tool_use",
     "length": "max_tokens",
+    "content_filter": "refusal",
     "stop_string": "stop_sequence",
     "stop": "end_turn",
 }

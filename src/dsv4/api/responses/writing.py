@@ -17,6 +17,9 @@ from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, written
 from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
 
+# Why an answer is not whole.
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
 
 class Prose:
     """A reasoning or message item that is open: one part, which grows."""
@@ -89,14 +92,15 @@ class Writer(EventWriter):
         `usage` is what was counted, `reason` why the engine stopped.
         """
         outcome = self.outcomes[0]
-        status = "incomplete" if outcome.reason(reason) == "length" else "completed"
+        missing = INCOMPLETE.get(outcome.reason(reason))
+        status = "completed" if missing is None else "incomplete"
         events = self._close(status)
         output = list(self._output)
         if status == "incomplete":
             output += (self._item(call, "incomplete", call.parts) for call in outcome.cut)
         response = self._response(status, output, usage or self._input)
         if status == "incomplete":
-            response["incomplete_details"] = {"reason": "max_output_tokens"}
+            response["incomplete_details"] = {"reason": missing}
         return [*events, self._event(f"response.{status}", response=response)]
 
     # Text: one item is open at a time.

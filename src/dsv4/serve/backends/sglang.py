@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
@@ -15,6 +16,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    read_finish,
     read_number,
 )
 from dsv4.serve.settings import Settings
@@ -29,10 +31,9 @@ class Sglang(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
 
-    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        seen = _Seen()
-        async for event, more in self._upstream.events("/generate", _body(prompt, ids, options)):
-            yield seen.chunk(event, more)
+    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        asked = partial(_body, prompt, ids, options)
+        return self._upstream.chunks("/generate", asked, _Seen().chunk)
 
     async def models(self) -> list[Model]:
         info = await self._upstream.get("/get_model_info")
@@ -44,7 +45,7 @@ class Sglang(Backend):
         await self._upstream.aclose()
 
 
-def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
+async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
     sampling: dict[str, Any] = {
         # Its own default is 128.
         "max_new_tokens": options.max_tokens,
@@ -84,12 +85,12 @@ class _Seen:
         text = event.get("text") or ""
         new, self._text = text[self._text :], max(self._text, len(text))
         reason = meta.get("finish_reason")
-        kind = reason.get("type") if isinstance(reason, dict) else reason
+        reason = reason if isinstance(reason, dict) else {"type": reason}
         return Chunk(
             text=new,
             ids=self._new_ids(event.get("output_ids"), read_number(meta.get("completion_tokens"))),
             logprobs=self._new_logprobs(meta),
-            finish=None if kind is None else "length" if kind == "length" else "stop",
+            finish=read_finish(reason.get("type"), reason.get("message")),
             counts=Counts(
                 read_number(meta.get("prompt_tokens")),
                 read_number(meta.get("cached_tokens")),

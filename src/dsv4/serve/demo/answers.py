@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsv4.api.bodies import without_surrogates
 from dsv4.serve.demo.reading import Asked
 from dsv4.serve.demo.smallest import smallest
 
@@ -73,8 +74,8 @@ def _calls(asked: Asked) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        value = json.loads(text or "{}")
-    except ValueError:
+        value = without_surrogates(json.loads(text or "{}"))
+    except (ValueError, RecursionError):
         return {"arguments": text}
     return value if isinstance(value, dict) else {"arguments": value}
 

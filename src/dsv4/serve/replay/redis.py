@@ -33,6 +33,7 @@ local function forget(key)
   if was then redis.call('DECRBY', total, was); redis.call('HDEL', sizes, key) end
 end
 forget(own)
+if size > most_bytes then return end  -- all others would have to go for it
 redis.call('HSET', own, 'value', value, 'names', ARGV[2])
 redis.call('EXPIRE', own, seconds)
 for _, name in ipairs(names) do redis.call('SET', name, own, 'EX', seconds) end

@@ -42,7 +42,10 @@ T = TypeVar("T")
 
 
 class SqliteStore(Store):
-    """A SQLite file, used in one thread of its own, so that the server never waits for the disk."""
+    """A SQLite file, used in one thread of its own, so that the server never waits for the disk.
+
+    While it cannot be read or written nothing is remembered, and requests go on.
+    """
 
     def __init__(self, path: str, entries: int, size: int) -> None:
         self._most = entries
@@ -56,22 +59,27 @@ class SqliteStore(Store):
             raise SettingError("replay", f"{path}: {problem}") from None
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
-        await self._run(lambda: self._put(owner, tuple(names), value))
+        await self._run(lambda: self._put(owner, tuple(names), value), None)
 
     async def get(self, owner: str, name: str) -> bytes | None:
-        return await self._run(lambda: self._get(owner, name))
+        return await self._run(lambda: self._get(owner, name), None)
 
     async def delete(self, owner: str, name: str) -> bool:
-        return await self._run(lambda: self._delete(owner, name))
+        return await self._run(lambda: self._delete(owner, name), False)
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _run(self, work: Callable[[], T], otherwise: T) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except sqlite3.Error:
+            return otherwise
 
     def _put(self, owner: str, names: tuple[str, ...], value: bytes) -> None:
         size = len(value) + sum(map(len, names))
         with self._db as db:
             db.execute("BEGIN IMMEDIATE")
             db.execute("DELETE FROM turns WHERE owner = ? AND name = ?", (owner, names[0]))
+            if size > self._most_bytes:
+                return  # all others would have to go for it
             number = db.execute(
                 "INSERT INTO turns (owner, name, value, size) VALUES (?, ?, ?, ?)",
                 (owner, names[0], value, size),
@@ -105,7 +113,7 @@ class SqliteStore(Store):
             )
 
     async def aclose(self) -> None:
-        await self._run(self._db.close)
+        await self._run(self._db.close, None)
         self._thread.shutdown()
 
 
