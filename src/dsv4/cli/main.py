@@ -12,7 +12,6 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
 from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
-from dsv4.cli.words import in_json
 from dsv4.reading.failures import InputError, reason
 
 # The module of a command is loaded when the command is asked for: help costs little.
@@ -216,6 +215,8 @@ def _use_utf8(stream: TextIO | None) -> None:
 
 
 def _complain(problem: str, status: int) -> int:
+    # What complaints need, most runs do not.
+    from dsv4.cli.words import in_json
     from dsv4.view.characters import harmless
 
     if sys.stderr is not None:
