@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +12,7 @@ import dsv4
 from builders import assistant, system, user
 from dsv4.view.characters import harmless, width_of
 from dsv4.view.folding import HEAD_LINES, maybe_folded
+from dsv4.view.html import page
 from dsv4.view.rows import MOVED, roles_in, view_of
 from dsv4.view.text import lines_of, painted
 
@@ -46,6 +50,14 @@ def originals(prompt: dsv4.Prompt) -> str:
 def test_every_sign_knows_what_it_stands_for(text: str) -> None:
     prompt = dsv4.encode([user(text)])
     assert originals(prompt) == str(prompt)
+
+
+@pytest.mark.parametrize("around", ["", "a"])
+def test_text_that_spells_a_token_is_flagged(around: str) -> None:
+    spelled = str(dsv4.DIALECTS["v4"].special_tokens[0])
+    rows = view_of(dsv4.encode([user(f"{around}{spelled}{around}")])).rows
+    flagged = [s.text for row in rows for line in row.lines for s in line if s.style == "flag"]
+    assert "".join(flagged) == spelled
 
 
 @given(st.text(), st.sampled_from([24, 60, 100, 200]), st.booleans())
@@ -89,6 +101,11 @@ class TestGhosts:
         prompt = dsv4.encode(messages)
         ghosts = [row for row in view_of(prompt, messages).rows if row.ghost]
         assert [(ghost.message, ghost.role) for ghost in ghosts] == [(0, "developer")]
+
+    def test_a_page_marks_them(self) -> None:
+        view = view_of(dsv4.encode(self.DROPPED), self.DROPPED)
+        rows = re.findall(r'<span class="(row[^"]*)"', page(view, "", unfold=False))
+        assert ["ghost" in classes for classes in rows] == [bool(row.ghost) for row in view.rows]
 
 
 class TestFolding:
