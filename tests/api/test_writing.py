@@ -567,7 +567,10 @@ def test_logprobs(protocol: str) -> None:
     if protocol == "chat":
         assert whole["choices"][0]["logprobs"]["content"] == LOGPROBS
     else:
-        assert whole["output"][0]["content"][0]["logprobs"][0]["logprob"] == -0.5
+        top = [{"token": "No", "logprob": -1.5, "bytes": [78, 111]}]
+        assert whole["output"][0]["content"][0]["logprobs"] == [
+            {"token": "Yé", "logprob": -0.5, "bytes": list("Yé".encode()), "top_logprobs": top}
+        ]
     other = module.Writer(call, id="x", created=1)
     frames = module.frames(other.start()) + other.frames(
         [dsv4.ContentDelta("Yé")], logprobs=LOGPROBS
