@@ -193,8 +193,8 @@ def test_wrong_paths(inputs: Any, output: Any, problem: str) -> None:
 @pytest.mark.parametrize(
     ("read", "output", "rejects", "problem"),
     [
-        ("in.jsonl", "./in.jsonl", None, "in.jsonl is input and output"),
-        ("out.jsonl.partial", "out.jsonl", None, "out.jsonl.partial is input and output"),
+        ("in.jsonl", "./in.jsonl", None, "in.jsonl is both input and output"),
+        ("out.jsonl.partial", "out.jsonl", None, "out.jsonl.partial is both input and output"),
         ("in.jsonl", "out.jsonl", "./in.jsonl", "rejects: found in.jsonl, expected a file of its"),
         ("in.jsonl", "out.jsonl", "./out.jsonl", "rejects: found out.jsonl, expected a file of"),
     ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +26,16 @@ MESSAGES = [
     {"role": "latest_reminder", "content": "Now."},
     user("So?"),
 ]
+
+
+class Model:
+    """What turns itself into a dict as pydantic models do."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._fields
 
 
 def test_the_prompt_shows_the_roles() -> None:
@@ -101,6 +114,20 @@ class TestGhosts:
         assert (ghost.message, ghost.field, ghost.tokens) == (1, "reasoning", None)
         assert ghost.ghost == "dropped: reasoning before the last user turn is left out"
         assert (rows[place - 1].field, rows[place + 1].field) == ("header", "content")
+
+    @pytest.mark.parametrize("sampled", [False, True])
+    def test_of_what_parsing_gave(self, sampled: bool) -> None:
+        answer = dsv4.parse("Hm.</think>Hello")
+        given = dsv4.Sampled(answer, text="Hm.</think>Hello") if sampled else answer
+        messages = [Model(user("Go.")), given, Model(user("And?"))]
+        rows = view_of(dsv4.encode(messages), messages).rows
+        assert {row.message: row.role for row in rows if row.message is not None} == {
+            0: "user",
+            1: "assistant",
+            2: "user",
+        }
+        (ghost,) = (row for row in rows if row.ghost)
+        assert [segment.text for line in ghost.lines for segment in line] == ["Hm."]
 
     def test_vanished_messages(self) -> None:
         messages = [{"role": "developer", "content": "Be kind."}, user()]

@@ -114,7 +114,8 @@ def seen_chat(completion: Any) -> dict[str, Any]:
 def seen_response(response: Any) -> dict[str, Any]:
     calls = [i for i in response.output if i.type == "function_call" and i.status == "completed"]
     thoughts = [i.content[0].text for i in response.output if i.type == "reasoning"]
-    finish = "tool_calls" if calls else "stop" if response.status == "completed" else "length"
+    details = response.incomplete_details
+    finish = "tool_calls" if calls else "stop" if details is None else REASONS[details.reason]
     return {
         "content": response.output_text,
         "reasoning": "".join(thoughts),
@@ -134,6 +135,9 @@ REASONS = {
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
+    "max_output_tokens": "length",
+    "refusal": "content_filter",
+    "content_filter": "content_filter",
 }
 
 
@@ -436,6 +440,7 @@ def test_complete_calls_count_more_than_a_cut(protocol: str) -> None:
         ("Hm.</think>Yes.", None, "stop"),
         ("Hm.</think>Yes.", "stop", "stop"),
         ("Hm.</think>Yes.", "length", "length"),
+        ("Hm.</think>Yes.", "content_filter", "content_filter"),
         ("Hm.", None, "length"),
         (f"Hm.</think>Yes.{EOS}", "abort", "stop"),
         (TEXT, "length", "tool_calls"),
@@ -731,9 +736,12 @@ def test_an_overflow_is_said_in_the_words_that_clients_know() -> None:
         (403, "permission_error"),
         (404, "not_found_error"),
         (413, "request_too_large"),
+        (422, "invalid_request_error"),
         (429, "rate_limit_error"),
         (500, "api_error"),
         (502, "api_error"),
+        (503, "overloaded_error"),
+        (504, "timeout_error"),
         (529, "overloaded_error"),
     ],
 )

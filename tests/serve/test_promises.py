@@ -35,11 +35,6 @@ NO_VALUES = {"type": "object", "properties": {"a": {"enum": []}}}
 every_path = pytest.mark.parametrize("path", BODIES)
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def tools_for(path: str) -> list[dict[str, Any]]:
     function = TOOLS[0]["function"]
     if path == "/v1/messages":
@@ -86,6 +81,33 @@ def test_dialect_and_context_come_from_the_backend_unless_they_are_set(
 
 
 # Plain routes.
+
+
+def test_a_backend_that_comes_later_is_met_by_whatever_is_asked_first(
+    tokenizer: Tokenizer,
+) -> None:
+    async def scenario() -> None:
+        for path in ("/v1/models", "/v1/messages/count_tokens"):
+            backend = Scripted()
+            backend.models = late(backend.models)  # type: ignore[method-assign]
+            async with gateway(backend) as g:
+                assert g.server.model.name != "deepseek-v4-scripted"
+                await (g.get(path) if path == "/v1/models" else g.post(path, CHAT))
+                assert g.server.model.name == "deepseek-v4-scripted"
+
+    run(scenario())
+
+
+def late(answer: Any) -> Any:
+    """A function of no arguments, which fails when it is first called."""
+    answers = iter([BackendError("not there yet", 503)])
+
+    async def models() -> Any:
+        for error in answers:
+            raise error
+        return await answer()
+
+    return models
 
 
 def test_heads_query_strings_and_upgrades() -> None:

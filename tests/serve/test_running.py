@@ -195,3 +195,7 @@ def test_beyond_loopback_keys_or_an_open_word_are_needed() -> None:
     assert done.returncode == 2
     assert "--no-auth" in done.stderr
     assert "Traceback" not in done.stderr
+    with served("--host", "0.0.0.0", "--no-auth") as (process, port):
+        assert asked(port, "GET", "/health")[0] == 200
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)

@@ -94,23 +94,23 @@ class Prose:
 
     def read(self) -> Move | None:
         source = self._source
+        at = source.next_mark(self._at)
         while True:
-            at = source.next_mark(self._at)
-            self._look(at)
-            if at == source.end:
-                return self._say(at)
-            tag = source.tag_at(at)
-            if tag is None:
-                self._look(at + 1)
+            tag = source.tag_at(at) if at < source.end else None
+            if tag is None and at < source.end:
+                at = source.next_mark(at + 1)
                 continue
-            if isinstance(tag, Partial):
-                if not self._may_act(tag, at):
-                    source.pending = None
-                    self._look(at + 1)
-                    continue
+            self._look(at)
+            if tag is None:
                 return self._say(at)
-            if self._is_text(tag):
-                self._look(at + 1)  # what stands in it may act, as if it had not been read as a tag
+            if isinstance(tag, Partial):
+                if self._may_act(tag, at):
+                    return self._say(at)
+                source.pending = None
+                at = source.next_mark(at + 1)
+                continue
+            if self._is_text(tag):  # what stands in it may act, as if it had not been read as a tag
+                at = source.next_mark(at + 1)
                 continue
             if (halted := self._say(at)) is not None:
                 return halted
@@ -118,6 +118,7 @@ class Prose:
             move = self._read_tag(tag)
             if move is not None or before == (source.pos, self._at):
                 return move
+            at = source.next_mark(self._at)
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""

@@ -23,6 +23,7 @@ from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.ids import new_id
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
+    SEND_PIECE,
     DisconnectWatch,
     EventStream,
     Receive,
@@ -82,6 +83,7 @@ class _Client(NamedTuple):
     headers: Mapping[str, str]
     receive: Receive
     send: Send
+    send_piece: Send
     turn: asyncio.Event
 
 
@@ -130,7 +132,8 @@ class Answering:
         with server.inspected(key.name, self._protocol, data) as seen:
             body, call = await self._read(data, key)
             with server.gate.place() as turn:
-                client = _Client(key, headers, receive, send, turn)
+                send_piece = scope.get(SEND_PIECE, send)
+                client = _Client(key, headers, receive, send, send_piece, turn)
                 return await self._run(body, call, len(data), client, seen)
 
     async def _run(
@@ -194,7 +197,7 @@ class Answering:
         began = time.monotonic()
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
-        prompt, ids = await _encoded(call, server, size)
+        prompt, ids = await encoded(call, server, size)
         prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
@@ -251,12 +254,14 @@ def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
     return headers.get("originator", "").startswith("codex")
 
 
-async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
-    def encoded() -> tuple[Prompt, list[int] | None]:
+async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
+    """The prompt of a request of `size` bytes, and its ids where there is a tokenizer."""
+
+    def made() -> tuple[Prompt, list[int] | None]:
         prompt = call.request.encode()
         return prompt, None if server.tokenizer is None else server.tokenizer.encode(prompt)
 
-    return await asyncio.to_thread(encoded) if size > _LARGE else encoded()
+    return await asyncio.to_thread(made) if size > _LARGE else made()
 
 
 def read_json(data: bytes, deepest: int) -> dict[str, Any]:
@@ -314,6 +319,7 @@ class _Run:
         self._prepared = prepared
         self._receive = client.receive
         self._send = client.send
+        self._send_piece = client.send_piece
         self._debug = debug
         call = prepared.call
         healed = is_chat(server.backend)
@@ -356,10 +362,14 @@ class _Run:
         return self._usage()
 
     @property
+    def begun(self) -> float | None:
+        """When the backend was asked."""
+        return self._generation.watch.began
+
+    @property
     def first_heard(self) -> float | None:
         """When the backend sent something first."""
-        watch = self._generation.watch
-        return None if watch is None else watch.first_heard
+        return self._generation.watch.first_heard
 
     @property
     def tail(self) -> str:
@@ -430,7 +440,7 @@ class _Run:
     async def _stream(self) -> None:
         generation = self._generation
         writer = self._module.Writer(self._prepared.call, **self._named())
-        stream = EventStream(self._send, self._headers, generation.watch)
+        stream = EventStream(self._send, self._headers, generation.watch, self._send_piece)
         frames = self._module.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None

@@ -35,6 +35,7 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
         option = f"--{field.name.replace('_', '-')}"
         help = field.metadata["help"] + _default(fixed.get(field.name, field.default))
         if kind is bool and field.name.startswith("no_"):
+            # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
             parser.add_argument(option, action="store_true", default=_ABSENT, help=help)
         elif kind is bool:
             parser.add_argument(

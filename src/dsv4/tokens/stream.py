@@ -39,6 +39,7 @@ class IdParser:
         added = tokenizer.vocabulary.added
         self._acting |= {added[token]: token for token in _FURTHER if token in added}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._in_character = False  # whether the decoder waits for the rest of one
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
         """The events that `ids` bring, possibly none.
@@ -49,8 +50,11 @@ class IdParser:
         if ids.__class__ is list and len(ids) == 1:
             id = ids[0]
             if id.__class__ is int and id not in self._acting:
-                # Nearly all that engines send.
-                return self._feed_bytes(self._tokenizer.bytes_of(id))
+                # Nearly all that engines send, and nearly all of it is ASCII.
+                data = self._tokenizer.bytes_of(id)
+                if self._in_character or not data.isascii():
+                    return self._feed_bytes(data)
+                return self._parser.feed_inert(data.decode("ascii"))
         events: list[Event] = []
         for token, run in groupby(any_list(ids, ("ids",), "a list of ids"), self._maybe_acting):
             if token is None:
@@ -78,4 +82,5 @@ class IdParser:
     def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
         """Text of ordinary tokens: what it spells does not act."""
         text = self._decoder.decode(data, final)
+        self._in_character = bool(self._decoder.getstate()[0])
         return self._parser.feed_inert(text) if text else []
