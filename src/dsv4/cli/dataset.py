@@ -81,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         metavar="NAME",
+        choices=("assistant", "last_turn", "answers", "calls"),
         help="what the loss mask selects: assistant (everything the model wrote, the default), "
         "last_turn, answers (everything but reasoning) or calls (tool calls)",
     )
