@@ -252,6 +252,20 @@ def test_a_call_passes_if_its_arguments_are_an_object(
 
 
 @every_path
+def test_calls_without_numbers_or_with_objects_are_understood(
+    path: str, tokenizer: Tokenizer
+) -> None:
+    deltas = [
+        {"id": "a", "function": {"name": "bash", "arguments": '{"command": '}},
+        {"index": None, "function": {"arguments": '"ls"}'}},
+        {"id": "b", "function": {"name": "bash", "arguments": {"command": "pwd"}}},
+    ]
+    upstream = answer(*({"tool_calls": [delta]} for delta in deltas), finish="tool_calls")
+    found = run(told(path, True, upstream, tokenizer))
+    assert found["calls"] == [("bash", '{"command": "ls"}'), ("bash", '{"command": "pwd"}')]
+
+
+@every_path
 @streamed_or_whole
 def test_what_a_filter_ended_does_not_look_whole(
     path: str, stream: bool, tokenizer: Tokenizer
