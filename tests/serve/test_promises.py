@@ -87,6 +87,18 @@ def test_dialect_and_context_come_from_the_backend_unless_they_are_set(
     run(scenario())
 
 
+@every_path
+def test_a_vocabulary_that_does_not_fit_is_named(path: str) -> None:
+    async def scenario() -> None:
+        async with gateway(dialect="v4.1") as g:
+            status, _, answer = await g.post(path, BODIES[path])
+            assert status == 500
+            assert "does not fit v4.1" in answer["error"]["message"]
+            assert "--tokenizer" in answer["error"]["message"]
+
+    run(scenario())
+
+
 # Plain routes.
 
 
