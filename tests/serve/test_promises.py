@@ -476,6 +476,32 @@ def test_log_probabilities_stand_beside_the_texts_of_their_tokens(stream: bool) 
     run(scenario())
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_log_probabilities_of_a_response_are_those_it_is_to_include(stream: bool) -> None:
+    texts = ["Hm", THINK_END, "A", " b", EOS]
+    tokens = [Chunk(text, logprobs=(Logprob(text, -0.5),)) for text in texts]
+
+    async def scenario() -> None:
+        async with gateway(Scripted(*tokens)) as g:
+            for included, expected in (
+                (["message.output_text.logprobs"], ["A", " b"]),
+                (["reasoning.encrypted_content"], []),
+            ):
+                body = {"input": "Hi", "include": included}
+                if stream:
+                    events = await g.stream("/v1/responses", body)
+                    answer = events[-1]["response"]
+                    deltas = [e for e in events if e["type"] == "response.output_text.delta"]
+                    told = [known["token"] for e in deltas for known in e["logprobs"]]
+                    assert told == expected
+                else:
+                    _, _, answer = await g.post("/v1/responses", body)
+                (part,) = answer["output"][-1]["content"]
+                assert [known["token"] for known in part["logprobs"]] == expected
+
+    run(scenario())
+
+
 def test_a_choice_is_enforced_where_the_backend_can(tokenizer: Tokenizer) -> None:
     body = {**CHAT, "tools": TOOLS, "tool_choice": "required", "thinking": {"type": "enabled"}}
 
