@@ -25,10 +25,10 @@ REQUIREMENTS = ["pytest>=8", "hypothesis>=6.100"]
 # What differs between Pythons is how classes are made, what the standard library accepts, and how
 # errors are worded. These files see all of it in seconds; property tests take minutes.
 SMOKE = [
-    *("tests/test_vectors.py", "tests/test_corpus.py", "tests/test_recovery.py"),
-    *("tests/test_streaming.py", "tests/test_strict.py", "tests/test_message.py"),
-    *("tests/test_errors.py", "tests/test_public_names.py", "tests/test_signatures.py"),
-    *("tests/test_dialects.py", "tests/test_prompt.py", "tests/test_architecture.py"),
+    *("tests/core/test_vectors.py", "tests/core/test_corpus.py", "tests/core/test_recovery.py"),
+    *("tests/core/test_streaming.py", "tests/core/test_strict.py", "tests/core/test_message.py"),
+    *("tests/core/test_errors.py", "tests/test_public_names.py", "tests/core/test_signatures.py"),
+    *("tests/core/test_dialects.py", "tests/core/test_prompt.py", "tests/test_architecture.py"),
 ]
 # The pages show what needs the extras, and are the same on every Python.
 NOT_HERE = ["--ignore=tests/test_documentation.py", "--ignore=tests/test_publishing.py"]

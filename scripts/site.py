@@ -14,6 +14,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,16 @@ def public_modules() -> dict[str, list[str]]:
 
 def offered(path: Path) -> list[str]:
     """The names in a module's `__all__`, which is a list of strings."""
-    for node in ast.parse(path.read_text("utf-8")).body:
+    for node in statements(path.read_text("utf-8")):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))
     return []
+
+
+@cache
+def statements(source: str) -> list[ast.stmt]:
+    """Those of a module. A package is asked about each of its names."""
+    return ast.parse(source).body
 
 
 def source_of(module: str) -> Path:
@@ -63,7 +70,7 @@ def defined_in(module: str, name: str) -> tuple[str, str]:
 
     A package that imports a module of its own says nothing of a value: the name is that module's.
     """
-    for node in ast.parse(source_of(module).read_text("utf-8")).body:
+    for node in statements(source_of(module).read_text("utf-8")):
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
             if (alias.asname or alias.name) == name:
                 found = str(node.module), alias.name

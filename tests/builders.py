@@ -70,6 +70,14 @@ def text(words: Any) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
+def is_json(words: str) -> bool:
+    try:
+        json.loads(words)
+    except ValueError:
+        return False
+    return True
+
+
 def small_vocabulary(tokens: Iterable[dsv4.Special]) -> dict[str, Any]:
     """A `tokenizer.json` in which every byte is a token, and these are special."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]

@@ -18,6 +18,9 @@ from hypothesis import HealthCheck, settings
 import dsv4
 from builders import small_vocabulary
 
+# What an assertion there finds is shown as it is for those of tests.
+pytest.register_assert_rewrite("shapes")
+
 # How long an example takes says more about the machine than about the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 

@@ -5,31 +5,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 import time
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 import dsv4
+from counting import functions_called
 from dsv4.parsing.source import Source
+from loading import loaded
 
-
-def load(name: str) -> ModuleType:
-    path = Path(__file__).parent.parent / name
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-attacks = load("bench/attacks.py")
+attacks = loaded("bench/attacks.py")
 SIZE = 20_000
 # Characters that the source gives out, to patterns and to whoever else asks, for each that comes
 # in. A head of a tag has at most 64, and is looked at again for each of its characters.
@@ -66,22 +53,6 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return total
 
 
-def work(text: str, size: int) -> int:
-    """How many functions are called while a text is read."""
-    calls = 0
-
-    def counted(frame: Any, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(counted)
-    try:
-        attacks.feed(text, size)
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
 @pytest.mark.parametrize("name", attacks.TEXTS)
 def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: list[int]) -> None:
     counts = []
@@ -95,7 +66,9 @@ def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: 
 
 @pytest.mark.parametrize("name", attacks.TEXTS)
 def test_twice_the_text_is_twice_the_work(name: str) -> None:
-    once, twice = (work(attacks.TEXTS[name](length), 1) for length in (2_000, 4_000))
+    once, twice = (
+        functions_called(attacks.feed, attacks.TEXTS[name](length), 1) for length in (2_000, 4_000)
+    )
     assert twice <= 2.3 * once + 5_000
     assert twice <= MOST_CALLS * 4_000
 

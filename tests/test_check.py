@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import assistant, user
+from builders import assistant, call, calling, function, result, user
 from dsv4.checking import KINDS
 
 WRONG = [user(5), assistant(reasoning="Hm."), user()]
@@ -30,6 +30,64 @@ def test_messages_a_body_and_a_request_are_taken_alike() -> None:
     assert found[0].message == "found 5, expected text, null or a list of text blocks"
     assert dsv4.check({"messages": WRONG}) == found
     assert dsv4.check(dsv4.Request(WRONG)) == found
+
+
+class Model:
+    """What turns itself into a dict as pydantic models do."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._fields
+
+
+def test_objects_are_taken_for_what_they_turn_into() -> None:
+    asked = call("f", "{}", id="a")
+    plain = [user(), calling(asked), result("r", "a")]
+    objects = [
+        Model(user()),
+        dsv4.Sampled(calling(Model(asked)), text="</think>"),
+        Model(result("r", "a")),
+    ]
+    tools = [function("f")]
+    assert dsv4.check(dsv4.Request(plain, tools=tools)) == []
+    assert dsv4.check(dsv4.Request(objects, tools=list(map(Model, tools)))) == []
+
+
+def test_what_cannot_be_a_list_of_required_names() -> None:
+    schema = {"required": [["a"]], "additionalProperties": False}
+    body = {"messages": [user()], "tools": [function("f", parameters=schema)]}
+    assert [finding.message for finding in dsv4.check(body)] == [
+        'parameters: required: found [["a"]], expected a list of names'
+    ]
+
+
+@pytest.mark.parametrize("messages", [None, 5])
+def test_a_request_without_messages_on_its_way_to_a_server(messages: Any) -> None:
+    found = dsv4.check(dsv4.Request(messages), profile="vllm-0.32")
+    assert [(finding.path, finding.level) for finding in found] == [("messages", "error")]
+
+
+@pytest.mark.parametrize("purpose", ["fun", [], 5])
+def test_an_unknown_purpose(purpose: Any) -> None:
+    with pytest.raises(dsv4.OptionError, match=r"purpose: found .* expected None or one of infer"):
+        dsv4.check([user()], purpose=purpose)
+
+
+def test_a_token_that_is_spelled_again_and_again_is_told_once() -> None:
+    found = dsv4.check([user("<think> and <think> and </think>")])
+    assert [finding.message.rpartition(" ")[2] for finding in found] == ["<think>", "</think>"]
+
+
+def test_no_more_errors_than_anybody_reads() -> None:
+    found = dsv4.check([user(5)] * 2_000)
+    assert len(found) == 101
+    assert found[-1].message == "found 100 errors: what comes after them was not looked at"
+
+
+def test_a_conversation_may_be_long() -> None:
+    assert kinds([user(), assistant()] * 20_000) == [("messages[39999]", "nothing_to_generate")]
 
 
 def test_nothing_is_changed() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from builders import assistant, image, text, user
+from builders import assistant, function, image, text, user
 from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 from small_vocabulary import write_small_vocabulary
 
@@ -61,6 +61,11 @@ class Listener(Watcher):
         self.heard.append(problem)
 
 
+def test_a_file_that_is_not_there(tmp_path: Path, vocabulary: Path) -> None:
+    with pytest.raises(DatasetError, match=r"in.jsonl: no such file or directory"):
+        encode_files([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", tokenizer=vocabulary)
+
+
 def test_bad_lines(tmp_path: Path, vocabulary: Path, conversations: Path) -> None:
     with conversations.open("a") as file:
         file.write("[1]\n")
@@ -75,6 +80,62 @@ def test_bad_lines(tmp_path: Path, vocabulary: Path, conversations: Path) -> Non
         encode_files([conversations], tmp_path / "other.jsonl", **options)
 
 
+@pytest.mark.parametrize("expand", [False, True])
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"messages": 5}, "messages: found 5, expected a list of messages"),
+        ({"messages": None}, "messages: found None, expected a list of messages"),
+        ({"messages": {}}, "messages: found {}, expected a list of messages"),
+        ([], "messages: found none, expected at least one message"),
+        ([*CONVERSATIONS[0], user(5)], "messages[2].content: found 5"),
+        ({"messages": CONVERSATIONS[0], "context": 5}, "context: found 5"),
+    ],
+)
+def test_a_bad_line_is_one_however_it_is_encoded(
+    tmp_path: Path, vocabulary: Path, conversations: Path, line: Any, problem: str, expand: bool
+) -> None:
+    with conversations.open("a") as file:
+        file.write(f"{json.dumps(line)}\n")
+    with pytest.raises(BadLine) as caught:
+        encode_files([conversations], tmp_path / "o.jsonl", tokenizer=vocabulary, expand=expand)
+    assert str(caught.value).startswith(f"{conversations}:6: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("missing.jsonl", None, "missing.jsonl: no such file or directory"),
+        ("half.json", '[{"messages"', "half.json:1:13: not JSON: expecting ':' delimiter"),
+        ("number.json", "5", "number.json: found 5, expected an array of conversations"),
+        ("plain.jsonl.gz", "abc", "plain.jsonl.gz: not a gzipped file"),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    tmp_path: Path, vocabulary: Path, name: str, text: str | None, problem: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(DatasetError) as caught:
+        encode_files([tmp_path / name], tmp_path / "out.jsonl", tokenizer=vocabulary)
+    assert problem in str(caught.value)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_turns_of_a_context_cannot_be_expanded(tmp_path: Path, vocabulary: Path) -> None:
+    line = {"messages": CONVERSATIONS[0], "context": [user("Before")]}
+    with pytest.raises(BadLine, match="context: found it, expected earlier messages"):
+        encoded(tmp_path / "in.jsonl", [line], vocabulary, expand=True)
+
+
+def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabulary: Path) -> None:
+    line = {"messages": CONVERSATIONS[0], "tools": [function()], "tool_choice": "none"}
+    bare = {"messages": CONVERSATIONS[0]}
+    hidden, shown = encoded(tmp_path / "in.jsonl", [line, bare], vocabulary, expand=True)
+    assert hidden == shown
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -86,14 +147,72 @@ def test_bad_lines(tmp_path: Path, vocabulary: Path, conversations: Path) -> Non
         ({"dialect": "x"}, "dialect: found 'x'"),
         ({"thinking": 5}, "thinking: found 5"),
         ({"column": "x"}, "column: only Parquet"),
+        ({"policy": len}, "policy: found <built-in function len>, expected the name of one"),
+        ({"jobs": "2"}, "jobs: found '2', expected at least 1"),
+        ({"jobs": True}, "jobs: found True, expected at least 1"),
+        ({"expand": "no"}, "expand: found 'no', expected True or False"),
+        ({"format": []}, r"format: found \[\], expected one of jsonl"),
+        ({"rejects": 5}, "rejects: found 5, expected a path"),
+        ({"tokenizer": 5}, "tokenizer: found 5, expected a path"),
+        ({"carry": "id"}, "carry: found 'id', expected a list of names"),
+        ({"carry": [5]}, "carry: found 5, expected the name of a field"),
+        ({"carry": ["input_ids"]}, "carry: found input_ids, which is a column of the output's"),
+        ({"carry": ["line"]}, "carry: found line, which is a column of the output's own"),
+        ({"carry": ["id"], "format": "numpy"}, "carry: found it with .npy, which holds ids and"),
+        ({"labels": True, "format": "megatron"}, "labels: found it with .bin, which holds ids and"),
+        ({"split": "train"}, "split: found 'train', expected shares of parts by their names"),
+        ({"split": {}}, "split: found {}, expected shares of parts by their names"),
+        ({"split": {5: 1.0}}, "split: found the name 5, expected letters and digits"),
     ],
 )
 def test_wrong_options(
     tmp_path: Path, vocabulary: Path, conversations: Path, options: dict[str, Any], problem: str
 ) -> None:
+    given = {"tokenizer": vocabulary, **options}
     with pytest.raises(DatasetError, match=problem):
-        encode_files([conversations], tmp_path / "out.jsonl", tokenizer=vocabulary, **options)
+        encode_files([conversations], tmp_path / "out.jsonl", **given)
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "in.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "problem"),
+    [
+        ("in.jsonl", "out.jsonl", "inputs: found 'in.jsonl', expected a list of paths"),
+        (5, "out.jsonl", "inputs: found 5, expected a list of paths"),
+        ([5], "out.jsonl", "inputs: found 5, expected a path"),
+        ([], "out.jsonl", "inputs: found none, expected at least one path"),
+        (["in.jsonl"], None, "output: found None, expected a path"),
+    ],
+)
+def test_wrong_paths(inputs: Any, output: Any, problem: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        encode_files(inputs, output)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("read", "output", "rejects", "problem"),
+    [
+        ("in.jsonl", "./in.jsonl", None, "in.jsonl is both input and output"),
+        ("out.jsonl.partial", "out.jsonl", None, "out.jsonl.partial is both input and output"),
+        ("in.jsonl", "out.jsonl", "./in.jsonl", "rejects: found in.jsonl, expected a file of its"),
+        ("in.jsonl", "out.jsonl", "./out.jsonl", "rejects: found out.jsonl, expected a file of"),
+    ],
+)
+def test_no_file_is_written_over(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    read: str,
+    output: str,
+    rejects: str | None,
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(read).write_text(f"{json.dumps(CONVERSATIONS[0])}\n")
+    with pytest.raises(DatasetError, match=problem):
+        encode_files([read], output, overwrite=True, on_error="skip", rejects=rejects)
+    assert [path.name for path in tmp_path.iterdir()] == [read]
+    assert Path(read).read_text() == f"{json.dumps(CONVERSATIONS[0])}\n"
 
 
 def encoded(path: Path, conversations: list[Any], vocabulary: Path, **options: Any) -> list[Any]:
@@ -175,6 +294,16 @@ class TestShapes:
             path, [messages], vocabulary
         )
 
+    @pytest.mark.parametrize("start", ["", "\ufeff", "\n"])
+    def test_json_lines_under_the_name_of_an_array(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path, start: str
+    ) -> None:
+        named, out = tmp_path / "in.json", tmp_path / "out.jsonl"
+        named.write_text(start + conversations.read_text(), "utf-8")
+        encode_files([named], out, tokenizer=vocabulary, jobs=1, carry=["id"])
+        lines = [row["line"] for row in rows(out)]
+        assert lines == list(range(1 + start.count("\n"), 6 + start.count("\n")))
+
     def test_an_array_of_conversations(
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
@@ -183,9 +312,22 @@ class TestShapes:
         encode_files([tmp_path / "all.json"], tmp_path / "a.jsonl", **options)
         encode_files([conversations], tmp_path / "b.jsonl", **options)
         assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+        (tmp_path / "none.json").write_text("[1, 2")
+        with pytest.raises(DatasetError, match=r"none.json:1:6: not JSON"):
+            encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
         (tmp_path / "none.json").write_text("[1, 2]")
         with pytest.raises(DatasetError, match="expected an array of conversations"):
             encode_files([tmp_path / "none.json"], tmp_path / "c.jsonl", **options)
+        assert not list(tmp_path.glob("c.jsonl*"))
+
+    def test_tools_in_parquet_that_are_not_json(self, tmp_path: Path, vocabulary: Path) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        table = arrow.table({"messages": CONVERSATIONS[:2], "tools": ["[]", "{bad"]})
+        parquet.write_table(table, tmp_path / "in.parquet")
+        problem = r"in\.parquet:2: tools: found '\{bad', expected a list of tools"
+        with pytest.raises(BadLine, match=problem):
+            encode_files([tmp_path / "in.parquet"], tmp_path / "o.jsonl", tokenizer=vocabulary)
 
     def test_lists_of_messages_in_parquet(
         self, tmp_path: Path, vocabulary: Path, conversations: Path
@@ -205,6 +347,11 @@ class TestShapes:
             encode_files([tmp_path / "bad.parquet"], tmp_path / "c.jsonl", **options)
 
 
+class Stop(Watcher):
+    def advance(self, progress: Any) -> None:
+        raise KeyboardInterrupt
+
+
 class TestAgain:
     """What an earlier run has left."""
 
@@ -221,19 +368,28 @@ class TestAgain:
         assert encode_files([conversations], out, resume=True, **options).finished
         assert out.stat() == before
 
+    @pytest.mark.parametrize(
+        "chosen", [{"tools": (function(),)}, {"dialect": dsv4.DIALECTS["v4"]}, {"effort": "max"}]
+    )
+    def test_the_same_options_resume(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any], chosen: Any
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        with pytest.raises(Interrupted):
+            encode_files([conversations], out, watcher=Stop(), **options, **chosen)
+        with pytest.raises(DatasetError, match="cannot resume: options was"):
+            encode_files([conversations], out, resume=True, **options, **chosen, bos=False)
+        summary = encode_files([conversations], out, resume=True, **options, **chosen)
+        assert (summary.conversations, len(rows(out))) == (5, 5)
+
     def test_an_interrupted_one_is_not_thrown_away(
         self, tmp_path: Path, conversations: Path, options: dict[str, Any]
     ) -> None:
         out = tmp_path / "out.jsonl"
-
-        class Stop(Watcher):
-            def advance(self, progress: Any) -> None:
-                raise KeyboardInterrupt
-
         with pytest.raises(Interrupted) as caught:
             encode_files([conversations], out, watcher=Stop(), **options)
         assert caught.value.kept == 5
-        with pytest.raises(DatasetError, match="stopped after 5 conversations: resume it, or"):
+        with pytest.raises(DatasetError, match="stopped after 5 conversations: continue it"):
             encode_files([conversations], out, **options)
         with pytest.raises(DatasetError, match="overwrite: found it with resume"):
             encode_files([conversations], out, resume=True, overwrite=True, **options)
@@ -248,7 +404,9 @@ class TestAgain:
         progress = {"after": [0, 1, 1], "conversations": 1}
         entry = {"job": {}, "progress": progress}
         (tmp_path / "out.jsonl.journal").write_text(json.dumps(entry))
-        with pytest.raises(DatasetError, match="resume it, or overwrite it"):
+        with pytest.raises(
+            DatasetError, match=r"continue it \(--resume\) or replace it \(--overwrite\)"
+        ):
             encode_files([conversations], out, **options)
         encode_files([conversations], out, overwrite=True, **options)
         assert len(rows(out)) == 5

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-AGENT = Path(__file__).parent.parent / "examples" / "agent.py"
+from loading import loaded
 
 
 @pytest.fixture
 def agent() -> Any:
-    spec = importlib.util.spec_from_file_location("agent", AGENT)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("examples/agent.py")
 
 
 CONVERSATION = [

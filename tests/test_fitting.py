@@ -83,6 +83,11 @@ def test_what_is_no_limit(limit: Any, tokenizer: Tokenizer) -> None:
         tokenizer.fit(dsv4.Request(TALK), limit)
 
 
+def test_what_is_no_request(tokenizer: Tokenizer) -> None:
+    with pytest.raises(dsv4.OptionError, match=r"^request: found \[.*, expected a Request$"):
+        tokenizer.fit([user()], 100)  # type: ignore[arg-type]
+
+
 def test_a_result_that_comes_late_keeps_its_call(tokenizer: Tokenizer) -> None:
     conversation = [
         *(user("a"), assistant("b"), user("c"), calling(call(id="x"))),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,10 +15,8 @@ from builders import (
     EOS,
     assistant,
     calling,
-    gapless,
     image,
     openai_tool,
-    small_vocabulary,
     system,
     user,
     vectors,
@@ -32,6 +29,7 @@ from transformers_names import (
     needs_tokens,
     needs_transformers,
     new_tokenizer,
+    small_tokenizer,
     template_options,
 )
 
@@ -297,21 +295,6 @@ class TestIds:
             hf.apply_chat_template(Tokenizer.load(), messages)
         with pytest.raises(dsv4.OptionError, match=r"^tokenizer: "):
             hf.apply_chat_template(None, messages)
-
-
-def small_tokenizer(dialect: str = "v4", name: str = "") -> Any:
-    """A tokenizer of `transformers` over a small vocabulary: every byte is a token."""
-    from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
-
-    return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(small_file(dialect)), pad_token=EOS, name_or_path=name
-    )
-
-
-@lru_cache
-def small_file(dialect: str) -> str:
-    return json.dumps(gapless(small_vocabulary(dsv4.DIALECTS[dialect].special_tokens)))
 
 
 @needs_transformers

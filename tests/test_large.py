@@ -15,6 +15,9 @@ import pytest
 
 import dsv4
 import encoding_dsv4
+from dsv4.tokens.fitting import fit
+from dsv4.view.rows import view_of
+from dsv4.view.text import lines_of
 
 pytestmark = pytest.mark.large
 
@@ -83,6 +86,31 @@ def in_chunks(text: str, size: int, **options: Any) -> dsv4.Message:
     for start in range(0, len(text), size):
         events += parser.feed(text[start : start + size])
     return dsv4.assemble(events + parser.finish())
+
+
+class TestFitting:
+    def test_results_of_one_call(self) -> None:
+        results = [{"role": "tool", "tool_call_id": "a", "content": "r"}] * (MILLION // 4)
+        calls = [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]
+        old = [{"role": "user", "content": "old"}, {"role": "assistant", "content": "answer"}]
+        messages = [*old, *old[:1], {"role": "assistant", "tool_calls": calls}, *results]
+        request = dsv4.Request(messages)
+        whole = len(request.encode())
+        assert fit(len, request, whole - 1).removed == [0, 1]
+
+
+class TestView:
+    def test_a_word_that_fills_many_lines(self) -> None:
+        view = view_of(dsv4.encode([{"role": "user", "content": "é" * MILLION}]))
+        assert sum(1 for _ in lines_of(view, 80, unfold=True, signs=False)) > MILLION // 80
+
+    def test_many_messages(self) -> None:
+        messages = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hello", "reasoning_content": "Hm"},
+        ] * (MILLION // 20)
+        rows = view_of(dsv4.encode(messages), messages).rows
+        assert sum(row.ghost is not None for row in rows) == MILLION // 20 - 1
 
 
 class TestParsing:

@@ -25,9 +25,8 @@ from builders import (
     user,
 )
 from dsv4.tokens import Tokenizer
-from test_hf import small_tokenizer
 from test_session import Growing
-from transformers_names import needs_transformers, with_objects
+from transformers_names import needs_transformers, small_tokenizer, with_objects
 
 PART, ALL = 1, 10
 sizes = pytest.mark.parametrize("size", [PART, pytest.param(ALL, marks=pytest.mark.large)])

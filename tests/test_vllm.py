@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 import encoding_dsv4
-from builders import assistant, call, calling, system, user, vectors
+from builders import assistant, call, calling, is_json, system, user, vectors
 from dsv4 import EncodeError, Error, OptionError
 from dsv4.compat import vllm
 
@@ -51,14 +50,6 @@ def test_the_two_do_not_share_what_they_remember() -> None:
 def test_a_tool_needs_no_name_here_either() -> None:
     messages = [system(tools=[{"function": {"description": "x"}}])]
     assert '{"description": "x"}' in vllm.encode_messages(messages, "chat")
-
-
-def is_json(arguments: Any) -> bool:
-    try:
-        json.loads(arguments)
-    except ValueError:
-        return False
-    return True
 
 
 def all_arguments_are_json(messages: list[dict[str, Any]]) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from builders import Message
+import dsv4
+from builders import EOS, Message, gapless, small_vocabulary
 from strategies import ROLES
 
 
@@ -93,3 +94,18 @@ def _object(arguments: Any) -> Any:
         return json.loads(arguments)
     except ValueError:  # what the format makes of text that is not JSON
         return {"arguments": arguments}
+
+
+def small_tokenizer(dialect: str = "v4", name: str = "") -> Any:
+    """A tokenizer of `transformers` over a small vocabulary: every byte is a token."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(small_file(dialect)), pad_token=EOS, name_or_path=name
+    )
+
+
+@lru_cache
+def small_file(dialect: str) -> str:
+    return json.dumps(gapless(small_vocabulary(dsv4.DIALECTS[dialect].special_tokens)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypedDict
+from typing import Any, ClassVar
 
-from dsv4.encoding.placing import check_options
+from dsv4.encoding.door import maybe_dict
+from dsv4.encoding.placing import check_options, tools_shown
 from dsv4.encoding.placing import encode as encode
 from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
@@ -14,10 +15,11 @@ from dsv4.format.endings import Ending
 from dsv4.parsing.ids import random_id
 from dsv4.parsing.options import Calls
 from dsv4.parsing.parser import StreamParser
+from dsv4.values import Value
 
 
-@dataclass(frozen=True)
-class Request:
+@dataclass(frozen=True, repr=False, eq=False)
+class Request(Value):
     """A conversation and every option of it.
 
     Options are checked when a request is made, messages when they are encoded. Nothing is copied,
@@ -54,6 +56,9 @@ class Request:
     dialect: str | Dialect = "v4"
     stop: Sequence[str] | str = ()
     prefix: str = ""
+    # Of a request that was read, where reading has made the prompt: copies of the messages, which
+    # the caller may change, and the prompt of those.
+    _made: ClassVar[tuple[list[Any], Prompt] | None] = None
 
     def __post_init__(self) -> None:
         for name in ("messages", "tools", "context", "stop"):
@@ -79,6 +84,8 @@ class Request:
         Raises an `EncodeError` for a message that has no place in the format, and an `OptionError`
         for an option that does not fit the messages.
         """
+        if self._made is not None and self._made[0] == self.messages:
+            return self._made[1]
         return encode(
             self.messages,
             tools=self.tools,
@@ -112,7 +119,7 @@ class Request:
         """
         return StreamParser(
             ending=self.encode().ending if ending is None else ending,
-            tools=() if self.tools is None else self.tools,
+            tools=self._tools_shown(),
             tool_choice=self.tool_choice,
             dialect=self.dialect,
             strict=strict,
@@ -121,18 +128,9 @@ class Request:
             new_id=new_id,
         )
 
-
-class Options(TypedDict, total=False):
-    """The options of a `Request`, for functions that pass them on to one."""
-
-    tools: Iterable[Any] | None
-    tool_choice: str | Mapping[str, Any]
-    response_format: Mapping[str, Any] | None
-    thinking: bool
-    effort: str | int | None
-    drop_thinking: bool
-    bos: bool
-    context: Iterable[Any]
-    dialect: str | Dialect
-    stop: Sequence[str] | str
-    prefix: str
+    def _tools_shown(self) -> list[Any]:
+        """The tools that the prompt shows: the request's own, and those on its messages."""
+        own = () if self.tools is None else self.tools
+        before = () if self.context is None else self.context
+        given = (*own, *(tool for _, tool in tools_shown(before, self.messages)))
+        return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]

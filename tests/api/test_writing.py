@@ -736,9 +736,12 @@ def test_an_overflow_is_said_in_the_words_that_clients_know() -> None:
         (403, "permission_error"),
         (404, "not_found_error"),
         (413, "request_too_large"),
+        (422, "invalid_request_error"),
         (429, "rate_limit_error"),
         (500, "api_error"),
         (502, "api_error"),
+        (503, "overloaded_error"),
+        (504, "timeout_error"),
         (529, "overloaded_error"),
     ],
 )

@@ -13,6 +13,7 @@ from serving import served
 
 from dsv4.playground.bench import Bench
 from dsv4.playground.functions import FUNCTIONS
+from dsv4.version import how_to_install
 
 Open = Callable[..., Any]
 MESSAGES = [{"role": "user", "content": "Grüße 😀 <b>"}]
@@ -206,6 +207,6 @@ def test_without_the_extra_tokens_the_page_says_so(browser: Any, monkeypatch: An
         tab = browser.new_page()
         tab.goto(f"{url}/playground/")
         tab.wait_for_selector(".rows .row")
-        assert "pip install 'dsv4[tokens]'" in tab.locator(".facts").inner_text()
+        assert how_to_install("tokens") in tab.locator(".facts").inner_text()
         assert tab.get_by_label("Tokens", exact=True).is_disabled()
         tab.close()

@@ -88,6 +88,37 @@ class TestWhatIsRead:
         found = findings("a.json", "b.json", cwd=tmp_path)
         assert [finding["file"] for finding in found] == ["a.json", "b.json"]
 
+    def test_each_file_with_the_same_mistake_is_named(self, tmp_path: Path) -> None:
+        for name in ("a.json", "b.json"):
+            (tmp_path / name).write_text(as_json(user("")))
+        said = dsv4("check", "a.json", "b.json", cwd=tmp_path).stdout.decode().splitlines()
+        assert [line.partition(":")[0] for line in said[:-1]] == ["a.json", "b.json"]
+
+    def test_a_file_that_is_not_there_hides_no_other(self, tmp_path: Path) -> None:
+        (tmp_path / "b.json").write_text(as_json(user("")))
+        done = dsv4("check", "a.json", "b.json", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr == b"dsv4: a.json: no such file or directory\n"
+        assert b"b.json: messages[0]: warning: the user message is empty" in done.stdout
+
+    def test_a_file_that_is_not_there_has_no_findings(self, tmp_path: Path) -> None:
+        done = dsv4("check", "a.json", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, b"")
+
+    @pytest.mark.parametrize(
+        ("name", "data", "place"),
+        [
+            ("whole.json", b'[\n"', "whole.json: error: line 2, column 1: not JSON"),
+            ("lines.jsonl", b'[\n"', "lines.jsonl:1: error: column 2: not JSON"),
+            ("deep.json", b"[" * 200_000, "deep.json: error: line 1: the JSON is nested"),
+            ("deep.jsonl", b"[" * 200_000, "deep.jsonl:1: error: the JSON is nested"),
+        ],
+    )
+    def test_where_a_file_is_bad(self, tmp_path: Path, name: str, data: bytes, place: str) -> None:
+        (tmp_path / name).write_bytes(data)
+        said = dsv4("check", name, cwd=tmp_path).stdout.decode()
+        assert said.startswith(place)
+
     def test_a_bad_line_is_a_finding(self) -> None:
         found = findings(stdin=f"{as_json(user())}\n[1\n\n{as_json(user(5))}\n")
         assert [(finding["file"], finding["kind"]) for finding in found] == [

@@ -209,12 +209,12 @@ MISUSE: list[tuple[list[str], str]] = [
     ([".", "-o", "out.jsonl"], ".: is a directory"),
     (["in.jsonl", "-o", "out.txt"], "output: found out.txt, expected a name that ends in one of"),
     (["in.jsonl", "-o", "no/out.jsonl"], "cannot write no/out.jsonl: no such file or directory"),
-    (["in.jsonl", "-o", "in.jsonl"], "in.jsonl is input and output"),
+    (["in.jsonl", "-o", "in.jsonl"], "in.jsonl is both input and output"),
     (["in.jsonl", "-o", "out.jsonl", "--effort", "much"], 'effort: found "much"'),
     (["in.jsonl", "-o", "out.jsonl", "--dialect", "v4.1"], "tokenizer.json does not fit v4.1"),
     (["in.jsonl", "-o", "out.jsonl", "--expand", "--policy", "calls"], "expand has a mask"),
     (["in.jsonl", "-o", "-", "--resume"], "resume: needs files"),
-    (["-", "-o", "out.jsonl", "--resume"], "stdin can be the only input alone"),
+    (["-", "-o", "out.jsonl", "--resume"], "stdin must be the only input"),
     (["in.jsonl", "-o", "out.jsonl", "--tokenizer", "odd.json"], "odd.json does not fit"),
     (["bad.jsonl.gz", "-o", "out.jsonl", "--jobs", "1"], "bad.jsonl.gz: not a gzipped file"),
     (["in.jsonl", "-o", "/dev/full", "--jobs", "1"], "cannot write /dev/full: no space left on"),
@@ -328,7 +328,7 @@ def test_interrupted_and_resumed(tmp_path: Path, long_input: Path, dataset: Any,
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate()[1].splitlines()
     done = written(tmp_path)
-    assert said == [f"dsv4: interrupted (--resume goes on after {done} conversations)"]
+    assert said == [f"dsv4: interrupted (--resume continues after {done} conversations)"]
     assert process.returncode == 130
     assert is_gone(process.pid)
     assert run("in.jsonl", "-o", "out.jsonl.gz", "--jobs", "2", "--resume") == (0, [])
@@ -342,7 +342,7 @@ def test_a_full_disk(tmp_path: Path, run: Any) -> None:
     write_lines(tmp_path / "in.jsonl", mixed(600))
     status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", preexec_fn=fill_up)
     assert (status, len(said)) == (2, 1)
-    assert "out.jsonl.partial: file too large (--resume goes on after" in said[0]
+    assert "out.jsonl.partial: file too large (--resume continues after" in said[0]
     assert "out.jsonl" not in left_in(tmp_path)
     assert run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", "--resume") == (0, [])
     assert run("in.jsonl", "-o", "whole.jsonl", "--jobs", "1") == (0, [])

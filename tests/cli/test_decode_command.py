@@ -23,6 +23,11 @@ def test_a_prompt() -> None:
     }
 
 
+def test_what_a_terminal_would_act_on_is_escaped() -> None:
+    shown = printed("decode", stdin=PROMPT.replace("Oslo", "\x9b31m\u202e"), bare=True)
+    assert r"\u009b31m\u202e?" in shown
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -24,6 +27,7 @@ from running import (
 
 from builders import user
 from dsv4.cli.main import COMMANDS
+from dsv4.version import how_to_install
 
 on_linux = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 
@@ -64,7 +68,29 @@ class TestFiles:
         assert "nested too deep" in refused("encode", stdin="[" * 200_000)
 
     def test_a_number_of_too_many_digits(self) -> None:
-        assert "stdin:1: " in refused("encode", stdin="9" * 5000)
+        complaint = refused("encode", stdin="9" * 5000)
+        assert complaint == "dsv4: stdin:1: the JSON has a number of too many digits"
+
+    @pytest.mark.parametrize(
+        ("data", "found"),
+        [
+            (as_json(user()).encode("utf-16"), "UTF-16"),
+            (gzip.compress(as_json(user()).encode()), "gzip"),
+        ],
+    )
+    def test_another_form(self, data: bytes, found: str) -> None:
+        complaint = refused("encode", stdin=data)
+        assert complaint == f"dsv4: stdin:1: found {found}, expected UTF-8"
+
+    def test_json_over_several_lines_is_not_json_lines(self, tmp_path: Path) -> None:
+        pretty = tmp_path / "pretty.jsonl"
+        pretty.write_text(json.dumps([user()], indent=1))
+        assert refused("show", pretty) == f"dsv4: {pretty}:1:2: not JSON: expecting value"
+
+    def test_no_conversation(self, tmp_path: Path) -> None:
+        empty = tmp_path / "empty.jsonl"
+        empty.touch()
+        assert refused("show", empty) == f"dsv4: {empty}: found no conversation, expected one"
 
     def test_stdin_is_closed(self) -> None:
         shell = f"{' '.join(command('encode'))} <&-"
@@ -77,6 +103,8 @@ def test_a_complaint_is_harmless_to_the_terminal() -> None:
     wrong = as_json({"role": "assistant", "tool_calls": [call, 5]}, model="\x1b")
     assert "\x1b" not in refused("encode", stdin=wrong, status=1)
     assert "\x1b" not in refused("encode", "\x1b[31m.json")
+    assert "\x1b" not in refused("show", "a.json", "\x1b[31m.json")
+    assert "\x1b" not in refused("encode", "--mode", "\x1b[31m")
 
 
 class TestOptions:
@@ -90,13 +118,30 @@ class TestOptions:
 
     def test_an_unknown_option(self) -> None:
         complaint = refused("encode", "--loud")
-        assert complaint == "dsv4: unrecognized arguments: --loud (see dsv4 --help)"
+        assert complaint == "dsv4: unrecognized arguments: --loud (see dsv4 encode --help)"
 
     def test_an_unknown_choice(self) -> None:
         assert refused("encode", "--mode", "x").endswith("(see dsv4 encode --help)")
 
     def test_options_that_exclude_each_other(self) -> None:
         assert "not allowed with" in refused("encode", "--dialect", "v4", "--model", "x")
+
+
+@pytest.mark.parametrize(
+    ("asked", "extra"),
+    [
+        (["count", CONVERSATION], "tokens"),
+        (["dataset", CONVERSATION, "-o", "-"], "tokens"),
+        (["serve"], "serve"),
+        (["heal", "--upstream", "http://chat:8000"], "serve"),
+        (["playground", "--no-browser"], "serve"),
+        (["replay", CONVERSATION], "serve"),
+    ],
+)
+def test_a_part_that_is_not_installed(asked: list[object], extra: str) -> None:
+    complaint = refused(*asked, bare=True)
+    assert re.search(r" needs? the package [\w-]+: ", complaint)
+    assert complaint.endswith(how_to_install(extra))
 
 
 class TestOutput:
@@ -149,8 +194,9 @@ class TestOutput:
         plain = {**ENVIRONMENT, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
         assert "ü" in printed("encode", stdin=as_json(user("ü")), env=plain)
 
-    def test_stdout_is_closed(self) -> None:
-        shell = f"{' '.join(command('special'))} >&-"
+    @pytest.mark.parametrize("asked", [["special"], ["serve", "--print-config"]])
+    def test_stdout_is_closed(self, asked: list[str]) -> None:
+        shell = f"{' '.join(command(*asked))} >&-"
         done = subprocess.run(shell, shell=True, capture_output=True, env=ENVIRONMENT, check=False)
         assert (done.returncode, done.stderr) == (2, b"dsv4: stdout is closed\n")
 
@@ -192,17 +238,19 @@ def test_an_interrupt() -> None:
     assert (process.returncode, complaint) == (130, b"dsv4: interrupted\n")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_loads_little(name: str) -> None:
+def test_help_loads_little() -> None:
     code = (
-        "import sys; from dsv4.cli.main import main\n"
-        f"try: main([{name!r}, '--help'])\n"
-        "except SystemExit: pass\n"
-        "print('LOADED', *sys.modules)"
+        "import sys; from dsv4.cli.main import COMMANDS, main\n"
+        "for name in COMMANDS:\n"
+        "    try: main([name, '--help'])\n"
+        "    except SystemExit: print('LOADED', name, *sys.modules)\n"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, env=ENVIRONMENT, check=True
     )
-    loaded = set(done.stdout.decode().partition("LOADED")[2].split())
+    loaded = [
+        line.split()[1:] for line in done.stdout.decode().splitlines() if line[:6] == "LOADED"
+    ]
+    assert [name for name, *_ in loaded] == list(COMMANDS)
     heavy = {"dsv4.tokens", "importlib.metadata", "asyncio", "tokenizers", "numpy"}
-    assert not loaded & heavy
+    assert [name for name, *modules in loaded if heavy & set(modules)] == []

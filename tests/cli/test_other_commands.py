@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from running import ENVIRONMENT, ROOT, dsv4, printed
@@ -15,6 +14,7 @@ from running import ENVIRONMENT, ROOT, dsv4, printed
 from dsv4 import __version__, compat
 from dsv4.cli.main import COMMANDS
 from dsv4.cli.version import PARTS
+from loading import loaded
 
 
 class TestSpecial:
@@ -87,19 +87,10 @@ class TestCompletion:
         assert done.stdout.decode().strip() == completed
 
 
-def written_page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("write_cli", ROOT / "docs" / "write_cli.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class TestDocumentation:
     def test_the_page_is_current(self) -> None:
         page = (ROOT / "docs" / "cli.md").read_text("utf-8")
-        assert page == written_page().page(), "python docs/write_cli.py"
+        assert page == loaded("docs/write_cli.py").page(), "python docs/write_cli.py"
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_help_is_what_the_page_says(self, name: str) -> None:
@@ -111,3 +102,30 @@ class TestDocumentation:
         helped = printed("--help")
         assert all(f"    {name} " in helped for name in COMMANDS)
         assert dsv4().stderr.decode() == helped
+
+    @pytest.mark.parametrize(
+        ("arguments", "parsers", "commands"),
+        [
+            ([], 1, []),
+            (["--help"], 1, []),
+            (["encode", "--help"], 2, ["encode"]),
+            (["--unknown", "special"], 2, []),
+        ],
+    )
+    def test_only_what_is_asked_for_is_made_and_loaded(
+        self, arguments: list[str], parsers: int, commands: list[str]
+    ) -> None:
+        code = f"""
+import argparse, sys
+made, make = [], argparse.ArgumentParser.__init__
+argparse.ArgumentParser.__init__ = lambda self, **given: made.append(make(self, **given))
+from dsv4.cli import main
+try:
+    main.main({arguments!r})
+except SystemExit:
+    pass
+loaded = [name for name in main.COMMANDS if f"dsv4.cli.{{name}}" in sys.modules]
+print((len(made), loaded))
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=ENVIRONMENT)
+        assert done.stdout.decode().splitlines()[-1] == str((parsers, commands))

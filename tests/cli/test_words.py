@@ -17,6 +17,7 @@ from dsv4.cli.words import in_json
         ("OpenAI's 'role' isn't None", "OpenAI's \"role\" isn't null"),
         ("found 'cut off…", "found 'cut off…"),
         ("found 'a\\nb\\x1b'", 'found "a\\nb\\u001b"'),
+        ("found 5, expected a dict, not 'a dict'", 'found 5, expected an object, not "a dict"'),
         ("None of it: Nonesuch", "null of it: Nonesuch"),
     ],
 )

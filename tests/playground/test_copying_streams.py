@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from copied import run_cases, sent_by
 
 import dsv4
 from dsv4.playground.bench import Bench
@@ -56,14 +54,6 @@ def streams() -> list[dict[str, Any]]:
     ]
 
 
-def run_cases(cases: list[str], folder: Path) -> str:
-    for n, case in enumerate(cases):
-        (folder / f"test_copied_{n}.py").write_text(case, "utf-8")
-    command = [sys.executable, "-X", "utf8", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=folder)
-    return done.stdout.decode()
-
-
 def test_cases_pass(tmp_path: Path) -> None:
     cases = [call("copy", form="pytest", view="stream", **body)["text"] for body in streams()]
     for protocol in ("chat", "responses", "messages"):
@@ -98,13 +88,6 @@ def test_python_prints_events_and_message(
         assert len(found["events"]) <= traced["events"]
         assert isinstance(found["message"], dsv4.Message)
     capsys.readouterr()
-
-
-def sent_by(text: str) -> Any:
-    """The body that a shell gives to curl."""
-    script = 'curl() { for word; do last=$word; done; printf %s "$last"; }\n' + text
-    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
-    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("body", streams()[-4:])

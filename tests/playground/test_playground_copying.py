@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from copied import printed, run_cases, sent_by
 
 from dsv4.playground.bench import Bench
 from dsv4.playground.cache import VARIANTS
@@ -33,22 +31,6 @@ NAN = '[{"role": "user", "content": "Hi", "x": NaN}]'
 
 def call(name: str, **body: Any) -> Any:
     return FUNCTIONS[name](body, BENCH)
-
-
-def printed(code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    file = tmp_path / "copied.py"
-    file.write_text(code, "utf-8")
-    runpy.run_path(str(file))
-    return capsys.readouterr().out
-
-
-def run_cases(cases: list[str], tmp_path: Path) -> str:
-    """What pytest says of some cases, in a process of its own."""
-    for n, case in enumerate(cases):
-        (tmp_path / f"test_copied_{n}.py").write_text(case, "utf-8")
-    command = [sys.executable, "-X", "utf8", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path)
-    return done.stdout.decode()
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
@@ -104,9 +86,7 @@ def test_python_prints_the_turns(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("source", [SOURCES["Several turns"], HOSTILE])
 def test_a_shell_reads_the_body_of_curl_whole(source: str) -> None:
     text = call("copy", form="curl", view="prompt", source=source, thinking=False)["text"]
-    script = 'curl() { for word; do last=$word; done; printf %s "$last"; }\n' + text
-    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
-    sent = json.loads(done.stdout)
+    sent = sent_by(text)
     assert sent == {"thinking": False, "request": json.loads(source)}
     assert FUNCTIONS["text"](sent, BENCH) == call("text", source=source, thinking=False)
 

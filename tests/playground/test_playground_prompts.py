@@ -20,6 +20,7 @@ from dsv4.playground.functions import FUNCTIONS
 from dsv4.playground.problems import Problem
 from dsv4.profiles import PROFILES
 from dsv4.tokens import Tokenizer
+from dsv4.version import how_to_install
 from dsv4.view.characters import visible
 from dsv4.view.rows import view_of
 from strategies import conversations
@@ -270,7 +271,7 @@ def test_borders_of_tokens_and_their_ids() -> None:
 
 def test_without_a_tokenizer_it_says_so_and_counts_characters() -> None:
     [side] = asked([{"role": "user", "content": "Hi"}], Bench(), ids=True)["sides"]
-    assert "pip install 'dsv4[tokens]'" in side["no_tokens"]
+    assert how_to_install("tokens") in side["no_tokens"]
     assert side["tokens"] is None
     assert sum(share["amount"] for share in side["shares"]) == side["characters"]
     assert all(segment[4] == -1 for row in side["rows"] for segment in segments(row))

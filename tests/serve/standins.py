@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from aiohttp import web
 
 from dsv4.format.tokens import Special, markup
+from dsv4.serve import Chunk, Model
 from dsv4.tokens import Tokenizer
 
 # Tokens that such a server counts as special, so that `skip_special_tokens` removes them: in
@@ -34,6 +35,7 @@ class StandIn:
         self.pause = pause
         self.requests: list[Any] = []
         self.headers: list[Any] = []
+        self.written = 0
         self.disconnects = 0
         self.fault: Callable[[web.Request, int], Any] | None = None
 
@@ -82,6 +84,7 @@ class StandIn:
         try:
             for event in events:
                 await response.write(event)
+                self.written += 1
                 if self.pause:
                     await asyncio.sleep(self.pause)
             await response.write_eof()
@@ -273,3 +276,37 @@ class ChatServer(StandIn):
     async def complete(self, request: web.Request) -> web.StreamResponse:
         events = [event(chunk) for chunk in json.loads(self.next_completion())]
         return await self.sent(request, [*events, DONE])
+
+
+class Scripted:
+    """A backend in the process that does what a test says: waits so many seconds, or for an event,
+    breaks, or gives text or a chunk."""
+
+    grammar_form = None
+
+    def __init__(self, *script: Any) -> None:
+        self.script = script
+        self.open = 0
+        self.opened = 0
+
+    async def stream(self, prompt: Any, ids: Any, options: Any) -> AsyncIterator[Chunk]:
+        self.open += 1
+        self.opened += 1
+        try:
+            for step in self.script:
+                if isinstance(step, float):
+                    await asyncio.sleep(step)
+                elif isinstance(step, asyncio.Event):
+                    await step.wait()
+                elif isinstance(step, Exception):
+                    raise step
+                else:
+                    yield Chunk(step) if isinstance(step, str) else step
+        finally:
+            self.open -= 1
+
+    async def models(self) -> list[Model]:
+        return [Model("deepseek-v4-scripted", 100_000)]
+
+    async def aclose(self) -> None:
+        pass

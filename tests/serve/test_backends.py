@@ -29,11 +29,6 @@ SERVERS: dict[str, Callable[..., StandIn]] = {
 }
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def run(scenario: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(scenario, 30))
 

@@ -6,17 +6,16 @@ import asyncio
 import gc
 import json
 import os
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 from gateway import TOOLS, events_of, gateway, run
-from standins import VllmServer
+from standins import Scripted, VllmServer
 
 from dsv4.format.tokens import DSML, EOS, THINK_END
-from dsv4.serve import Chunk, Model
+from dsv4.serve import Chunk
 from dsv4.tokens import Tokenizer
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5000}
@@ -30,11 +29,6 @@ CALL = (
     f'<{DSML}parameter name="command" string="true">rm -rf '
 )
 every_path = pytest.mark.parametrize("path", PATHS)
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
 
 
 async def answer(status: int, body: str, kind: str = "application/json") -> web.Response:
@@ -92,37 +86,6 @@ def test_a_backend_that_is_not_there() -> None:
             assert (await g.get("/health"))[0] == 200
 
     run(scenario())
-
-
-class Scripted:
-    """A backend in the process that does what a test says."""
-
-    grammar_form = None
-
-    def __init__(self, *script: Any) -> None:
-        self.script = script
-        self.open = 0
-        self.opened = 0
-
-    async def stream(self, prompt: Any, ids: Any, options: Any) -> AsyncIterator[Chunk]:
-        self.open += 1
-        self.opened += 1
-        try:
-            for step in self.script:
-                if isinstance(step, float):
-                    await asyncio.sleep(step)
-                elif isinstance(step, Exception):
-                    raise step
-                else:
-                    yield Chunk(step) if isinstance(step, str) else step
-        finally:
-            self.open -= 1
-
-    async def models(self) -> list[Model]:
-        return [Model("deepseek-v4-scripted", 100_000)]
-
-    async def aclose(self) -> None:
-        pass
 
 
 @every_path

@@ -33,11 +33,6 @@ every_path = pytest.mark.parametrize("path", PATHS)
 streamed_or_whole = pytest.mark.parametrize("stream", [True, False])
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def answer(*deltas: dict[str, Any], finish: str = "stop") -> str:
     """The upstream's answer: chunks of these deltas."""
     head = {"id": "chatcmpl-upstream", "object": "chat.completion.chunk", "model": "leaky"}

@@ -118,7 +118,7 @@ def test_a_worker_that_cannot_start_ends_the_server_with_the_reason() -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pass_fds=(keys,)) as process:
         os.close(keys)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "a worker cannot start: api_key_file: /dev/fd/" in said
     assert said.splitlines()[-1].endswith("found one that cannot start, for the reason above")
     assert "Traceback" not in said
@@ -192,7 +192,7 @@ def test_settings_come_from_flags_then_variables_then_the_file(tmp_path: Path) -
 def test_beyond_loopback_keys_or_an_open_word_are_needed() -> None:
     command = [sys.executable, "-m", "dsv4", "serve", "--host", "0.0.0.0", "--port", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
+    assert done.returncode == 2
     assert "--no-auth" in done.stderr
     assert "Traceback" not in done.stderr
     with served("--host", "0.0.0.0", "--no-auth") as (process, port):

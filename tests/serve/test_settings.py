@@ -10,6 +10,7 @@ import pytest
 
 from dsv4.serve.flags import add_flags, flags_of
 from dsv4.serve.settings import HINTS, SettingError, Settings, load, to_toml
+from loading import ROOT, loaded
 
 
 def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
@@ -55,6 +56,7 @@ def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
         ({"effort": "lots"}, "effort: found 'lots', expected minimal or low"),
         ({"pace": float("nan")}, "pace: found nan, expected at least 0"),
         ({"workers": 0}, "workers: found 0, expected at least 1"),
+        ({"port": 99_999}, "port: found 99999, expected at most 65535"),
         ({"backend": "vlm"}, "backend: found 'vlm', expected demo or vllm"),
         ({"backend": "vllm"}, "upstream: found none, expected the URL of the vllm server"),
         ({"upstream": "gpu:8000"}, "upstream: found 'gpu:8000', expected http"),
@@ -88,7 +90,7 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str | bytes, problem: str) 
 
 
 def test_a_missing_file_and_a_bad_variable_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"none\.toml: No such file"):
+    with pytest.raises(SettingError, match=r"none\.toml: no such file"):
         load({"config": str(tmp_path / "none.toml")}, {})
     with pytest.raises(SettingError, match="DSV4_PORT: found 'x', expected a number"):
         load({}, {"DSV4_PORT": "x"})
@@ -120,14 +122,6 @@ def test_every_setting_has_a_help_text() -> None:
 
 
 def test_the_page_of_settings_is_current() -> None:
-    import importlib.util
-
-    root = Path(__file__).parent.parent.parent
-    path = root / "scripts" / "write_settings.py"
-    spec = importlib.util.spec_from_file_location("write_settings", path)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    page = (root / "docs" / "serving.md").read_text("utf-8")
+    script = loaded("scripts/write_settings.py")
+    page = (ROOT / "docs" / "serving.md").read_text("utf-8")
     assert page == script.with_table(page), "run python scripts/write_settings.py"

@@ -19,7 +19,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 DEEPEST = 250
 
 
-def _maybe_jiter() -> Callable[[bytes], Any] | None:
+def quick_reader() -> Callable[[bytes], Any] | None:
     """The reader of the extra `fast`, where that is installed.
 
     It takes half as long as Python's own. Where it reads a body it gives the same, big integers,
@@ -32,16 +32,18 @@ def _maybe_jiter() -> Callable[[bytes], Any] | None:
     return reader
 
 
-_jiter = _maybe_jiter()
+_jiter = quick_reader()
 _decoder = json.JSONDecoder()
 _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
 
 
 def body_of(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
     """The body as a dict."""
-    if isinstance(body, dict):
-        return body
-    value = _read(body if body.__class__ is bytes else _bytes_of(body), loads)
+    if body.__class__ is not bytes:
+        if isinstance(body, dict):
+            return body
+        body = _bytes_of(body)
+    value = _read(body, loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value

@@ -21,7 +21,7 @@ def check(
     example to learn from, and None if it may be either.
 
     Returns the findings in the order of the messages: an empty list where there is nothing to say.
-    It never raises, whatever the body is.
+    It never raises, whatever the body is; an unknown `purpose` is an `OptionError`.
     """
     # Rules, profiles and readers take longer to load than most programs take to run.
     from dsv4.checking.ruling import checked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from dsv4.checking.conversation import Call, Conversation
@@ -57,7 +58,7 @@ def calls_without_result(conversation: Conversation) -> Iterator[Found]:
 def _answers(conversation: Conversation, index: int) -> list[str]:
     """The ids of the results before the next answer."""
     ids: list[str] = []
-    for message in conversation.messages[index + 1 :]:
+    for message in islice(conversation.messages, index + 1, None):
         if role_of(message) == "assistant":
             break
         if role_of(message) == "tool":

@@ -7,9 +7,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dsv4.encoding.conventions import NATIVE
+from dsv4.encoding.door import fields_of, maybe_dict, maybe_list
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Location
+from dsv4.format import tokens
 from dsv4.reading.bodies import role_of
 from dsv4.request import Request
 
@@ -43,7 +45,7 @@ class Conversation:
         self.request = request
         self.prompt = prompt
         self.body = body
-        self.messages: Sequence[dict[str, Any]] = list(map(as_dict, request.messages))
+        self.messages: Sequence[dict[str, Any]] = list(map(fields_of, request.messages))
 
     def of_role(self, *roles: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for index, message in enumerate(self.messages):
@@ -70,10 +72,9 @@ class Conversation:
         return [call for index, _ in self.of_role("assistant") for call in self.calls_of(index)]
 
     def calls_of(self, index: int) -> Iterator[Call]:
-        for n, call in enumerate(self.messages[index].get("tool_calls") or ()):
-            fields = as_dict(call)
-            function = fields.get("function")
-            function = function if isinstance(function, dict) else fields
+        for n, call in enumerate(maybe_list(self.messages[index].get("tool_calls")) or ()):
+            fields = maybe_dict(call) or {}
+            function = maybe_dict(fields.get("function")) or fields
             id, name = fields.get("id"), function.get("name")
             yield Call(index, n, str(id or ""), str(name), function.get("arguments"))
 
@@ -93,6 +94,15 @@ class Conversation:
             (piece.message, piece.field)
             for piece in self.prompt.pieces
             if not piece.special or piece.field in ("task", "header")
+        }
+
+    @cached_property
+    def opened(self) -> set[int | None]:
+        """The messages that the assistant's token opens."""
+        return {
+            piece.message
+            for piece in self.prompt.pieces
+            if piece.field == "header" and piece.text == tokens.ASSISTANT
         }
 
     @cached_property
@@ -119,17 +129,9 @@ class Conversation:
 _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
 
 
-def as_dict(value: Any) -> dict[str, Any]:
-    """A message or a call as a dict. What is none has no fields."""
-    if isinstance(value, dict):
-        return value
-    to_dict = getattr(value, "to_dict", None)
-    made = to_dict() if callable(to_dict) and not isinstance(value, type) else None
-    return made if isinstance(made, dict) else {}
-
-
 def _tools(tools: Any, place: Location) -> Iterator[Tool]:
-    for n, tool in enumerate(tools if isinstance(tools, (list, tuple)) else ()):
-        function = tool.get("function", tool) if isinstance(tool, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
+    for n, tool in enumerate(maybe_list(tools) or ()):
+        fields = maybe_dict(tool) or {}
+        function = maybe_dict(fields.get("function")) or fields
+        if isinstance(function.get("name"), str):
             yield Tool((*place, n), function["name"], function.get("parameters"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dsv4.checking.kinds import Level
 from dsv4.errors import Location, path_of
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Something that `dsv4.check` found.
 
     `level` is "error" where the conversation cannot be encoded, "warning" where something is most

@@ -10,14 +10,18 @@ from dsv4.checking import calls, omissions, texts, tools, turns
 from dsv4.checking import fields as field_names
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Finding, Found, index_of
-from dsv4.checking.kinds import SERVER_PREFIX, Purpose, maybe_level
+from dsv4.checking.kinds import PURPOSES, SERVER_PREFIX, Purpose, maybe_level
+from dsv4.encoding.door import any_list
 from dsv4.encoding.prompt import Prompt
-from dsv4.errors import Error, Location
+from dsv4.errors import Error, Location, OptionError, shown
 from dsv4.format.dialects import Dialect
 from dsv4.profiles import traps
 from dsv4.reading.bodies import SAME_OPTIONS, Overrides, messages_of, options_of, role_of
 from dsv4.reading.failures import InputError, location_of
 from dsv4.request import Request
+
+# Each error costs a look at the whole conversation, and nobody reads this many of them.
+MOST_ERRORS = 100
 
 RULES = (
     *calls.RULES,
@@ -37,6 +41,9 @@ def checked(
     purpose: Purpose | None = None,
 ) -> list[Finding]:
     """What `dsv4.check` finds in a body of which something else is said from outside."""
+    if purpose is not None and purpose not in PURPOSES:
+        expected = f"None or one of {', '.join(PURPOSES)}"
+        raise OptionError("purpose", f"found {shown(purpose)}, expected {expected}")
     found = _found(body, overrides)
     if profile is not None:
         # Servers read it, or do not: the profile knows.
@@ -112,6 +119,9 @@ def _errors(request: Request) -> tuple[list[Found], tuple[Request, Prompt] | Non
         if each in found:
             return found, None
         found.append(each)
+        if len(found) == MOST_ERRORS:
+            problem = f"found {MOST_ERRORS} errors: what comes after them was not looked at"
+            return [*found, Found("not_encodable", ("messages",), problem)], None
         mended = _mended(request, each.location)
         if mended is None:
             return found, None
@@ -172,7 +182,8 @@ def _as_body(body: Any) -> Any:
     asked = {name: getattr(body, option) for name, option in SAME_OPTIONS.items()}
     given = {name: value for name, value in asked.items() if value}
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}
-    return {"messages": list(body.messages), **given, **thinking}
+    messages = any_list(body.messages, ("messages",), "a list of messages")
+    return {"messages": list(messages), **given, **thinking}
 
 
 def _served_dialect(dialect: str | Dialect) -> str:

@@ -39,7 +39,7 @@ def invalid_schema(schema: Any) -> str | None:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict):
         return f"properties: found {quoted(properties)}, expected an object"
-    if not isinstance(required, list):
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         return f"required: found {quoted(required)}, expected a list of names"
     missing = [name for name in required if name not in properties]
     if missing and schema.get("additionalProperties") is False:

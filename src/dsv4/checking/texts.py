@@ -17,10 +17,14 @@ def spelled_tokens(conversation: Conversation) -> Iterator[Found]:
     prompt = conversation.prompt
     text, pieces = str(prompt), prompt.pieces
     ends = list(accumulate(len(piece.text) for piece in pieces))
+    seen: set[Found] = set()
     for start, end in prompt.special_text:
-        piece = pieces[bisect_left(ends, end)]
+        location = conversation.location_of(pieces[bisect_left(ends, end)])
         problem = f"the text spells the special token {text[start:end]}"
-        yield Found("special_token_in_text", conversation.location_of(piece), problem)
+        found = Found("special_token_in_text", location, problem)
+        if found not in seen:
+            seen.add(found)
+            yield found
 
 
 # The bars of special tokens, of this format and of others; and what other formats write.

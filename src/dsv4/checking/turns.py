@@ -8,7 +8,6 @@ from typing import Any
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
 from dsv4.encoding.conventions import NATIVE
-from dsv4.format import tokens
 
 _ASKING = ("user", "tool", "developer")
 
@@ -42,19 +41,12 @@ def turns_without_token(conversation: Conversation) -> Iterator[Found]:
     """The token of an assistant turn is written by the turn before it, if that one asks."""
     for index, _ in conversation.of_role("assistant"):
         before = conversation.messages[index - 1] if index else {}
-        if index in conversation.present and not _is_opened(conversation, index):
+        if index in conversation.present and index not in conversation.opened:
             if before.get("task") is not None:
                 continue
             where = f"follows a message of role {before.get('role')}" if index else "comes first"
             problem = f"the assistant turn {where}, so the token that opens it is missing"
             yield Found("turn_without_token", ("messages", index), problem)
-
-
-def _is_opened(conversation: Conversation, index: int) -> bool:
-    return any(
-        piece.message == index and piece.field == "header" and piece.text == tokens.ASSISTANT
-        for piece in conversation.prompt.pieces
-    )
 
 
 def open_turns(conversation: Conversation) -> Iterator[Found]:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-import dsv4
-from dsv4.cli.failure import DONE, FINDINGS, Failure
-from dsv4.cli.requests import add_file_arguments, add_prompt_arguments, documents, overrides_of
+from dsv4.cli.failure import DONE, FINDINGS, MISUSE, Failure, complain
+from dsv4.cli.reading import read_documents
+from dsv4.cli.requests import (
+    add_file_arguments,
+    add_prompt_arguments,
+    check_profile,
+    overrides_of,
+    paths_of,
+)
 from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.words import in_json
 from dsv4.cli.writing import json_text, output
+from dsv4.reading.failures import InputError
+from dsv4.reading.files import name_of
 from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
     from dsv4.checking import Finding
+    from dsv4.cli.reading import Document
+    from dsv4.reading.bodies import Overrides
 
 EXAMPLE = """
 dsv4 check conversation.json
@@ -38,20 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="purpose",
         choices=PURPOSES,
-        help="what the conversations are for: with inference, a prompt that asks for nothing is a "
-        "warning; with training, it is normal, and so is reasoning that is dropped",
+        help="what the conversations are for: with inference, a prompt that asks for no answer is "
+        "a warning; with training, finished turns and dropped reasoning are not reported",
     )
     parser.add_argument(
         "--profile",
         metavar="SERVER",
-        help="also find what this server does differently, such as vllm-0.32",
+        help="also report what this server does differently, for example vllm-0.32",
     )
     parser.add_argument(
         "--ignore",
         metavar="KINDS",
         action="append",
         default=[],
-        help="do not report these kinds of findings: names, separated by commas",
+        help="do not report these kinds of findings (names, separated by commas)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON for each finding"
@@ -59,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="write the conversations with everything fixed that needs no guessing",
+        help="write the conversations, with everything fixed that can be fixed without guessing",
     )
     parser.add_argument(
         "-o", "--output", metavar="OUT", help="where --fix writes (default: stdout)"
@@ -69,15 +79,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Placed(NamedTuple):
-    """A finding, and the file or line that it is in."""
+    """A finding, its file, and its place: the file, or a line of it."""
 
+    file: str
     place: str
     finding: Finding
 
 
 def run(args: argparse.Namespace) -> int:
     ignored = _ignored(args.ignore)
-    _check_profile(args.profile)
+    check_profile(args.profile)
     if args.output is not None and not args.fix:
         raise Failure("--output: only --fix writes files")
     if args.fix:
@@ -89,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
         for placed in _findings(args, report, ignored):
             report.add(placed, file)
         report.end(file)
+    if report.unreadable:
+        return MISUSE
     return FINDINGS if report.levels["error"] + report.levels["warning"] else DONE
 
 
@@ -102,52 +115,56 @@ def _ignored(options: list[str]) -> set[str]:
     return names
 
 
-def _check_profile(name: str | None) -> None:
-    from dsv4.profiles.profile import profile_named
-
-    try:
-        if name is not None:
-            profile_named(name)
-    except dsv4.Error as error:
-        raise Failure(f"--{error}") from None
-
-
 def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> Iterator[Placed]:
+    """What is found in all files. One that cannot be opened does not hide the others."""
+    overrides = overrides_of(args)
+    for path in paths_of(args):
+        try:
+            for document in read_documents(path, args.jsonl):
+                report.conversations += 1
+                for finding in _found(document, name_of(path), overrides, args):
+                    if finding.kind not in ignored:
+                        yield Placed(path, document.place, finding)
+        except InputError as error:
+            report.unreadable += 1
+            complain(str(error))
+
+
+def _found(
+    document: Document, name: str, overrides: Overrides, args: argparse.Namespace
+) -> Iterable[Finding]:
     from dsv4.checking.findings import Finding
     from dsv4.checking.ruling import checked
 
-    overrides = overrides_of(args)
-    for document in documents(args):
-        report.conversations += 1
-        if document.problem is not None:
-            problem = _without_name(str(document.problem), document.place)
-            found = [Finding("error", "not_json", (), problem)]
-        else:
-            found = checked(document.value, overrides, profile=args.profile, purpose=args.purpose)
-        for finding in found:
-            if finding.kind not in ignored:
-                yield Placed(document.place, finding)
+    if document.problem is not None:
+        problem = _without_name(str(document.problem), name, document.place)
+        return [Finding("error", "not_json", (), problem)]
+    return checked(document.value, overrides, profile=args.profile, purpose=args.purpose)
 
 
-def _without_name(problem: str, place: str) -> str:
-    """The problem without the name of the file, which is said in front of it."""
-    found = re.match(r"(?::(\d+))?:(\d+): ", problem.removeprefix(place))
+def _without_name(problem: str, name: str, place: str) -> str:
+    """The problem without its place, as far as that is said in front of it."""
+    found = re.match(r":(\d+)(?::(\d+))?: ", problem.removeprefix(name))
     if not found:
-        return problem.removeprefix(f"{place}: ")
-    line = f"line {found[1]}, " if found[1] else ""
-    return f"{line}column {found[2]}: {problem[len(place) + found.end() :]}"
+        return problem.removeprefix(f"{name}: ")
+    line = f"line {found[1]}" if place == name else ""
+    column = f"column {found[2]}" if found[2] else ""
+    where = ", ".join(filter(None, (line, column)))
+    return f"{where}{': ' if where else ''}{problem[len(name) + found.end() :]}"
 
 
 class Report:
-    """Findings as they are printed. What is found again and again is said once, with its number."""
+    """Findings as they are printed. What is found again and again in a file is said once, with its
+    number."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.conversations = 0
+        self.unreadable = 0
         self.levels: Counter[str] = Counter()
         self._as_json = args.json
         self._paint = Paint(args.color)
-        self._first: dict[tuple[str, str, str], Placed] = {}
-        self._times: Counter[tuple[str, str, str]] = Counter()
+        self._first: dict[tuple[str, ...], Placed] = {}
+        self._times: Counter[tuple[str, ...]] = Counter()
         self._of_kind: Counter[str] = Counter()
 
     def add(self, placed: Placed, file: TextIO) -> None:
@@ -156,19 +173,19 @@ class Report:
         if self._as_json:
             file.write(json_text(_as_dict(placed)) + "\n")
             return
-        key = (finding.level, finding.kind, finding.message)
+        key: tuple[str, ...] = (placed.file, finding.level, finding.kind, finding.message)
         if key not in self._first:
             self._of_kind[finding.kind] += 1
             if self._of_kind[finding.kind] > MOST_OF_A_KIND:
-                key = (finding.level, finding.kind, "")
+                key = (finding.level, finding.kind)
             self._first.setdefault(key, placed)
         self._times[key] += 1
 
     def end(self, file: TextIO) -> None:
-        if self._as_json:
+        if self._as_json or (self.unreadable and not self.conversations):
             return
         for key, placed in self._first.items():
-            file.write(self._line(placed, self._times[key], is_rest=not key[2]) + "\n")
+            file.write(self._line(placed, self._times[key], is_rest=len(key) == 2) + "\n")
         file.write(f"{self._summary()}\n")
 
     def _line(self, placed: Placed, times: int, is_rest: bool) -> str:

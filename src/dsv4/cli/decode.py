@@ -11,7 +11,7 @@ from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import read_text
 from dsv4.cli.requests import add_dialect_arguments, add_tokenizer_argument, dialect_of
 from dsv4.cli.tokenizing import load_tokenizer
-from dsv4.cli.writing import output
+from dsv4.cli.writing import json_text, output
 from dsv4.reading.files import name_of
 
 if TYPE_CHECKING:
@@ -28,25 +28,25 @@ _OWN = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a prompt; stdin where there is none or it is -"
-    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a prompt; stdin (-) by default")
     parser.add_argument(
         "--ids",
         action="store_true",
-        help="the file holds token ids, a JSON list: what is a token and what only spells one is "
-        "known then",
+        help="the file holds token ids, as a JSON list; with ids, special tokens are told apart "
+        "from text that only spells them",
     )
     parser.add_argument(
         "--notes",
         action="store_true",
-        help="also say, on stderr, what the prompt does not tell and was chosen",
+        help="also print to stderr what the prompt leaves open, and what was assumed",
     )
     parser.add_argument(
-        "--json", action="store_true", help="print request, notes and dialects, in a line of JSON"
+        "--json",
+        action="store_true",
+        help="print the request, notes and dialects as one line of JSON",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="fail on a prompt that no request writes"
+        "--strict", action="store_true", help="fail if no request gives exactly this prompt"
     )
     add_dialect_arguments(parser)
     add_tokenizer_argument(parser)
@@ -89,10 +89,10 @@ def _ids(path: str | None, text: str) -> Any:
 def _written(decoded: Decoded, whole: bool) -> str:
     body = _body(decoded)
     if not whole:
-        return json.dumps(body, ensure_ascii=False, indent=2)
+        return json_text(body, indent=2)
     notes = [note._asdict() for note in decoded.notes]
     found = {"exact": decoded.exact, "dialects": list(decoded.dialects), "notes": notes}
-    return json.dumps({"request": body, **found}, ensure_ascii=False)
+    return json_text({"request": body, **found})
 
 
 def _body(decoded: Decoded) -> dict[str, Any]:

@@ -28,7 +28,7 @@ dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json
 dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
 """
-# So many tokens are shown around the place where prompts part.
+# How many tokens are shown around the place where prompts part.
 CONTEXT = 10
 EXCERPT = 16
 ENDS = "(ends)"
@@ -37,8 +37,10 @@ SPELLED = "one has a special token where the other has text that spells it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help="a conversation")
-    parser.add_argument("b", metavar="B", nargs="?", help="one that is to go on where A ends")
+    parser.add_argument(
+        "a", metavar="A", help="a conversation (JSON, or JSON lines with one conversation)"
+    )
+    parser.add_argument("b", metavar="B", nargs="?", help="a conversation that should continue A")
     parser.add_argument(
         "--profile",
         metavar="NAME",
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace, path: str) -> Placed:
-    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False, line=None))
+    return only_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
 
 
 @dataclass(frozen=True)

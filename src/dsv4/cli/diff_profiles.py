@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import Document, read_documents
-from dsv4.cli.requests import dialect_of
+from dsv4.cli.requests import check_profile, dialect_of
 from dsv4.cli.terminal import Paint
 from dsv4.cli.writing import json_text, output
 from dsv4.view.characters import harmless
@@ -17,11 +17,11 @@ from dsv4.view.characters import harmless
 if TYPE_CHECKING:
     from dsv4.profiles import Comparison, Side
 
-# So many characters are shown around the place where prompts part.
+# How many characters are shown around the place where prompts part.
 CONTEXT = 60
 EXCERPT = 100
 ENDS = "(ends)"
-# Options that say how dsv4 writes a prompt, which is nothing that a server is told.
+# Options of dsv4 alone: no server takes them.
 _OURS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
 
 
@@ -34,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     for option in _OURS:
         if getattr(args, option):
             raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
+    for name in args.profile:
+        check_profile(name)
     document = _only(args.a)
     compared = compare(document.value, *args.profile, dialect=_dialect(args, document.value))
     text = _json(compared) if args.json else "\n".join(_shown(compared, Paint(args.color)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 # Exit statuses.
 DONE = 0
 FINDINGS = 1  # the input was read, and something is wrong with what it says
@@ -10,12 +12,29 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141  # as if ended by the signal, which is what other programs do
 
 
+def complain(problem: str) -> None:
+    """A problem on stderr, in one line that no terminal acts on, and in JSON's words."""
+    from dsv4.cli.words import in_json
+    from dsv4.view.characters import harmless
+
+    if sys.stderr is not None:
+        line = harmless(in_json(" ".join(problem.splitlines())))
+        print(f"dsv4: {line}", file=sys.stderr)
+
+
 class Failure(Exception):
     """Ends the command: its text goes to stderr after the program's name, without a traceback."""
 
     def __init__(self, problem: str, status: int = MISUSE) -> None:
         super().__init__(problem)
         self.status = status
+
+
+def missing_part(purpose: str, error: ImportError, extra: str) -> Failure:
+    """A package that is not installed: which, for what, and the command that installs it."""
+    from dsv4.version import how_to_install
+
+    return Failure(f"{purpose} needs the package {error.name}: {how_to_install(extra)}")
 
 
 def half_character(error: UnicodeEncodeError) -> str:

@@ -8,8 +8,12 @@ from dsv4.cli import serve
 
 EXAMPLE = "dsv4 heal --upstream http://127.0.0.1:8000"
 
-add_arguments = serve.add_arguments
+FIXED = {"backend": "chat"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    serve.add_arguments(parser, FIXED)
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve.run(args, {"backend": "chat"})
+    return serve.run(args, FIXED)

@@ -6,40 +6,40 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from importlib import import_module
-from typing import NoReturn, Protocol, TextIO, cast
+from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
-from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure
-from dsv4.cli.words import in_json
+from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
 from dsv4.reading.failures import InputError, reason
 
 # The module of a command is loaded when the command is asked for: help costs little.
 COMMANDS = {
     "encode": "print the exact prompt of a conversation",
-    "show": "show the prompt in colour: what each part of it is, and how many tokens it takes",
-    "parse": "read a completion: from what the model wrote to a message",
-    "decode": "the request that writes a prompt: messages, tools and options",
+    "show": "show a prompt in colour, with the origin and the token count of every part",
+    "parse": "read a completion: turn what the model wrote into a message",
+    "decode": "turn a prompt back into a request: messages, tools and options",
     "check": "lint conversations: find mistakes and surprises",
     "count": "count the tokens of conversations, by message and by tool",
     "diff": "find where two prompts differ, and why: what a prefix cache cannot reuse",
-    "dataset": "make training data: token ids and loss masks of conversations",
-    "grammar": "print the grammar of what a model may answer, for constrained decoding",
-    "template": "the chat template, in Jinja, for tools that take one",
+    "dataset": "make training data: encode conversations as token ids and loss masks",
+    "grammar": "print a grammar of the answers a model may give, for constrained decoding",
+    "template": "print the chat template, in Jinja, for programs that take one",
     "special": "list the special tokens: name, spelling and id",
-    "version": "print the version, and which optional parts are installed",
-    "serve": "serve the OpenAI and Anthropic protocols over a DeepSeek-V4 backend",
-    "playground": "open a page that shows prompts, prefix caches and streams",
-    "heal": "stand before a chat server whose answers leak markup, and put them right",
-    "replay": "run a recording of `dsv4 serve --record` through today's parser: what has changed",
+    "version": "print the version, and which extras are installed",
+    "serve": "serve the OpenAI and Anthropic APIs in front of a DeepSeek-V4 backend",
+    "playground": "open a web page that shows prompts, prefix caches and streams",
+    "heal": "proxy a chat server whose answers contain leaked markup, and repair them",
+    "replay": "parse a recording of `dsv4 serve --record` again, and print what has changed",
     "completion": "print a shell script that completes commands and options",
 }
-ABOUT = "The toolkit for the prompt format of DeepSeek-V4 models."
+ABOUT = "A toolkit for the prompt format of DeepSeek-V4 models."
 STATUSES = """\
 exit status:
   0    success
   1    something was found, or the input cannot be encoded or parsed
-  2    wrong options, files that cannot be read or written, parts that are not installed
+  2    wrong options, files that cannot be read or written, packages that are not installed
   130  interrupted
 """
 
@@ -64,13 +64,30 @@ class OneLineParser(argparse.ArgumentParser):
     """Complains in one line, without the usage in front."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(MISUSE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        from dsv4.view.characters import harmless
+
+        self.exit(MISUSE, harmless(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
     def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
         # The inherited one says nothing when the disk is full.
         stream = file or sys.stderr
         if message and stream is not None:
             stream.write(message)
+
+
+class NamedCommand:
+    """A command as the page of help needs it. The parser of its options is made when it is read:
+    to make one for every command takes longer than to write the page."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    @cached_property
+    def parser(self) -> OneLineParser:
+        return OneLineParser(**self._given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.parser, name)
 
 
 class StableFormatter(argparse.RawDescriptionHelpFormatter):
@@ -122,7 +139,10 @@ def _run(arguments: list[str]) -> int:
         return MISUSE
     if arguments[0] == "--version":
         arguments[0] = "version"
-    args = make_parser(arguments[:1]).parse_args(arguments)
+    args, unknown = make_parser(arguments[:1]).parse_known_args(arguments)
+    if unknown:
+        hint = f"(see dsv4 {args.command} --help)"
+        raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
     return load(args.command).run(args)
 
 
@@ -141,7 +161,12 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="same as the command version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    commands = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        dest="command",
+        parser_class=cast(type[OneLineParser], NamedCommand),
+    )
     commands.required = True
     for name, about in COMMANDS.items():
         command = commands.add_parser(
@@ -153,7 +178,7 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name in whole:
-            _complete(command, load(name))
+            _complete(cast(NamedCommand, command).parser, load(name))
     return parser
 
 
@@ -195,11 +220,7 @@ def _use_utf8(stream: TextIO | None) -> None:
 
 
 def _complain(problem: str, status: int) -> int:
-    from dsv4.view.characters import harmless
-
-    if sys.stderr is not None:
-        line = harmless(in_json(" ".join(problem.splitlines())))
-        print(f"dsv4: {line}", file=sys.stderr)
+    complain(problem)
     return status
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from dsv4.reading.failures import InputError
 from dsv4.reading.files import name_of, open_input
-from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
+from dsv4.reading.text import BYTE_ORDER_MARK, decoded, is_json_lines, json_value
 
 
 class Document(NamedTuple):
@@ -46,7 +45,7 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
     try:
         return iter([Document(name, json_value(_unmarked(decoded(data, name)), name))])
     except InputError as error:
-        if not _is_json(data.lstrip().partition(b"\n")[0]):
+        if not is_json_lines(data):
             return iter([Document(name, None, error)])
     return _lines_read(data.split(b"\n"), name)
 
@@ -74,11 +73,3 @@ def _line_read(line: bytes, name: str, number: int) -> Document:
 
 def _unmarked(text: str) -> str:
     return text.removeprefix(BYTE_ORDER_MARK)
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

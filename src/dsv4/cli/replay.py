@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsv4.cli.failure import DONE, FINDINGS, Failure
+from dsv4.cli.failure import DONE, FINDINGS, Failure, missing_part
 from dsv4.cli.reading import read_json_lines
 from dsv4.cli.tokenizing import load_tokenizer
 from dsv4.cli.writing import output
@@ -20,16 +20,18 @@ EXAMPLE = "dsv4 replay exchanges.jsonl"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the recording, as JSON lines")
     parser.add_argument(
-        "--tokenizer", metavar="PATH", help="the server's tokenizer.json, if not that of V4"
+        "--tokenizer",
+        metavar="PATH",
+        help="the server's tokenizer.json (default: the bundled V4 vocabulary)",
     )
-    parser.add_argument("--quiet", action="store_true", help="print the last line alone")
+    parser.add_argument("--quiet", action="store_true", help="print only the summary")
 
 
 def run(args: argparse.Namespace) -> int:
     try:
         from dsv4.serve.replaying import differences
     except ImportError as error:
-        raise Failure(f"replaying needs the extra `serve`: {error}") from None
+        raise missing_part("replaying", error, "serve") from None
 
     total = changed = 0
     tokenizer = None
@@ -45,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
             changed += bool(found)
             if not args.quiet:
                 file.writelines(f"{place}: {difference}\n" for difference in found)
-        file.write(f"{total} exchanges, {changed} read differently\n")
+        exchanges = "1 exchange" if total == 1 else f"{total} exchanges"
+        file.write(f"{exchanges}, {changed} read differently\n")
     return FINDINGS if changed else DONE
 
 

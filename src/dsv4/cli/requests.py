@@ -77,7 +77,7 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
     )
     _add_jsonl_argument(parser)
     parser.add_argument(
-        "--line", metavar="N", type=positive, help="the line to read in a file of JSON lines"
+        "--line", metavar="N", type=positive, help="the line to read from a file of JSON lines"
     )
 
 
@@ -90,7 +90,9 @@ def _add_jsonl_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_prompt_file_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prompt", action="store_true", help="the file holds a prompt, as text")
+    parser.add_argument(
+        "--prompt", action="store_true", help="the file holds a finished prompt, as text"
+    )
 
 
 def positive(text: str) -> int:
@@ -113,7 +115,7 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-thinking",
         action="store_true",
-        help="keep the reasoning of earlier turns (default: dropped, as the format has it)",
+        help="keep the reasoning of earlier turns (default: drop it, as the format does)",
     )
     parser.add_argument("--task", choices=tuple(TASK_TOKENS), help="add a task to the last message")
     parser.add_argument("--no-bos", action="store_true", help="leave out the BOS token")
@@ -132,9 +134,9 @@ def add_dialect_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dialect",
         choices=tuple(dsv4.DIALECTS),
-        help="the release of the format (default: from the request's model, else v4)",
+        help="the release of the format (default: detected from the request's model, else v4)",
     )
-    group.add_argument("--model", metavar="NAME", help="choose the dialect by the name of a model")
+    group.add_argument("--model", metavar="NAME", help="choose the dialect by a model's name")
 
 
 def add_tokenizer_argument(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +144,12 @@ def add_tokenizer_argument(parser: argparse.ArgumentParser) -> None:
         "--tokenizer",
         metavar="PATH",
         help="a tokenizer.json or a checkpoint folder (default: the bundled V4 vocabulary)",
+    )
+
+
+def add_output_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="write to this file (default: stdout)"
     )
 
 
@@ -181,11 +189,16 @@ def tools_in(path: str) -> list[Any]:
 # Reading.
 
 
-def documents(args: argparse.Namespace) -> Iterator[Document]:
-    """The JSON values of all files."""
+def paths_of(args: argparse.Namespace) -> list[str]:
+    """The files to read, in their order."""
     if args.files.count("-") > 1:
         raise Failure("found stdin (-) twice, expected it once at most")
-    for path in args.files or ["-"]:
+    return args.files or ["-"]
+
+
+def documents(args: argparse.Namespace) -> Iterator[Document]:
+    """The JSON values of all files."""
+    for path in paths_of(args):
         yield from read_documents(path, args.jsonl)
 
 
@@ -229,15 +242,15 @@ def only_request(args: argparse.Namespace) -> Placed:
     """The one conversation of a file, or that of the line which was asked for."""
     if getattr(args, "prompt", False):
         return decoded_prompt(args, args.file)
-    lines = args.jsonl or args.line is not None
-    found = list(_few(read_documents(args.file, lines), args.line))
-    if not found and args.line is not None:
-        raise Failure(f"--line: the file has no conversation in line {args.line}")
+    name, line = name_of(args.file), getattr(args, "line", None)
+    found = list(_few(read_documents(args.file, args.jsonl or line is not None), line))
+    if not found and line is not None:
+        raise Failure(f"--line: {name} has no conversation in line {line}")
     if not found:
-        raise Failure("found no conversation, expected one")
-    if len(found) > 1:
-        hint = "choose one with --line N"
-        raise Failure(f"{found[0].place}: found several conversations, expected one: {hint}")
+        raise Failure(f"{name}: found no conversation, expected one")
+    if len(found) > 1 and found[0].problem is None:
+        hint = ": choose one with --line N" if hasattr(args, "line") else ""
+        raise Failure(f"{name}: found several conversations, expected one{hint}")
     return placed(found[0], overrides_of(args))
 
 
@@ -250,3 +263,14 @@ def _few(read: Iterator[Document], line: int | None) -> Iterator[Document]:
         document = next(read, None)
         if document is not None:
             yield document
+
+
+def check_profile(name: str | None) -> None:
+    """Raises where an option names a server that is not known."""
+    from dsv4.profiles.profile import profile_named
+
+    try:
+        if name is not None:
+            profile_named(name)
+    except dsv4.Error as error:
+        raise Failure(f"--{error}") from None

@@ -26,6 +26,7 @@ dsv4 show --full --color always conversation.json | less -R
 dsv4 show --html prompt.html conversation.json
 """
 PICTURE_WIDTH = 118
+DEFAULT_MASK = "assistant"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mask",
         metavar="POLICY",
         nargs="?",
-        const="assistant",
-        help="mark what a model would learn from in training: assistant (the default), last_turn, "
+        const=DEFAULT_MASK,
+        help="mark what the loss mask selects in training: assistant (the default), last_turn, "
         "answers or calls",
     )
     parser.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
     parser.add_argument("--svg", metavar="OUT", help="write an SVG picture")
     parser.add_argument(
-        "--width", metavar="N", type=positive, help="columns (default: those of the terminal)"
+        "--width", metavar="N", type=positive, help="width in columns (default: the terminal's)"
     )
     add_color_argument(parser)
     add_prompt_arguments(parser)
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from dsv4.view.rows import view_of
     from dsv4.view.text import lines_of, painted
 
-    _check_policy(args.mask)
+    _settle_mask(args)
     request = only_request(args)
     prompt = request.encode()
     tokenizer = maybe_tokenizer(args.tokenizer, prompt)
@@ -80,13 +81,12 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _check_policy(policy: str | None) -> None:
-    if policy is None:
-        return
-    import dsv4
-    from dsv4.tokens.masks import weigher
+def _settle_mask(args: argparse.Namespace) -> None:
+    """The word after --mask is a policy, or already the file: `dsv4 show --mask FILE`."""
+    from dsv4.tokens.masks import POLICIES
 
-    try:
-        weigher(policy, ())
-    except dsv4.Error as error:
-        raise Failure(f"--mask: {getattr(error, 'problem', error)}") from None
+    if args.mask is None or args.mask in POLICIES:
+        return
+    if args.file is not None:
+        raise Failure(f'--mask: found "{args.mask}", expected one of {", ".join(POLICIES)}')
+    args.mask, args.file = DEFAULT_MASK, args.mask

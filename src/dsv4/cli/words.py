@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 
-# A text in single quotes, one in double quotes, or a word that Python spells otherwise. An
+# A text in single quotes, one in double quotes, or what Python calls or spells otherwise. An
 # apostrophe inside a word opens nothing.
 _PYTHON = re.compile(
-    r"""(?<![\w'"])(?:'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*"|(?:None|True|False)\b)"""
+    r"""(?<![\w'"])(?:'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*"|(?:None|True|False|a dict)\b)"""
 )
-_WORDS = {"None": "null", "True": "true", "False": "false", "'": '"'}
+_WORDS = {"None": "null", "True": "true", "False": "false", "a dict": "an object"}
 
 
 def in_json(problem: str) -> str:

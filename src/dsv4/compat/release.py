@@ -1,6 +1,7 @@
 """The released module's functions: same names, parameters and results.
 
-Functions whose names end in `_by` take whose rules they follow first: others follow them too.
+Functions whose names end in `_by` take first what they follow, whose rules or which dialect: the
+copies of the module follow others.
 
 The top-level module `encoding_dsv4` is this one under its released name. Where the results differ
 on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
@@ -26,7 +27,7 @@ from dsv4.encoding.tools import function_of, schemas_text
 from dsv4.encoding.turns import call_places, lasts, place_of, sort_results
 from dsv4.errors import EncodeError, OptionError, ParseError, shown
 from dsv4.format import tokens
-from dsv4.format.dialects import RESPONSE_FORMAT, V4
+from dsv4.format.dialects import RESPONSE_FORMAT, V4, Dialect
 from dsv4.parsing.json_values import object_text
 from dsv4.parsing.strict import read_calls, read_strictly
 
@@ -113,6 +114,11 @@ def _unknown_mode(thinking_mode: Any) -> OptionError:
     return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
 
 
+def _check_kind(value: Any, kind: type | tuple[type, ...], name: str, expected: str) -> None:
+    if not isinstance(value, kind):
+        raise OptionError(name, f"found {shown(value)}, expected {expected}")
+
+
 def _listed(messages: Any, name: str) -> Any:
     if not isinstance(messages, (list, tuple)):
         raise EncodeError((name,), f"found {shown(messages)}, expected a list of messages")
@@ -143,6 +149,7 @@ def _render_by(
     thinking, effort = thinking_mode == "thinking", effort_text(effort, V4, rules)
     merged = as_messages(_listed(messages, "messages"), "messages")
     check_roles(merged, "messages", rules.known_roles_only)
+    _check_kind(index, int, "index", "that of a message")
     if not 0 <= index < len(merged):
         raise OptionError("index", f"found {index}, expected one of {len(merged)} messages")
     message = merged[index]
@@ -172,9 +179,14 @@ _MERGED = replace(V4, lists_are_blocks=True)
 
 def render_tools(tools: list[dict[str, Any]]) -> str:
     """The tools section, from function objects."""
+    return _tools_by(V4, tools)
+
+
+def _tools_by(dialect: Dialect, tools: list[dict[str, Any]]) -> str:
+    _check_kind(tools, (list, tuple), "tools", "a list of function objects")
     bare = [{"function": tool} for tool in tools]
-    schemas = schemas_text(bare, RELEASED.named_tools, V4.namespaces, ("tools",))
-    return V4.tools_open + schemas + V4.tools_close
+    schemas = schemas_text(bare, RELEASED.named_tools, dialect.namespaces, ("tools",))
+    return dialect.tools_open + schemas + dialect.tools_close
 
 
 def merge_tool_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -265,9 +277,10 @@ def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     return _parameters_by(RELEASED, tool_call)
 
 
-def _parameters_by(rules: Conventions, tool_call: dict[str, Any]) -> str:
+def _parameters_by(rules: Conventions, tool_call: dict[str, Any], dialect: Dialect = V4) -> str:
+    _check_kind(tool_call, dict, "tool_call", "a call with its arguments")
     try:
-        writer = parameters_writer(V4.tags, rules.arguments or V4.arguments)
+        writer = parameters_writer(dialect.tags, rules.arguments or dialect.arguments)
         return str(writer.write(tool_call.get("arguments")))
     except (EncodeError, OptionError) as error:
         raise OptionError(("arguments", *error.location), error.problem) from None
@@ -306,10 +319,13 @@ def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[st
     return _parse_by(RELEASED, text, thinking_mode)
 
 
-def _parse_by(rules: Conventions, text: str, thinking_mode: str) -> dict[str, Any]:
+def _parse_by(
+    rules: Conventions, text: str, thinking_mode: str, dialect: Dialect = V4
+) -> dict[str, Any]:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
-    message = read_strictly(text, thinking_mode == "thinking", V4.tags)
+    _check_kind(text, str, "text", "text")
+    message = read_strictly(text, thinking_mode == "thinking", dialect.tags)
     calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
     return {
         "role": "assistant",
@@ -324,12 +340,21 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
 
     Returns where the block ends, the tag that ended it, and the calls.
     """
-    opened = V4.tags.block_open[-2:]
+    return _calls_by(V4, index, text)
+
+
+def _calls_by(
+    dialect: Dialect, index: int, text: str
+) -> tuple[int, str | None, list[dict[str, str]]]:
+    _check_kind(text, str, "text", "text")
+    _check_kind(index, int, "index", "a place in the text")
+    tags = dialect.tags
+    opened = tags.block_open[-2:]
     if not text.startswith(opened, index):
         raise ParseError(index, f"found {shown(text[index : index + 2])}, expected {opened!r}")
-    end, calls = read_calls(text, index + len(opened), V4.tags)
+    end, calls = read_calls(text, index + len(opened), tags)
     found = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return end, V4.tags.block_close[1:], found
+    return end, tags.block_close[1:], found
 
 
 def decode_dsml_to_arguments(
@@ -351,6 +376,7 @@ def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
 
     Without such a tag it is the text itself. From the vision preview's module.
     """
+    _check_kind(text, str, "text", "text")
     texts, paths = _TAGGED.split(text)[::2], _TAGGED.findall(text)
     rest = "".join(texts)
     if not all(paths) or "<image>" in rest or "</image>" in rest:

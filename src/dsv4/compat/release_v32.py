@@ -9,8 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from dsv4.compat.release import (
+    _MODES,
     ASSISTANT_SP_TOKEN,
     USER_SP_TOKEN,
+    _calls_by,
+    _check_kind,
+    _listed,
+    _parameters_by,
+    _parse_by,
+    _tools_by,
+    _unknown_mode,
     bos_token,
     decode_dsml_to_arguments,
     dsml_token,
@@ -29,17 +37,13 @@ from dsv4.compat.release import (
     tools_from_openai_format,
     user_msg_template,
 )
-from dsv4.encoding.calls import parameters_writer
 from dsv4.encoding.conventions import RELEASED
 from dsv4.encoding.conversation import render_conversation
 from dsv4.encoding.door import as_messages, check_roles
 from dsv4.encoding.render_v32 import RendererV32
-from dsv4.encoding.tools import schemas_text
-from dsv4.errors import EncodeError, OptionError, ParseError, shown
+from dsv4.errors import OptionError
 from dsv4.format.dialects import V3_2
-from dsv4.parsing.strict import read_calls, read_strictly
 
-_MODES = ("thinking", "chat")
 assistant_msg_template = "{reasoning}{content}{tool_calls}" + eos_token
 
 
@@ -51,9 +55,8 @@ def encode_messages(
     add_default_bos_token: bool = True,
 ) -> str:
     """The prompt of a conversation, as text."""
-    for name, given in (("messages", messages), ("context", () if context is None else context)):
-        if not isinstance(given, (list, tuple)):
-            raise EncodeError((name,), f"found {shown(given)}, expected a list of messages")
+    _listed(messages, "messages")
+    _listed(() if context is None else context, "context")
     if messages and thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     renderer = render_conversation(
@@ -69,15 +72,11 @@ def encode_messages(
     return "".join(renderer.flat)
 
 
-def _unknown_mode(thinking_mode: Any) -> OptionError:
-    found = shown(thinking_mode)
-    return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
-
-
 def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: str) -> str:
     """One message of a conversation, with what it asks for after it."""
-    if not isinstance(messages, (list, tuple)) or not 0 <= index < len(messages):
-        raise OptionError("index", f"found {index}, expected that of a message")
+    _check_kind(index, int, "index", "that of a message")
+    if not 0 <= index < len(_listed(messages, "messages")):
+        raise OptionError("index", f"found {index}, expected one of {len(messages)} messages")
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     known = as_messages(messages, "messages")
@@ -92,32 +91,17 @@ def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: st
 
 def render_tools(tools: list[dict[str, Any]]) -> str:
     """The tools section, from function objects."""
-    bare = [{"function": tool} for tool in tools]
-    schemas = schemas_text(bare, RELEASED.named_tools, V3_2.namespaces, ("tools",))
-    return V3_2.tools_open + schemas + V3_2.tools_close
+    return _tools_by(V3_2, tools)
 
 
 def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     """The parameters of `{"name", "arguments"}` as markup. Arguments must be a JSON object."""
-    try:
-        writer = parameters_writer(V3_2.tags, V3_2.arguments)
-        return str(writer.write(tool_call.get("arguments")))
-    except (EncodeError, OptionError) as error:
-        raise OptionError(("arguments", *error.location), error.problem) from None
+    return _parameters_by(RELEASED, tool_call, V3_2)
 
 
 def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    if thinking_mode not in _MODES:
-        raise _unknown_mode(thinking_mode)
-    message = read_strictly(text, thinking_mode == "thinking", V3_2.tags)
-    calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
-    return {
-        "role": "assistant",
-        "content": message.content,
-        "reasoning_content": message.reasoning,
-        "tool_calls": tool_calls_to_openai_format(calls),
-    }
+    return _parse_by(RELEASED, text, thinking_mode, V3_2)
 
 
 def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[str, str]]]:
@@ -125,12 +109,7 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
 
     Returns where the block ends, the tag that ended it, and the calls.
     """
-    opened = V3_2.tags.block_open[-2:]
-    if not text.startswith(opened, index):
-        raise ParseError(index, f"found {shown(text[index : index + 2])}, expected {opened!r}")
-    end, calls = read_calls(text, index + len(opened), V3_2.tags)
-    found = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return end, V3_2.tags.block_close[1:], found
+    return _calls_by(V3_2, index, text)
 
 
 __all__ = [

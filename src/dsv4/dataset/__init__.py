@@ -11,6 +11,7 @@ from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
 if TYPE_CHECKING:
     from dsv4.dataset.run import Summary
     from dsv4.dataset.watching import Watcher
+    from dsv4.format.dialects import Dialect
 
 __all__ = ["BadLine", "DatasetError", "Interrupted", "encode_files"]
 
@@ -23,7 +24,7 @@ def encode_files(
     expand: bool = False,
     thinking: bool | None = None,
     effort: str | int | None = None,
-    dialect: str | None = None,
+    dialect: str | Dialect | None = None,
     tools: Sequence[Any] | None = None,
     drop_thinking: bool | None = None,
     bos: bool | None = None,
@@ -84,33 +85,36 @@ def encode_files(
     `KeyboardInterrupt`, after Ctrl-C.
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
+    from dsv4.dataset.asked import Run
+    from dsv4.dataset.files import listed, path_of, paths_of
     from dsv4.dataset.forms import form_named, output_named
-    from dsv4.dataset.run import Run
+    from dsv4.dataset.run import encode, encode_parts
     from dsv4.dataset.watching import Watcher
     from dsv4.reading.bodies import Overrides
 
-    output = os.fspath(output)
+    target = path_of(output, "output")
     run = Run(
-        inputs=[os.fspath(path) for path in inputs],
-        output=output if format is None else output_named(output, format),
+        inputs=paths_of(inputs, "inputs"),
+        output=target if format is None else output_named(target, format),
         overrides=Overrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
         policy=policy,
         expand=expand,
-        tokenizer=None if tokenizer is None else os.fspath(tokenizer),
+        tokenizer=None if tokenizer is None else path_of(tokenizer, "tokenizer"),
         column=column,
         jobs=jobs,
         engine=engine,
         on_error=on_error,
         resume=resume,
         overwrite=overwrite,
-        carry=None if carry is None else tuple(carry),
+        carry=None if carry is None else tuple(listed(carry, "carry", "names")),
         labels=labels,
         drop_unlearnable=drop_unlearnable,
-        rejects=None if rejects is None else os.fspath(rejects),
+        rejects=None if rejects is None else path_of(rejects, "rejects"),
         form=None if format is None else form_named(format),
         longest=max_length,
         too_long=too_long,
         pack=pack,
         counts=counts,
     )
-    return run.encode(watcher or Watcher()) if split is None else run.encode_parts(split, watcher)
+    watching = watcher or Watcher()
+    return encode(run, watching) if split is None else encode_parts(run, split, watching)

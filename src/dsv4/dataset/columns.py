@@ -36,7 +36,7 @@ class Column(NamedTuple):
         if not self.is_text:
             body = {"messages": _without_nulls(value)}
             if self.tools and row[self.tools]:
-                body["tools"] = json.loads(row[self.tools])
+                body["tools"] = _json_or_text(row[self.tools])
         elif not self.carried:
             return _as_bytes(value or "null")
         else:
@@ -47,11 +47,16 @@ class Column(NamedTuple):
 
 def _object_in(text: str | bytes) -> dict[str, Any]:
     """The request in a text. What is none becomes one that is refused with its reason."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = _as_bytes(text).decode("utf-8", "replace")
+    value = _json_or_text(text)
     return value if isinstance(value, dict) else {"messages": value}
+
+
+def _json_or_text(text: str | bytes) -> Any:
+    """The value of JSON text. What is none stays a text, which is refused where it stands."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _as_bytes(text).decode("utf-8", "replace")
 
 
 def _as_bytes(value: str | bytes) -> bytes:

@@ -20,7 +20,7 @@ from dsv4.errors import shown
 FILE, LINE = "file", "line"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-# A row group is written when it has so many tokens: large enough to be read fast, small enough to
+# A row group is written when it has this many tokens: large enough to be read fast, small enough to
 # be held in memory.
 ROW_GROUP_TOKENS = 1 << 22
 
@@ -78,7 +78,7 @@ def form_of(path: str) -> str:
 
 def form_named(name: str) -> str:
     """The form of a name: its ending, or what its readers are called."""
-    form = _READERS.get(name, name) if isinstance(name, str) else name
+    form = _READERS.get(name, name) if isinstance(name, str) else ""
     if form not in FORMS:
         endings = [form for form in FORMS if form not in _READERS.values()]
         expected = ", ".join([*endings, *_READERS])
@@ -137,6 +137,8 @@ def _type_of(column: str) -> Any:
 
 # Columns that hold a list of numbers for each row.
 _NUMBERS = ("input_ids", "loss_mask", "labels", "position_ids", "sequence_lengths")
+# All that a row may have but for what is carried along.
+OWN_COLUMNS = (*_NUMBERS, "images", FILE, LINE)
 
 
 def _cell(value: Any, column: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ from dsv4.errors import Error
 from dsv4.reading.bodies import Overrides, request_of
 from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 from dsv4.request import Request
-from dsv4.tokens.expanding import Example as Expanded
 from dsv4.tokens.tokenizer import Tokenizer
 
 
@@ -139,10 +138,11 @@ class Encoder:
         place = f"{name}:{number}"
         with _placed(place):
             request = self.job.overrides.on(request_of(value))
-            skipped = weightless(list(request.messages or ()))
+            whole = request.encode()
+            skipped = weightless(list(request.messages))
             examples = [
                 example
-                for prompt, ids, weights in self._encoded(request, tally)
+                for prompt, ids, weights in self._encoded(request, whole, tally)
                 for example in self._fitting(
                     prompt, self._example(prompt, ids, weights, skipped, carried), place, tally
                 )
@@ -154,16 +154,16 @@ class Encoder:
         return examples
 
     def _encoded(
-        self, request: Request, tally: _Tally
+        self, request: Request, whole: Prompt, tally: _Tally
     ) -> Iterator[tuple[Prompt, list[int], list[float]]]:
-        """Each example: its prompt, ids and weights."""
+        """Each example: its prompt, ids and weights. `whole` is the prompt of all messages."""
         if self.job.expand:
-            for example in expanded(self._tokenizer, request):
+            # No example ends with a question, which is where a prefix goes.
+            for example in self._tokenizer.expand(replace(request, prefix="")):
                 yield example.prompt, example.ids, example.weights
         else:
-            prompt = request.encode()
-            tally.left_out += sum(rule == "old_reasoning" for _, _, rule in prompt.dropped)
-            yield prompt, *self._tokenizer.encode_masked(prompt, self.job.policy)
+            tally.left_out += sum(rule == "old_reasoning" for _, _, rule in whole.dropped)
+            yield whole, *self._tokenizer.encode_masked(whole, self.job.policy)
 
     def _example(
         self,
@@ -235,20 +235,6 @@ def _reject(name: str, number: int, line: bytes, problem: str) -> bytes:
     text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     kept = {FILE: name, LINE: number, "error": problem, "text": text}
     return json.dumps(kept, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
-
-
-def expanded(tokenizer: Tokenizer, request: Request) -> list[Expanded]:
-    """A conversation as training examples, each turn as it was sampled."""
-    return tokenizer.expand(
-        list(request.messages),
-        tools=request.tools,
-        response_format=request.response_format,
-        thinking=request.thinking,
-        effort=request.effort,
-        drop_thinking=request.drop_thinking,
-        bos=request.bos,
-        dialect=request.dialect,
-    )
 
 
 def _value(name: str, number: int, line: bytes) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dsv4.dataset.forms import Example
 
-# Chunks of so many rows leave at most one row in this many half empty.
+# Chunks of this many rows leave at most one of them half empty.
 ROWS_IN_CHUNK = 64
 # What a token takes of a file of conversations, at most as a rule.
 BYTES_OF_TOKEN = 4

@@ -129,8 +129,7 @@ class Partial:
         self, path: str, form: str, job: dict[str, Any], resume: bool, overwrite: bool
     ) -> None:
         self._path = os.path.realpath(path)  # so that a link stays a link
-        self._partial = f"{self._path}.partial"
-        self._journal = f"{self._path}.journal"
+        self._partial, self._journal = unfinished_files(self._path)
         self._form = FORMS[form]
         self._job = job
         self._kept = monotonic()
@@ -168,7 +167,8 @@ class Partial:
         done = 0 if entry is None else entry["progress"].get("conversations")
         if done:
             problem = f"an earlier run was stopped after {done} conversations"
-            raise DatasetError(f"{self._path}: {problem}: resume it, or overwrite it")
+            ways = "continue it (--resume) or replace it (--overwrite)"
+            raise DatasetError(f"{self._path}: {problem}: {ways}")
 
     @property
     def _open_file(self) -> FileIO:
@@ -258,6 +258,11 @@ class Partial:
         return progress
 
 
+def unfinished_files(path: str) -> tuple[str, str]:
+    """What stands beside the name of an output until it is complete."""
+    return f"{path}.partial", f"{path}.journal"
+
+
 def _opened(partial: str, path: str) -> FileIO:
     """The file of a run, which no other run writes."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -286,7 +291,7 @@ def _other_job(journal: str, what: str, then: Any, now: Any) -> DatasetError:
 
 
 def _not_resumable(problem: str) -> DatasetError:
-    return DatasetError(f"cannot resume: {problem}; overwrite it to start over")
+    return DatasetError(f"cannot resume: {problem}; replace it (--overwrite)")
 
 
 def _entry(journal: str) -> Any:

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
-import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, TypeAlias
 
-from dsv4.dataset.chunks import USUAL, Position, Size, read_chunks
+from dsv4.dataset.asked import Run
+from dsv4.dataset.checks import check_files, check_options
+from dsv4.dataset.chunks import Position, read_chunks
 from dsv4.dataset.counting import Counts
 from dsv4.dataset.engines import cores, encoded_here, encoded_in_processes
 from dsv4.dataset.extras import ray_with_data
 from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
-from dsv4.dataset.forms import FORMS, form_of
-from dsv4.dataset.job import Done, Job
+from dsv4.dataset.files import is_file, sizes
+from dsv4.dataset.job import Done
 from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.on_ray import encoded_on_ray
-from dsv4.dataset.packing import chunk_bytes
 from dsv4.dataset.partial import Partial, Progress, Sink, Stream
 from dsv4.dataset.rejects import Rejects
-from dsv4.dataset.sources import COMPRESSED, source_of
-from dsv4.dataset.splitting import WHOLE, Share, part_path, shares
+from dsv4.dataset.splitting import part_path, shares
 from dsv4.dataset.watching import Watcher
-from dsv4.errors import Error, shown
-from dsv4.format.dialects import dialect_named
-from dsv4.reading.bodies import Overrides
 from dsv4.reading.failures import reason
-from dsv4.request import Request
-from dsv4.tokens.masks import weigher
 from dsv4.tokens.tokenizer import Tokenizer
 from dsv4.version import __version__
-
-# Inputs of fewer bytes are done before a second process has started.
-SMALL = 500_000
 
 # All of the input from a position on, done.
 Engine: TypeAlias = Callable[[Position], Generator[Done, None, None]]
@@ -74,94 +65,26 @@ class Summary:
     finished: bool = False
 
 
-@dataclass(frozen=True)
-class Run:
-    """All that was asked for, checked when it is encoded."""
+def encode(run: Run, watcher: Watcher) -> Summary:
+    """Does a run."""
+    check_options(run)
+    check_files(run)
+    engine = _engine(run)
+    with _sink(run) as sink:
+        return _encoded(run, sink, engine, watcher)
 
-    inputs: Sequence[str]
-    output: str
-    overrides: Overrides
-    policy: str | None
-    expand: bool
-    tokenizer: str | None
-    column: str | None
-    jobs: int | None
-    engine: str
-    on_error: str
-    resume: bool
-    overwrite: bool
-    carry: tuple[str, ...] | None
-    labels: bool
-    drop_unlearnable: bool
-    rejects: str | None
-    form: str | None = None
-    longest: int | None = None
-    too_long: str = "fail"
-    pack: int | None = None
-    share: Share = WHOLE
-    counts: bool = False
 
-    def encode(self, watcher: Watcher) -> Summary:
-        _check_options(self)
-        _check_files(self)
-        engine = _engine(self)
-        with _sink(self) as sink:
-            return _encoded(self, sink, engine, watcher)
-
-    def encode_parts(self, split: Mapping[str, float], watcher: Watcher | None) -> Summary:
-        """Each part by itself: of the lines of others, only the text is looked at."""
-        if not all(map(_is_file, [*self.inputs, self.output])):
-            raise DatasetError("split: needs files for input and output, which can be read again")
-        if self.rejects is not None:
-            raise DatasetError("rejects: found it with split, expected one of them")
-        parts = [
-            replace(self, output=part_path(self.output, name, self.job.form), share=share)
-            for name, share in shares(split).items()
-        ]
-        return _together([part.encode(watcher or Watcher()) for part in parts])
-
-    @cached_property
-    def job(self) -> Job:
-        return Job(
-            self.overrides,
-            self.policy or "assistant",
-            self.expand,
-            self.tokenizer,
-            self.form or _form(self.output),
-            self.carry,
-            self.labels,
-            self.drop_unlearnable,
-            self.rejects is not None,
-            "one-shot" if self.is_small else "auto",
-            self.pack if self.longest is None else self.longest,
-            self.too_long,
-            self.pack,
-            self.share,
-            self.counts,
-            self._has_images,
-        )
-
-    @property
-    def _has_images(self) -> bool:
-        """Whether prompts may have images: the dialect that is asked for says, or the tokenizer."""
-        wanted = self.overrides.dialect
-        try:
-            dialect = dialect_named(wanted) if wanted else _tokenizer(self.tokenizer).dialect
-        except Error:  # which is told where options are checked
-            return False
-        return dialect.image_token is not None
-
-    @property
-    def chunks(self) -> Size:
-        """How large chunks are: rows of several examples are packed within one."""
-        return USUAL if self.pack is None else Size(1 << 16, chunk_bytes(self.pack))
-
-    @cached_property
-    def is_small(self) -> bool:
-        """Whether starting processes, and an engine made for speed, would take longer than they
-        save."""
-        sizes = _sizes(self.inputs)
-        return self.engine == "local" and sizes is not None and sum(sizes) < SMALL
+def encode_parts(run: Run, split: Mapping[str, float], watcher: Watcher) -> Summary:
+    """Each part by itself: of the lines of others, only the text is looked at."""
+    if not all(map(is_file, [*run.inputs, run.output])):
+        raise DatasetError("split: needs files for input and output, which can be read again")
+    if run.rejects is not None:
+        raise DatasetError("rejects: found it with split, expected one of them")
+    parts = [
+        replace(run, output=part_path(run.output, name, run.job.form), share=share)
+        for name, share in shares(split).items()
+    ]
+    return _together([encode(part, watcher) for part in parts])
 
 
 def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
@@ -170,7 +93,7 @@ def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
     if sink.is_finished:
         return replace(_summary(begin, begin, 0, workers), finished=True)
     rejects, first_bad = Rejects(run.rejects, begin), ""
-    watcher.begin(_sizes(run.inputs), begin)
+    watcher.begin(sizes(run.inputs), begin)
     try:
         with closing(engine(begin.after)) as all_done:
             for done in all_done:
@@ -247,112 +170,6 @@ def _megabytes(worker: Worker) -> float | None:
     return None if worker.peak is None else round(worker.peak / 1e6, 1)
 
 
-# Before anything is done: what can be known to be wrong.
-
-
-def _form(path: str) -> str:
-    if _is_file(path):
-        return form_of(path)
-    form = next((form for form in FORMS if path.endswith(f".{form}")), "jsonl")
-    if FORMS[form].finished is not None:
-        raise DatasetError(f"output: {path} is a pipe or a device, which cannot take Parquet")
-    return form
-
-
-def _check_options(run: Run) -> None:
-    """A wrong option is one mistake, and not one of every line."""
-    if run.resume and run.overwrite:
-        raise DatasetError("overwrite: found it with resume, expected one of them")
-    if run.rejects is not None and run.on_error != "skip":
-        raise DatasetError("rejects: bad lines are kept where on_error is skip")
-    if run.expand and run.policy is not None:
-        raise DatasetError("policy: expand has a mask of its own, expected none")
-    if run.jobs is not None and run.jobs < 1:
-        raise DatasetError(f"jobs: found {shown(run.jobs)}, expected at least 1")
-    _check_lengths(run)
-    for name, allowed in (
-        ("engine", ("local", "ray")),
-        ("on_error", ("fail", "skip")),
-        ("too_long", ("fail", "drop", "cut")),
-    ):
-        if getattr(run, name) not in allowed:
-            found, expected = shown(getattr(run, name)), " or ".join(allowed)
-            raise DatasetError(f"{name}: found {found}, expected {expected}")
-    FORMS[run.job.form].needs()
-    try:
-        _check_encoding(run)
-    except DatasetError:
-        raise
-    except Error as error:
-        raise DatasetError(str(error)) from None
-    except ValueError as error:  # the engine's own
-        raise DatasetError(f"{run.tokenizer}: {error}") from None
-
-
-def _check_lengths(run: Run) -> None:
-    for name, number in (("pack", run.pack), ("max_length", run.longest)):
-        if number is not None and (number.__class__ is not int or number < 1):
-            raise DatasetError(f"{name}: found {shown(number)}, expected at least 1")
-    if run.pack is None:
-        return
-    if run.longest is not None and run.longest > run.pack:
-        problem = f"found {run.longest}, expected no more than the {run.pack} of a packed row"
-        raise DatasetError(f"max_length: {problem}")
-    if run.carry is not None:
-        raise DatasetError("carry: found it with pack, expected a row for each example")
-
-
-def _check_encoding(run: Run) -> None:
-    """Encodes something that is known to be right."""
-    tokenizer = _tokenizer(run.tokenizer)
-    weigher(run.job.policy, ())
-    prompt = run.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
-    if run.overrides.dialect is not None:
-        dialect = dialect_named(run.overrides.dialect)
-        tokenizer.vocabulary.check(dialect.special_tokens, str(dialect))
-    if run.tokenizer is not None:
-        tokenizer.count(prompt)  # the bundled file is known to do
-
-
-def _tokenizer(path: str | None) -> Tokenizer:
-    try:
-        return Tokenizer.load(path)
-    except OSError as error:
-        raise DatasetError(f"{path}: {reason(error)}") from None
-
-
-def _check_files(run: Run) -> None:
-    if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
-        raise DatasetError("stdin can be the only input alone, without resume and without Ray")
-    for path in run.inputs:
-        source_of(path, run.column, run.carry).check()
-        if os.path.exists(run.output) and path != "-" and os.path.samefile(path, run.output):
-            raise DatasetError(f"{path} is input and output")
-    if run.resume and not all(map(_is_file, [*run.inputs, run.output])):
-        problem = "needs files for input and output, which pipes and devices are not"
-        raise DatasetError(f"resume: {problem}")
-
-
-def _is_file(path: str) -> bool:
-    """Whether there is a file, or could be."""
-    try:
-        return path != "-" and stat.S_ISREG(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        raise DatasetError(f"{path}: {reason(error)}") from None
-
-
-def _sizes(paths: Sequence[str]) -> list[int] | None:
-    """The sizes of the inputs, if positions in them can be compared with these."""
-    if any(path == "-" or path.endswith(COMPRESSED) for path in paths):
-        return None
-    try:
-        return [os.stat(path).st_size for path in paths]
-    except OSError:
-        return None
-
-
 # What works, and what is written to.
 
 
@@ -374,7 +191,7 @@ def _engine(run: Run) -> Engine:
 
 @contextmanager
 def _sink(run: Run) -> Iterator[Sink]:
-    if _is_file(run.output):
+    if is_file(run.output):
         sink = Partial(run.output, run.job.form, _identity(run), run.resume, run.overwrite)
         with closing(sink):
             yield sink
@@ -392,13 +209,17 @@ def _sink(run: Run) -> Iterator[Sink]:
             raise DatasetError(f"cannot write {run.output}: {reason(error)}") from None
 
 
-def _identity(run: Run) -> dict[str, Any]:
+def _identity(run: Run) -> Any:
     """All that the output depends on, as the journal remembers it."""
+    return json.loads(json.dumps(_depends_on(run), default=repr))
+
+
+def _depends_on(run: Run) -> dict[str, Any]:
     return {
         "version": __version__,
         "inputs": [_file_identity(path) for path in run.inputs],
         "column": run.column,
-        "options": asdict(run.overrides),
+        "options": vars(run.overrides),
         "policy": run.job.policy,
         "expand": run.expand,
         "tokenizer": _file_identity(Tokenizer.load(run.tokenizer).vocabulary.name),

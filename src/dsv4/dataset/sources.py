@@ -14,9 +14,9 @@ from dsv4.dataset.columns import Column, column_of
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
 from dsv4.errors import shown
-from dsv4.reading.failures import reason
+from dsv4.reading.failures import InputError, reason
 from dsv4.reading.files import name_of, open_input
-from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
+from dsv4.reading.text import BYTE_ORDER_MARK, decoded, is_json_lines, json_value
 
 BLOCK = 1 << 17
 # Positions in these say nothing of how much of the file was read.
@@ -52,12 +52,11 @@ class Lines:
     def check(self) -> None:
         if self.path.endswith(".zst"):
             zstandard()
-        with open_input(self.path):
+        with _opened(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with open_input(self.path) as raw, _telling(self.path):
-            file = _decompressed(raw, self.path)
+        with _opened(self.path) as file:
             if offset:
                 _skip(file, offset)
             yield from file
@@ -77,6 +76,16 @@ def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
     if path.endswith(".zst"):
         return io.BufferedReader(_Blocks(_zstd_blocks(raw)), BLOCK)
     return raw
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """The bytes in a file. What cannot be read ends the run."""
+    try:
+        with open_input(path) as raw, _telling(path):
+            yield _decompressed(raw, path)
+    except InputError as error:
+        raise DatasetError(str(error)) from None
 
 
 @contextmanager
@@ -134,21 +143,30 @@ def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
 
 
 class Elements:
-    """One JSON array of conversations. Its elements are the lines."""
+    """One JSON array of conversations, whose elements are the lines; or JSON lines after all, under
+    a name that does not say so."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def check(self) -> None:
-        with open_input(self.path):
+        with _opened(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with open_input(self.path) as file:
-            name = name_of(self.path)
-            text = decoded(file.read(), name).removeprefix(BYTE_ORDER_MARK)
-        for element in self._elements(json_value(text, name))[line:]:
-            yield json.dumps(element).encode() + b"\n"
+        with _opened(self.path) as file:
+            data = file.read()
+        yield from self._lines(data)[line:]
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        name = name_of(self.path)
+        try:
+            value = json_value(decoded(data, name).removeprefix(BYTE_ORDER_MARK), name)
+        except InputError as error:
+            if not is_json_lines(data):
+                raise DatasetError(str(error)) from None
+            return [text + b"\n" for text in data.split(b"\n")]
+        return [json.dumps(element).encode() + b"\n" for element in self._elements(value)]
 
     def _elements(self, value: Any) -> list[Any]:
         if isinstance(value, list) and value and all(map(_is_conversation, value)):

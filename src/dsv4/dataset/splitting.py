@@ -36,8 +36,10 @@ WHOLE = Share()
 
 def shares(split: Mapping[str, float]) -> dict[str, Share]:
     """The stretches of the parts, by name. Together they are the whole."""
+    if not isinstance(split, Mapping) or not split:
+        raise DatasetError(f"split: found {shown(split)}, expected shares of parts by their names")
     for name, share in split.items():
-        if not name or not all(c.isalnum() or c in "-_" for c in name):
+        if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_" for c in name):
             raise DatasetError(f"split: found the name {shown(name)}, expected letters and digits")
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
             raise DatasetError(f"split: found {shown(share)} for {name}, expected a share up to 1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dsv4.request import Request
@@ -23,8 +22,7 @@ class Note(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Decoded:
+class Decoded(NamedTuple):
     """A prompt, read.
 
     `request` holds messages, tools and options. `exact` says whether it encodes to the very prompt.

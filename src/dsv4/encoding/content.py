@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dsv4.encoding.door import Message, maybe_dict, maybe_list
+from dsv4.encoding.door import Message, holds, maybe_dict, maybe_list
 from dsv4.encoding.fragments import BLANK_LINE
 from dsv4.errors import EncodeError, Location, refusal, shown
 
@@ -89,14 +89,7 @@ def image_record(block: Message, location: Location) -> Message:
     else:
         record = {"type": "image", **{name: block[name] for name in _SOURCES if name in block}}
         place, expected = "source", f"one of {', '.join(_SOURCES)}"
-    if not any(_holds(value) for name, value in record.items() if name != "type"):
+    if not any(holds(value) for name, value in record.items() if name != "type"):
         found = shown(block.get(place))
         raise EncodeError((*location, place), f"found {found}, expected {expected}")
     return record
-
-
-def _holds(source: Any) -> bool:
-    try:
-        return bool(source)
-    except Exception:  # an array of numbers does not say
-        return True

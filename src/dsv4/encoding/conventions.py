@@ -6,13 +6,12 @@ names and on what they refuse: each difference is a field here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dsv4.format.dialects import Arguments
 
 
-@dataclass(frozen=True)
-class Conventions:
+class Conventions(NamedTuple):
     # The names of an assistant's thinking text; the first that is not empty wins.
     reasoning_fields: tuple[str, str] = ("reasoning_content", "reasoning")
     # Any of these, when true, leaves an assistant turn without its EOS.
@@ -34,7 +33,7 @@ class Conventions:
 
 
 NATIVE = Conventions()
-NATIVE_WITHOUT_TOOLS = replace(NATIVE, shows_tools=False)
+NATIVE_WITHOUT_TOOLS = NATIVE._replace(shows_tools=False)
 RELEASED = Conventions(
     open_turn_fields=("wo_eos",),
     url_field=None,
@@ -43,4 +42,4 @@ RELEASED = Conventions(
     named_tools=False,
     context_dropped_alone=True,
 )
-VLLM = replace(RELEASED, reasoning_fields=("reasoning", "reasoning_content"), arguments="object")
+VLLM = RELEASED._replace(reasoning_fields=("reasoning", "reasoning_content"), arguments="object")

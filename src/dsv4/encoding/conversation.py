@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, as_messages, check_roles
+from dsv4.encoding.door import Message, as_messages, check_roles, holds
 from dsv4.encoding.image_text import refuse_image_text
 from dsv4.encoding.render import NOWHERE, Renderer
 from dsv4.encoding.render_v32 import RendererV32
@@ -143,14 +143,7 @@ def effort_text(effort: Any, dialect: Dialect, rules: Conventions) -> str:
         text = dialect.efforts.get(effort)
         if text is not None:
             return text
-    if dialect.false_efforts_are_none and _is_false(effort):
+    if dialect.false_efforts_are_none and not holds(effort):
         return dialect.efforts[None]
     problem = f"found {shown(effort)}, expected {dialect.efforts_described} ({dialect})"
     raise OptionError(rules.effort_option, problem)
-
-
-def _is_false(value: Any) -> bool:
-    try:
-        return not value
-    except Exception:  # the object's own fault
-        return False

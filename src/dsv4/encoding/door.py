@@ -68,6 +68,14 @@ def type_of(value: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+def holds(value: Any) -> bool:
+    """Whether there is something in a value: an array does not say so by itself."""
+    try:
+        return bool(value)
+    except Exception:
+        return True
+
+
 def any_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
     """A caller's list, of which any iterable will do."""
     if value.__class__ is list or value.__class__ is tuple:
@@ -104,6 +112,11 @@ def as_message(message: Any, location: Location) -> Message:
         problem = f'found {shown(message)}, expected a message: a dict with a "role"'
         raise EncodeError(location, problem)
     return made
+
+
+def fields_of(message: Any) -> Message:
+    """The fields of a message, in whatever form it was given; none of what is no message."""
+    return maybe_dict(message.message if message.__class__ is Sampled else message) or {}
 
 
 def _sampled(sampled: Sampled, location: Location) -> SampledMessage:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import json.encoder
 from collections.abc import Callable, Iterator
-from math import isfinite
 from typing import Any
 
 from dsv4.encoding.door import maybe_dict, maybe_list
@@ -59,8 +58,13 @@ def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
 to_json = _quick(_encoder)
 
 
+# As JSON encoders of Python spell what is no number of JSON's.
+_NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+
 def _number(value: float) -> str:
-    return float.__repr__(value) if isfinite(value) else to_json(value)
+    text = float.__repr__(value)
+    return _NOT_FINITE.get(text, text)
 
 
 # What `to_json` gives for values of exactly these types, and what it fails with.
@@ -85,7 +89,8 @@ def not_json(value: Any, location: Location, error: Exception) -> OptionError | 
     """The error for a value that is not JSON, with the place in it that is to blame."""
     for step, part, its_error in _culprits(value):
         location, value, error = (*location, step), part, its_error
-    return refusal(location, f"{shown(value)} cannot be written as JSON: {error}")
+    reason = "it is nested too deep" if isinstance(error, RecursionError) else error
+    return refusal(location, f"{shown(value)} cannot be written as JSON: {reason}")
 
 
 # Where values are nested deeper than this, the place is not looked for any further.
@@ -93,8 +98,10 @@ _DEPTH = 64
 
 
 def _culprits(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
-    """The way down to what cannot be written: step, value and its error."""
-    for _ in range(_DEPTH):
+    """The way down to what cannot be written: step, value and its error. A circle ends it."""
+    passed: set[int] = set()
+    while id(value) not in passed and len(passed) < _DEPTH:
+        passed.add(id(value))
         found = next(_failing(value), None)
         if found is None:
             return
@@ -110,6 +117,8 @@ def _failing(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
     for step, part in parts:
         try:
             to_json(part)
+        except RecursionError:  # no part of what is too deep is more to blame than the whole
+            continue
         except FAILURES as error:
             if isinstance(step, (str, int)):
                 yield step, part, error

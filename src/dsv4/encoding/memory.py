@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from _thread import allocate_lock  # `threading` takes a while to import, for the same lock
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
@@ -55,7 +55,7 @@ class Memory:
         self._half = characters // 2
         self._held = 0
         self._shelves: WeakSet[Shelf[Any]] = WeakSet()
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def shelf(self) -> Shelf[Any]:
         shelf: Shelf[Any] = Shelf(self)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dsv4.encoding.content import text_of
-from dsv4.encoding.door import Message, maybe_dict
-from dsv4.encoding.turns import holds
+from dsv4.encoding.door import Message, holds, maybe_dict
 from dsv4.errors import Location, refusal, shown
 from dsv4.format.dialects import NAMESPACE_END
 
@@ -13,38 +12,43 @@ def qualified_function(tool: Message, function: Message, location: Location) -> 
     """A tool's function object as the model sees it: with the qualified name."""
     outside = tool.get("namespace") if function is not tool else None
     given = function.get("namespace") if outside is None else outside
+    inside = place_of_function(tool, function, location)
+    place = (*(inside if outside is None else location), "namespace")
     described = None if given is None or isinstance(given, str) else maybe_dict(given)
     namespace = given if described is None else described.get("name")
     if given is not None and not isinstance(namespace, str):
-        place = (*location, "namespace")
         raise refusal(place, f'found {shown(given)}, expected a name or {{"name", "description"}}')
-    name = qualified_name(function["name"], namespace, (*location, "function", "name"))
+    name = qualified_name(function["name"], namespace, (*inside, "name"))
     shown_function = {key: value for key, value in function.items() if key != "namespace"}
     shown_function["name"] = name
     description = described.get("description") if described else None
     if holds(description):
         shown_function["description"] = "\n".join(
             (
-                text_of(description, (*location, "namespace", "description")),
-                text_of(function.get("description"), (*location, "function", "description")),
+                text_of(description, (*place, "description")),
+                text_of(function.get("description"), (*inside, "description")),
             )
         )
     return shown_function
 
 
+def place_of_function(tool: Message, function: Message, location: Location) -> Location:
+    """Where a tool's function object stands: it is the tool itself, where that is given bare."""
+    return location if function is tool else (*location, "function")
+
+
 def qualified_call_name(call: Message, function: Message, location: Location) -> str:
     """The name of a call as the model writes it."""
     name = function["name"]
-    given = call.get("namespace")
+    given, place = call.get("namespace"), (*location, "namespace")
     if not holds(given):
-        given = function.get("namespace")
+        given, place = function.get("namespace"), (*location, "function", "namespace")
     described = None if given is None or isinstance(given, str) else maybe_dict(given)
     if described is not None and NAMESPACE_END in name:
-        place = (*location, "namespace")
         raise refusal(place, f"found {shown(given)}, expected a name beside {shown(name)}")
     namespace = given if described is None else described.get("name")
     if given is not None and not isinstance(namespace, str):
-        raise refusal((*location, "namespace"), f"found {shown(given)}, expected a name")
+        raise refusal(place, f"found {shown(given)}, expected a name")
     return qualified_name(name, namespace, (*location, "function", "name"))
 
 

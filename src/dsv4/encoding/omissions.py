@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.encoding.content import IMAGE_TYPES
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_list, type_of
-from dsv4.encoding.turns import holds, lasts, turn_stop
+from dsv4.encoding.door import Message, holds, maybe_list, type_of
+from dsv4.encoding.turns import lasts, turn_stop
 from dsv4.format.dialects import Dialect
 
 OmissionRule: TypeAlias = Literal[

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from dsv4.encoding.content import IMAGE_TYPES, read_block, text_of
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of, unknown_role
+from dsv4.encoding.door import Message, holds, maybe_dict, maybe_list, type_of, unknown_role
 from dsv4.encoding.fragments import (
     ANSWER,
     ANSWER_END,
@@ -39,7 +39,6 @@ from dsv4.encoding.omissions import Omission, omissions
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.encoding.turns import (
     call_places,
-    holds,
     lasts,
     place_of,
     sort_results,
@@ -166,7 +165,7 @@ class Renderer(TurnWriter):
                     flat.append(thinking[index] if asks else answering[index])
                 thinks = index > shown_from and task is None
                 if message.__class__ is not dict:
-                    self._sampled_turn(message, index, thinks)
+                    self._sampled_turn(message, content, index, thinks)
                 else:
                     if asks is None or task is not None:
                         flat.append(REASONING[index] if thinks else ANSWER[index])
@@ -363,27 +362,27 @@ class Renderer(TurnWriter):
 
     # Turns as they were sampled.
 
-    def _sampled_turn(self, message: Any, index: int, thinks: bool) -> None:
+    def _sampled_turn(self, message: Any, content: Any, index: int, thinks: bool) -> None:
         """A turn of which the model's own text, or its ids, are known."""
         field, other = self.rules.reasoning_fields
         reasoned = holds(message.get(field)) or holds(message.get(other))
         turn = RawTurn(message.sampled, reasoned, thinks, self._closes(message))
         self._add_sampled(index, turn)
         if turn.text is None:
-            self._read_turn(message, index, thinks)
+            self._read_turn(message, content, index, thinks)
         else:
             self.flat += turn.entries(index, self.dialect)
             if holds(message.get("tool_calls")):
                 self._last_calls = maybe_list(message["tool_calls"])
 
-    def _read_turn(self, message: Message, index: int, thinks: bool) -> None:
+    def _read_turn(self, message: Message, content: Any, index: int, thinks: bool) -> None:
         """The same turn as the format writes it."""
         flat = self.flat
         if thinks:
             flat += REASONING[index], self._reasoning(message, index), REASONING_END
         else:
             flat.append(ANSWER[index])
-        self._content(message.get("content"), index, MODEL_ITEM_BETWEEN)
+        self._content(content, index, MODEL_ITEM_BETWEEN)
         self._calls(message.get("tool_calls"), index)
         if self._closes(message):
             flat.append(ANSWER_END)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dsv4.encoding.content import text_of
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_list, unknown_role
+from dsv4.encoding.door import Message, holds, maybe_list, unknown_role
 from dsv4.encoding.fragments import (
     ANSWER,
     ANSWER_AFTER_RESULTS,
@@ -29,7 +29,6 @@ from dsv4.encoding.fragments import (
 from dsv4.encoding.omissions import Omission, omissions_v32
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.encoding.tools import schemas_text
-from dsv4.encoding.turns import holds
 from dsv4.encoding.writer import TurnWriter
 from dsv4.errors import EncodeError
 from dsv4.format.dialects import Dialect

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsv4.errors import OptionError, shown
+from dsv4.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Sampled(Value):
     """An assistant message together with what the model wrote for it.
 
     `message` is the message as it was read, which the rules of the format see: a dict, or what

@@ -8,7 +8,7 @@ from typing import Any
 from dsv4.encoding.door import Message, maybe_dict, maybe_list
 from dsv4.encoding.json_text import json_at
 from dsv4.encoding.memory import MEMORY, Shelf
-from dsv4.encoding.namespaces import qualified_function
+from dsv4.encoding.namespaces import place_of_function, qualified_function
 from dsv4.errors import Location, refusal, shown
 
 _remembered: Shelf[str] = MEMORY.shelf()
@@ -59,9 +59,9 @@ def _schemas(tools: Any, named: bool, namespaces: bool, location: Location) -> s
 
 def _schema(tool: Any, named: bool, namespaces: bool, location: Location) -> str:
     fields, function = function_of(tool, named, location)
+    inside = place_of_function(fields, function, location)
     if namespaces and _has_name(function):
-        return json_at(qualified_function(fields, function, location), location)
-    inside = location if function is fields else (*location, "function")
+        return json_at(qualified_function(fields, function, location), inside)
     return json_at(function, inside)
 
 
@@ -87,5 +87,6 @@ def function_of(tool: Any, named: bool, location: Location) -> tuple[Message, An
         raise refusal((*location, "function"), problem)
     if named and not (isinstance(function.get("name"), str) and function["name"]):
         found = shown(function.get("name"))
-        raise refusal((*location, "function", "name"), f"found {found}, expected the tool's name")
+        place = (*place_of_function(fields, function, location), "name")
+        raise refusal(place, f"found {found}, expected the tool's name")
     return fields, function

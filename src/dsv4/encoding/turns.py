@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from dsv4.encoding.door import Message, maybe_dict, maybe_list
+from dsv4.encoding.door import Message, holds, maybe_dict, maybe_list
 from dsv4.format.dialects import Dialect
 
 # What stays before the last user turn when old reasoning is dropped. The last of them is no role of
@@ -100,14 +100,6 @@ def last_calls(context: Sequence[Message]) -> Sequence[Any] | None:
         if message["role"] == "assistant" and (calls := maybe_list(message.get("tool_calls"))):
             return calls
     return None
-
-
-def holds(value: Any) -> bool:
-    """Whether there is something in a value: an array does not say so by itself."""
-    try:
-        return bool(value)
-    except Exception:
-        return True
 
 
 # Step 3, dropping.

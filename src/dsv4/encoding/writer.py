@@ -8,7 +8,7 @@ from typing import Any
 from dsv4.encoding.calls import ParametersWriter, parameters_writer
 from dsv4.encoding.content import IMAGE_TYPES, image_record, read_block, text_of
 from dsv4.encoding.conventions import Conventions
-from dsv4.encoding.door import Message, maybe_dict, maybe_list, type_of
+from dsv4.encoding.door import Message, holds, maybe_dict, maybe_list, type_of
 from dsv4.encoding.fragments import (
     CALL_BETWEEN,
     CALL_NAME_END,
@@ -25,7 +25,6 @@ from dsv4.encoding.namespaces import qualified_call_name
 from dsv4.encoding.omissions import Omission
 from dsv4.encoding.raw_turns import RawTurn
 from dsv4.encoding.tools import Written, schemas_text
-from dsv4.encoding.turns import holds
 from dsv4.errors import EncodeError, Location, OptionError, shown
 from dsv4.format.dialects import NAMESPACE_END, Dialect
 

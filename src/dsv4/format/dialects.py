@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from dsv4.errors import OptionError, UnknownModel, shown
 from dsv4.format import tokens
 from dsv4.format.tokens import Markup, Special, markup
+from dsv4.values import Value
 
 
 def _fragment(name: str) -> str:
@@ -24,8 +25,8 @@ def _fragment(name: str) -> str:
         return file.read()
 
 
-@dataclass(frozen=True)
-class Tags:
+@dataclass(frozen=True, repr=False, eq=False)
+class Tags(Value):
     """The markup of tool calls: tag names, and every fragment that is written with them."""
 
     calls: str
@@ -90,6 +91,8 @@ _TOOLS_SECTION_V3_2 = _fragment("tools_section_v3.2.txt")
 _EFFORT_MAX = _fragment("effort_max.txt")
 _EFFORT_0731_MAX = _fragment("effort_0731_max.txt")
 
+# Where the schemas of the tools go in the words around them.
+_SCHEMAS = "{schemas}"
 # The order in which turns and their parts are written, which is a renderer's to know.
 Layout: TypeAlias = Literal["v4", "v3.2"]
 # Which system turns ask for an answer: none; those that are not the first, which also count as
@@ -102,11 +105,12 @@ Arguments: TypeAlias = Literal["object", "text", "anything"]
 ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
-@dataclass(frozen=True)
-class Dialect:
+@dataclass(frozen=True, repr=False, eq=False)
+class Dialect(Value):
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
-    A dialect is read-only, compares and pickles by value.
+    A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
+    does not say what `None` writes, or where `tools_section` does not hold `{schemas}` once.
     """
 
     name: str
@@ -141,7 +145,12 @@ class Dialect:
     tools_close: Markup = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        opening, closing = self.tags.spelled_in(self.tools_section).split("{schemas}")
+        if None not in self.efforts:
+            raise OptionError("efforts", f"found {shown(self.efforts)}, expected None among them")
+        if self.tools_section.count(_SCHEMAS) != 1:
+            found = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
+            raise OptionError("tools_section", f"found {found}, expected it once")
+        opening, closing = self.tags.spelled_in(self.tools_section).split(_SCHEMAS)
         object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
         object.__setattr__(self, "tools_open", markup(opening))
         object.__setattr__(self, "tools_close", markup(closing))
@@ -223,8 +232,9 @@ V3_2 = replace(
     tools_section=_TOOLS_SECTION_V3_2,
 )
 # The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
+_LINES = _TOOLS_SECTION_V3_2.splitlines(keepends=True)
 V3_2_SERVED = replace(
-    V3_2, name="v3.2-served", tools_section=re.sub(r"\n\n+", "\n", _TOOLS_SECTION_V3_2)
+    V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)

@@ -6,16 +6,14 @@ to know the other and nobody has to say it twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 EndingKind: TypeAlias = Literal["think", "answer", "task", "continue", "nothing"]
 """What the model does next: it thinks; it answers; it carries out a quick-instruction task; it
 continues a turn that the prompt left open; or nothing, because the prompt asks for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """How a prompt ends.
 
     `kind` says what the model does next: "think", "answer", carry out a "task", "continue" a turn

@@ -7,8 +7,7 @@ ordinary `str`. Every spelling stands in this folder and nowhere else in the pac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 
@@ -115,15 +114,26 @@ def spelled(tokens: Iterable[Special]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(token) for token in tokens))
 
 
-@lru_cache
-def _splitter(tokens: tuple[Special, ...]) -> tuple[re.Pattern[str], dict[str, Special]]:
-    return re.compile(f"({spelled(tokens).pattern})"), {str(token): token for token in tokens}
-
-
 def markup(text: str, tokens: tuple[Special, ...] = V4_1_TOKENS) -> Markup:
     """A text with the special tokens that it spells made real.
 
-    Only for the format's own words and for what a model wrote: never for a caller's text.
+    Only for the format's own words and for what a model wrote: never for a caller's text. No token
+    overlaps another, so they may be looked for one by one, which needs no pattern to be compiled.
     """
-    pattern, found = _splitter(tokens)
-    return Markup(found.get(part, part) for part in pattern.split(text))
+    parts = [str(text)]
+    for token in tokens:
+        if token in text:
+            parts = [piece for part in parts for piece in _cut(part, token)]
+    return Markup(parts)
+
+
+def _cut(part: str, token: Special) -> Iterator[str]:
+    """A part, cut where it spells a token. A part that is one is whole."""
+    if isinstance(part, Special):
+        yield part
+        return
+    first, *others = part.split(token)
+    yield first
+    for other in others:
+        yield token
+        yield other

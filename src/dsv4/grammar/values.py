@@ -114,7 +114,7 @@ class Values:
         if keyword is None:
             return None
         if not self._affords(keyword.value):
-            reason = "of so many values, the types alone are enforced"
+            reason = "there are too many values: only their types are enforced"
             self.relaxations.note(keyword.location, reason)
             return None
         return [value for value in keyword.value if fits(value, shape, self.document)]
@@ -158,7 +158,7 @@ class Values:
 
     def _whole_bound(self, shape: Shape, name: str, adjust: Callable[[Any], int]) -> int | None:
         bound = shape.get(name)
-        if bound is None or math.isinf(bound):
+        if bound is None or bound in (math.inf, -math.inf):
             return None
         if abs(bound) >= 10**MOST_DIGITS:
             reason = f"bounds of more than {MOST_DIGITS} digits are not looked at"

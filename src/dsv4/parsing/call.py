@@ -84,7 +84,8 @@ class Call:
         self._write(self._separator(key) + quoted(key) + ': "')
 
     def write_string(self, text: str) -> None:
-        self._write(escaped(text))
+        if self.shown:
+            self._write(escaped(text))
 
     def close_string(self) -> None:
         self._write('"')
@@ -152,4 +153,4 @@ class Call:
         if self._waiting is not None:
             self._waiting.append(text)
         else:
-            self._emit(ArgumentsDelta(self.index, text))
+            self._emit(ArgumentsDelta(self._start.index, text))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dsv4.parsing.diagnostics import SENTENCES, DiagnosticKind
+from dsv4.values import Record, Value
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
 """Why the text ended: the model was done; it made calls; the text was cut."""
@@ -17,22 +18,22 @@ AbortReason: TypeAlias = Literal["cut_short", "unreadable", "limit"]
 """Why a call will not be completed: the text ended in it; it cannot be read; a limit was passed."""
 
 
-@dataclass(slots=True)
-class ReasoningDelta:
+@dataclass(slots=True, repr=False, eq=False)
+class ReasoningDelta(Record):
     """More of the model's thinking: `text`."""
 
     text: str
 
 
-@dataclass(slots=True)
-class ContentDelta:
+@dataclass(slots=True, repr=False, eq=False)
+class ContentDelta(Record):
     """More of the answer: `text`."""
 
     text: str
 
 
-@dataclass(slots=True)
-class ToolCallStart:
+@dataclass(slots=True, repr=False, eq=False)
+class ToolCallStart(Record):
     """A call, certain now. Its arguments follow.
 
     `index` counts calls from 0, `name` is the tool's. `id` is the call's own and takes no part in
@@ -45,23 +46,23 @@ class ToolCallStart:
     namespace: str | None = None
 
 
-@dataclass(slots=True)
-class ArgumentsDelta:
+@dataclass(slots=True, repr=False, eq=False)
+class ArgumentsDelta(Record):
     """More of the arguments of the call `index`: all `text`, joined, is a JSON object."""
 
     index: int
     text: str
 
 
-@dataclass(slots=True)
-class ToolCallEnd:
+@dataclass(slots=True, repr=False, eq=False)
+class ToolCallEnd(Record):
     """The call `index` is complete."""
 
     index: int
 
 
-@dataclass(slots=True)
-class ToolCallAborted:
+@dataclass(slots=True, repr=False, eq=False)
+class ToolCallAborted(Record):
     """The call `index` will not be completed, and must not be made.
 
     `reason` says why. `closing` is what would make a JSON object of the arguments so far; it is
@@ -73,8 +74,8 @@ class ToolCallAborted:
     closing: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Diagnostic(Value):
     """A departure from the strict grammar.
 
     `kind` says what kind. The text from `start` to `end` is `raw`: often nothing, where something
@@ -92,15 +93,15 @@ class Diagnostic:
         return SENTENCES[self.kind]
 
 
-@dataclass(slots=True)
-class StopHit:
+@dataclass(slots=True, repr=False, eq=False)
+class StopHit(Record):
     """The stop string `string` has come. Nothing after it is read."""
 
     string: str
 
 
-@dataclass(slots=True)
-class End:
+@dataclass(slots=True, repr=False, eq=False)
+class End(Record):
     """The end, always the last event: `finish` says why."""
 
     finish: Finish

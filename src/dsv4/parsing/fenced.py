@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from functools import cache
 from typing import TypeAlias
 
 from dsv4.format import tokens
@@ -24,6 +25,17 @@ Steps: TypeAlias = Generator[None, None, bool]
 
 _KEY_END = pattern(f"{re.escape(STRING_TRUE)}|{re.escape(STRING_FALSE)}|\n")
 _NAME_END = pattern("\n")
+_LONGEST_VALUE_END = 32
+
+
+@cache
+def _value_end(close: str, reasoning: bool) -> re.Pattern[str]:
+    """Where a value ends: at its first close, whatever follows, or at a token that acts in fences.
+
+    The grammar looks for a close from its slash on, and wants the bracket before it.
+    """
+    acting = [tokens.EOS, *([tokens.THINK_END] if reasoning else ())]
+    return pattern("|".join([f"<?{re.escape(close[1:-1])}", *map(re.escape, acting)]))
 
 
 class FencedBlock:
@@ -34,6 +46,7 @@ class FencedBlock:
         self._source = machine.source
         self._prose = prose
         self._tag = tag
+        self._value_end = _value_end(machine.tags.parameter_close, prose.reasoning)
         self._steps = self._strictly()
         machine.source.set_aside(tag.start)
 
@@ -41,20 +54,21 @@ class FencedBlock:
         try:
             next(self._steps)
         except StopIteration as done:
-            return self._leave(is_call=done.value)
+            return self._enter() if done.value else self._leave(self._source.pos)
         return None
 
     def end(self) -> Move | None:
-        return self._leave(is_call=False)
+        return self._leave(self._source.end)
 
-    def _leave(self, is_call: bool) -> Move:
-        source, tag = self._source, self._tag
-        reached = source.pos
-        source.put_back()
-        if is_call:
-            return self._prose.enter_calls(tag) or (State.BLOCK, tag)
-        self._prose.leave_example(tag, reached)
-        return (State.PROSE, None, tag.end)
+    def _enter(self) -> Move:
+        self._source.put_back()
+        return self._prose.enter_calls(self._tag) or (State.BLOCK, self._tag)
+
+    def _leave(self, to: int) -> Move:
+        """It is an example up to `to`, where the strict grammar ends."""
+        self._source.put_back()
+        self._prose.leave_example(self._tag, to)
+        return (State.PROSE, None, self._tag.end)
 
     # The strict grammar (format.md, section 8), step by step.
 
@@ -64,7 +78,7 @@ class FencedBlock:
         if not (yield from self._literal(tags.block_open[2:])):
             return False
         calls = 0
-        while (yield from self._next_is(tags.invoke_open, close)):
+        while (yield from self._next_is(tags.invoke_open)):
             if not (yield from self._invoke(declared=calls == 0)):
                 return False
             calls += 1
@@ -91,11 +105,11 @@ class FencedBlock:
             return False
         close = f"{tags.invoke_close[1:]}\n"
         parameters = 0
-        while (yield from self._next_is(tags.parameter_open, close)):
+        while (yield from self._next_is(tags.parameter_open)):
             if not (yield from self._parameter()):
                 return False
             parameters += 1
-        if not parameters and (yield from self._next_is("\n", close)):
+        if not parameters and (yield from self._next_is("\n")):
             yield from self._literal("\n")
         return (yield from self._literal(close))
 
@@ -105,24 +119,17 @@ class FencedBlock:
         key = yield from self._up_to(_KEY_END)
         if not key or key.endswith("\n"):
             return False
-        close = f"{tags.parameter_close}\n"
-        barred = [str(tokens.EOS), *([str(tokens.THINK_END)] if self._prose.reasoning else ())]
-        ends = pattern("|".join(map(re.escape, (close, *barred))))
-        longest = max(map(len, (close, *barred)))
-        source, at = self._source, self._source.pos
-        while (found := source.search(ends, at, source.end)) is None:
-            at = max(at, source.end - longest)
-            source.set_aside(at)
+        source = self._source
+        while (end := source.search(self._value_end, source.pos, source.end)) is None:
+            source.set_aside(max(source.pos, source.end - _LONGEST_VALUE_END))
             yield
-        if found[0] != close:
-            return False
-        source.set_aside(source.place(found.end()))
-        return True
+        # How much was set aside before depended on how the text came; this does not.
+        source.set_aside(source.place(end.start()))
+        return (yield from self._literal(f"{tags.parameter_close}\n"))
 
     # Pieces of it.
 
-    def _next_is(self, text: str, other: str) -> Steps:
-        """Whether `text` comes next, and not `other`."""
+    def _next_is(self, text: str) -> Steps:
         while True:
             rest = self._source.slice(self._source.pos, self._source.pos + len(text))
             if rest == text or not text.startswith(rest):
@@ -130,7 +137,7 @@ class FencedBlock:
             yield
 
     def _literal(self, text: str) -> Steps:
-        if not (yield from self._next_is(text, "")):
+        if not (yield from self._next_is(text)):
             return False
         self._source.set_aside(self._source.pos + len(text))
         return True

@@ -20,10 +20,11 @@ from dsv4.parsing.events import (
     ToolCallStart,
 )
 from dsv4.parsing.json_values import without_duplicates
+from dsv4.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ToolCall(Value):
     """A call.
 
     `name` is the tool's, `arguments` the text of a JSON object, `index` the call's place among all
@@ -46,8 +47,8 @@ class ToolCall:
         return call
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Message(Value):
     """What the model wrote.
 
     `content` and `reasoning` are texts. `tool_calls` are the calls to be made, `incomplete` those

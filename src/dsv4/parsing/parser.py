@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsv4.errors import OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
@@ -46,9 +46,11 @@ from dsv4.parsing.reading_values import Json, Text
 from dsv4.parsing.shortcut import Shortcut
 from dsv4.parsing.states import State
 from dsv4.parsing.stops import Stops
-from dsv4.parsing.strict import StrictParser
 from dsv4.parsing.tags import Tag
 from dsv4.parsing.values import Body, CallList, Parameter
+
+if TYPE_CHECKING:
+    from dsv4.parsing.strict import StrictParser
 
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
 
@@ -107,6 +109,9 @@ class StreamParser(Shortcut):
         self._carried: list[Event] = []  # of a call that the prompt left open
         self._strict: StrictParser | None = None
         if strict:
+            # Few ask for it, and what it needs is loaded for them alone.
+            from dsv4.parsing.strict import StrictParser
+
             self._strict = StrictParser(thinking, declared, forbidden, spoken, maker)
 
         machine = Machine(
@@ -149,7 +154,8 @@ class StreamParser(Shortcut):
             self._strict.feed(text, self._inert)
             return []
         machine, source = self._machine, self._machine.source
-        self._catch_up()
+        if self._passed or self._newlines:
+            self._catch_up()
         source.append(text, self._inert)
         events = self._begin()
         machine.run()

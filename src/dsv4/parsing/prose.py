@@ -62,7 +62,7 @@ class Prose:
         self._openers = 0  # opening tags that were left as text
         self._talks = False  # this line names an opening think tag, so the next close is talk too
         self.plain_wrapper = False  # a wrapper without the DSML token was opened
-        self._held_up_to = 0  # blocks in a fence before this are examples
+        self._example_end = machine.source.pos  # blocks in a fence before this are in an example
 
     def resume(self, lines: Lines | None = None, to: int | None = None) -> Prose:
         """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
@@ -94,23 +94,23 @@ class Prose:
 
     def read(self) -> Move | None:
         source = self._source
+        at = source.next_mark(self._at)
         while True:
-            at = source.next_mark(self._at)
-            self._look(at)
-            if at == source.end:
-                return self._say(at)
-            tag = source.tag_at(at)
-            if tag is None:
-                self._look(at + 1)
+            tag = source.tag_at(at) if at < source.end else None
+            if tag is None and at < source.end:
+                at = source.next_mark(at + 1)
                 continue
-            if isinstance(tag, Partial):
-                if not self._may_act(tag, at):
-                    source.pending = None
-                    self._look(at + 1)
-                    continue
+            self._look(at)
+            if tag is None:
                 return self._say(at)
-            if self._is_text(tag):
-                self._look(at + 1)  # what stands in it may act, as if it had not been read as a tag
+            if isinstance(tag, Partial):
+                if self._may_act(tag, at):
+                    return self._say(at)
+                source.pending = None
+                at = source.next_mark(at + 1)
+                continue
+            if self._is_text(tag):  # what stands in it may act, as if it had not been read as a tag
+                at = source.next_mark(at + 1)
                 continue
             if (halted := self._say(at)) is not None:
                 return halted
@@ -118,6 +118,7 @@ class Prose:
             move = self._read_tag(tag)
             if move is not None or before == (source.pos, self._at):
                 return move
+            at = source.next_mark(self._at)
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
@@ -424,13 +425,16 @@ class Prose:
         opens = kind == "wrapper" and not tag.closing and self.lines.blank
         if not opens or not self.lines.after_blank or machine.tools.none_declared:
             return self.leave(tag)
-        if tag.start < self._held_up_to or tag.raw != tag.canonical(machine.tags.calls):
+        if tag.start < self._example_end or tag.raw != tag.canonical(machine.tags.calls):
             return self.leave(tag)
         return (State.FENCED, tag)
 
     def leave_example(self, tag: Tag, to: int) -> None:
-        """A block in a fence was an example: up to `to` there is no other."""
-        self._held_up_to = to
+        """A block in a fence was an example up to `to`: what it quotes never runs.
+
+        Nor is it held once more, so that blocks in blocks take linear time.
+        """
+        self._example_end = to
         self.leave(tag)
 
     # Closing tags (rules 9 and 17).

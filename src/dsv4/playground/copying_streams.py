@@ -31,12 +31,12 @@ def copy_stream(body: Mapping[str, Any], bench: Bench, form: str) -> str:
     if body.get("tools") == []:
         options["tools"] = []
     tools = options.pop("tools", None)
-    told = ", ".join(
+    arguments = ", ".join(
         filter(None, ("" if tools is None else "tools=TOOLS", keywords(options), "new_id=new_id"))
     )
     made = f"""\
 new_id = map("call_{{}}".format, count()).__next__
-parser = dsv4.StreamParser({told})
+parser = dsv4.StreamParser({arguments})
 events = [event for piece in {"TEXT" if by_character else "PIECES"} for event in parser.feed(piece)]
 message = dsv4.assemble([*events, *parser.finish({literal(body.get("reason"))})])"""
     head = "from itertools import count\n\nimport dsv4\n\n"

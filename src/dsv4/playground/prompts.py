@@ -37,12 +37,13 @@ from dsv4.playground.rows import Cutter, SentRow, tokens_of
 from dsv4.playground.source import Source
 from dsv4.profiles import PROFILES, compare, render
 from dsv4.request import Request
+from dsv4.version import how_to_install
 from dsv4.view.rows import Row, view_of
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
-NO_TOKENS = "Token counts need the extra `tokens`: pip install 'dsv4[tokens]'."
+NO_TOKENS = f"Token counts need the extra `tokens`: {how_to_install('tokens')}"
 
 
 @dataclass(frozen=True)

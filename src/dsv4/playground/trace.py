@@ -1,8 +1,8 @@
 """How a completion is read, piece by piece: what the Stream view shows at every point of it.
 
 One trace has it all, and is as long as the text: pieces that only add to what came before them are
-told together. A step is a piece that has come; after the last there is one more, the end. Step 0 is
-before the first. Places and lengths count UTF-16 units, as the page's own strings do.
+described together. A step is a piece that has come; after the last there is one more, the end.
+Step 0 is before the first. Places and lengths count UTF-16 units, as the page's own strings do.
 
 - `cuts`: the length of each piece, or None where each is one unit.
 - `knots`: `[step, state, hold, from, slides]`, where something other than the text changes: from
@@ -80,9 +80,9 @@ def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "cuts": widths if any(size != 1 for size in widths) else None,
         "knots": reading.knots.found,
         "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
-        "rows": [row.told(reading.places) for row in reading.rows],
+        "rows": [row.described(reading.places) for row in reading.rows],
         "frames": {name: framed(name, deltas, options, reason) for name in PROTOCOLS},
-        "message": _told(message),
+        "message": _described(message),
         "events": len(reading.events),
         "strict": _strictly(text, options, reason, message),
     }
@@ -135,16 +135,16 @@ class Row:
         self.runs.append([step, 1, length])
         self._flows = length == size
 
-    def told(self, places: Places) -> dict[str, Any]:
+    def described(self, places: Places) -> dict[str, Any]:
         event = self.event
-        told = {"type": type(event).__name__, "step": self.step}
+        facts = {"type": type(event).__name__, "step": self.step}
         if isinstance(event, JOINED):
             index = {"index": event.index} if isinstance(event, ArgumentsDelta) else {}
-            return {**told, **index, "text": "".join(self.texts), "runs": self.runs}
+            return {**facts, **index, "text": "".join(self.texts), "runs": self.runs}
         if isinstance(event, Diagnostic):
             span = {"start": places(event.start), "end": places(event.end)}
-            return {**told, "kind": event.kind, **span, "sentence": event.sentence}
-        return {**told, **asdict(event)}
+            return {**facts, "kind": event.kind, **span, "sentence": event.sentence}
+        return {**facts, **asdict(event)}
 
 
 class Knots:
@@ -215,7 +215,7 @@ class _Reading:
 # The whole.
 
 
-def _told(message: Message) -> dict[str, Any]:
+def _described(message: Message) -> dict[str, Any]:
     return {
         **message.to_dict(),
         "finish": message.finish,
@@ -234,5 +234,5 @@ def _strictly(
     except ParseError as error:
         place = Places(text)(error.position)
         return {"accepts": False, "position": place, "problem": error.problem}
-    said = _told(message)
-    return {"accepts": True, "message": None if said == _told(tolerant) else said}
+    said = _described(message)
+    return {"accepts": True, "message": None if said == _described(tolerant) else said}

@@ -97,7 +97,7 @@ class Overrides:
 
     thinking: bool | None = None
     effort: str | int | None = None
-    dialect: str | None = None
+    dialect: str | Dialect | None = None
     tools: Sequence[Any] | None = None
     drop_thinking: bool | None = None
     bos: bool | None = None

@@ -8,6 +8,13 @@ from typing import Any
 from dsv4.reading.failures import InputError
 
 BYTE_ORDER_MARK = "\ufeff"  # some editors put one in front
+# How files begin that are something else, and never UTF-8.
+_OTHER_FORMS = {
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
 
 
 def decoded(data: bytes, name: str, line: int = 1) -> str:
@@ -15,6 +22,9 @@ def decoded(data: bytes, name: str, line: int = 1) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        found = next((form for mark, form in _OTHER_FORMS.items() if data.startswith(mark)), None)
+        if found:
+            raise InputError(f"{name}:{line}: found {found}, expected UTF-8") from None
         before = data[: error.start]
         line += before.count(b"\n")
         column = len(before) - (before.rfind(b"\n") + 1) + 1
@@ -32,5 +42,14 @@ def json_value(text: str, name: str, line: int = 1) -> Any:
         raise InputError(f"{place}: not JSON: {error.msg[:1].lower()}{error.msg[1:]}") from None
     except RecursionError:
         raise InputError(f"{name}:{line}: the JSON is nested too deep to be read") from None
-    except ValueError as error:  # a number of too many digits
-        raise InputError(f"{name}:{line}: {error}") from None
+    except ValueError:  # more digits than Python reads
+        raise InputError(f"{name}:{line}: the JSON has a number of too many digits") from None
+
+
+def is_json_lines(data: bytes) -> bool:
+    """Whether what is not one JSON value begins with a line that is one."""
+    try:
+        json.loads(data.lstrip().partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -25,6 +25,7 @@ from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.ids import new_id
 from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
+    SEND_PIECE,
     DisconnectWatch,
     EventStream,
     Receive,
@@ -85,6 +86,7 @@ class _Client(NamedTuple):
     headers: Mapping[str, str]
     receive: Receive
     send: Send
+    send_piece: Send
     turn: asyncio.Event
 
 
@@ -133,7 +135,8 @@ class Answering:
         with server.inspected(key.name, self._protocol, data) as seen:
             body, call = await self._read(data, key)
             with server.gate.place() as turn:
-                client = _Client(key, headers, receive, send, turn)
+                send_piece = scope.get(SEND_PIECE, send)
+                client = _Client(key, headers, receive, send, send_piece, turn)
                 return await self._run(body, call, len(data), client, seen)
 
     async def _run(
@@ -328,6 +331,7 @@ class _Run:
         self._prepared = prepared
         self._receive = client.receive
         self._send = client.send
+        self._send_piece = client.send_piece
         self._debug = debug
         call = prepared.call
         healed = is_chat(server.backend)
@@ -448,7 +452,7 @@ class _Run:
     async def _stream(self) -> None:
         generation = self._generation
         writer = self._module.Writer(self._prepared.call, **self._named())
-        stream = EventStream(self._send, self._headers, generation.watch)
+        stream = EventStream(self._send, self._headers, generation.watch, self._send_piece)
         frames = self._module.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
         held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None

@@ -15,6 +15,8 @@ from dsv4.serve.watch import Watch
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+# Where a scope has the way that pieces of a stream take, once its start has been sent.
+SEND_PIECE = "dsv4.send_piece"
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
@@ -82,9 +84,17 @@ async def send_bytes(
 class EventStream:
     """A response of server-sent events. Its head goes out with the first of them."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str], watch: Watch | None = None) -> None:
-        """`watch` is told when a write begins and ends."""
+    def __init__(
+        self,
+        send: Send,
+        headers: Mapping[str, str],
+        watch: Watch | None = None,
+        send_piece: Send | None = None,
+    ) -> None:
+        """`watch` is told when a write begins and ends. `send_piece` is the shortest way for all
+        that comes after the start, `send` if not given."""
         self._send = send
+        self._send_piece = send_piece or send
         self._headers = headers
         self._watch = watch
         self._turn = asyncio.Lock()  # choices and signs of life write in the order they come
@@ -92,14 +102,17 @@ class EventStream:
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
-        async with self._turn:
+        await self._turn.acquire()
+        try:
             if self._watch is not None:
                 self._watch.sends()
             if begins:
                 await self._begin()
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            await self._send_piece({"type": "http.response.body", "body": data, "more_body": True})
             if self._watch is not None:
                 self._watch.sent()
+        finally:
+            self._turn.release()
 
     async def _begin(self) -> None:
         fixed = {

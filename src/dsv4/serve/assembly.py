@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from dsv4.api import ApiError
 from dsv4.serve.answering import Answering
+from dsv4.serve.asgi import SEND_PIECE, Receive, Scope, Send
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
 from dsv4.serve.inspector_routes import inspector_routes
@@ -28,6 +29,18 @@ from dsv4.tokens import Tokenizer
 
 # Clients put these before their paths, and some put none of them.
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
+
+
+class App(Starlette):
+    """Starlette, with a way past its layers.
+
+    They look at how a response starts, and pass on what follows. A stream has thousands of pieces
+    that follow, and each layer would cost a piece nearly as much as writing it.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[SEND_PIECE] = send
+        await super().__call__(scope, receive, send)
 
 
 def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
@@ -49,7 +62,7 @@ def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starl
         finally:
             await server.aclose()
 
-    made = Starlette(
+    made = App(
         routes=routes(server),
         middleware=_middleware(settings),
         exception_handlers={404: _no_route, 405: _no_route},

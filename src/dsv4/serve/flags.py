@@ -10,6 +10,15 @@ from typing import Any, Literal, get_args, get_origin
 from dsv4.serve.settings import HINTS, Settings, read_value
 
 _ABSENT = argparse.SUPPRESS
+_METAVARS = {
+    **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
+    **dict.fromkeys(("config", "record"), "FILE"),
+    **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
+    "upstream": "URL",
+    "tokenizer": "PATH",
+    "host": "ADDRESS",
+    "replay": "STORE",
+}
 
 
 def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
@@ -34,7 +43,8 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
         elif get_origin(kind) is Literal:
             parser.add_argument(option, choices=get_args(kind), default=_ABSENT, help=help)
         else:
-            parser.add_argument(option, metavar=_metavar(kind), default=_ABSENT, help=help)
+            metavar = _METAVARS.get(field.name) or _metavar(kind)
+            parser.add_argument(option, metavar=metavar, default=_ABSENT, help=help)
 
 
 def _default(value: Any) -> str:

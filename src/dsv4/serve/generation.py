@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Any, TypeAlias
 
 from dsv4.parsing.events import Event
-from dsv4.serve.backend import BackendError, Chunk, Chunks
+from dsv4.serve.backend import BackendError, Chunks
 from dsv4.serve.kept import joined
 from dsv4.serve.settings import Settings
 from dsv4.serve.watch import Watch
@@ -109,26 +109,10 @@ class Generation:
 
     async def _pump(self, choice: int, passed: Passed) -> None:
         """Reads what the backend sends for one choice, and passes it on."""
-        reader, heard = self._readers[choice], self.watch.heard
-        gathered: list[Event] = []
         try:
             await self._turn.wait()
             self.watch.begins()
-            async with aclosing(self._tried()) as chunks:
-                async for chunk in chunks:
-                    heard()
-                    events = _read(reader, chunk)
-                    if chunk.more:
-                        gathered += events
-                        continue
-                    if gathered:
-                        events, gathered = [*gathered, *events], []
-                        events = joined(events) if reader.joins else events
-                    if events:
-                        self._has_begun = True
-                        await passed(choice, events)
-                    if reader.is_done:
-                        break
+            await self._tried(choice, passed)
         except asyncio.CancelledError:
             return  # nobody reads on
         except Exception as error:
@@ -138,30 +122,57 @@ class Generation:
         if not self._running:
             self._end()
 
-    async def _tried(self) -> Chunks:
-        """The backend's pieces; tried again, with growing pauses, as long as nothing came."""
+    async def _tried(self, choice: int, passed: Passed) -> None:
+        """Passes on what comes; tries again, with growing pauses, as long as nothing came."""
         for tries_left in range(self._settings.retries, -1, -1):
             try:
-                async with aclosing(self._open()) as chunks:
-                    async for chunk in chunks:
-                        tries_left = 0
-                        yield chunk
+                await self._passed_on(choice, passed)
                 return
             except BackendError as error:
-                if not (tries_left and error.passes and not self._has_begun):
+                came = self._has_begun or self._readers[choice].first_at is not None
+                if came or not (tries_left and error.passes):
                     raise
-            except Exception as error:  # an engine in this process may raise what it likes
-                raise _fault(error) from error
             await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
 
+    async def _passed_on(self, choice: int, passed: Passed) -> None:
+        """Passes on what the backend sends, to its end.
 
-def _read(reader: Any, chunk: Chunk) -> list[Event]:
-    """The events that come of what the backend sent."""
-    try:
-        events: list[Event] = reader.feed(chunk)
-        return events
-    except Exception as error:  # ids that are none, texts that are numbers, and the like
-        raise _fault(error) from error
+        Every token of every stream goes through this loop, and all streams of a worker share its
+        time. So nothing stands around it that would be woken for each token: no iterator over
+        another one, no time-out, no task.
+        """
+        reader, heard = self._readers[choice], self.watch.heard
+        gathered: list[Event] = []
+        async with aclosing(self._opened()) as chunks:
+            following = chunks.__anext__
+            while True:
+                try:
+                    chunk = await following()
+                    heard()
+                    events: list[Event] = reader.feed(chunk)
+                except StopAsyncIteration:
+                    return
+                except BackendError:
+                    raise
+                except Exception as error:  # ids that are none, or whatever an engine raises
+                    raise _fault(error) from error
+                if chunk.more:
+                    gathered += events
+                    continue
+                if gathered:
+                    events, gathered = [*gathered, *events], []
+                    events = joined(events) if reader.joins else events
+                if events:
+                    self._has_begun = True
+                    await passed(choice, events)
+                if reader.is_done:
+                    return
+
+    def _opened(self) -> Chunks:
+        try:
+            return self._open()
+        except Exception as error:
+            raise _fault(error) from error
 
 
 def _fault(error: Exception) -> BackendError:

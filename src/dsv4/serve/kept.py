@@ -8,7 +8,7 @@ from typing import Any
 
 from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta
 
-# A piece of text alone takes twenty times its letters: so many wait until they are joined.
+# A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
 _LOOSE = 32
 
 

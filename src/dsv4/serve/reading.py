@@ -36,7 +36,8 @@ class Reader:
         self.id: str | None = None  # a raw completion has no name that the client should see
         self.finish: Finish | None = None
         self.first_at: float | None = None  # when the first piece came
-        # Whether generation can end here: nothing that comes would be shown.
+        # What generation can end with, and whether it has: nothing that comes would be shown.
+        self._last = (StopHit,) if call.parallel else (StopHit, ToolCallEnd)
         self.is_done = False
 
     def feed(self, chunk: Chunk) -> list[Event]:
@@ -88,9 +89,7 @@ class Reader:
     def _noted(self, events: list[Event]) -> list[Event]:
         self._kept.add(events)
         for event in events:
-            if isinstance(event, StopHit) or (
-                isinstance(event, ToolCallEnd) and not self._call.parallel
-            ):
+            if event.__class__ in self._last:
                 self.is_done = True
         return events
 

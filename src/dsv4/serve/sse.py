@@ -21,7 +21,14 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes."""
-        if not self._rest and not self._data and _is_one_event(chunk):
+        if (  # what nearly all chunks are: one event, whole, on one line
+            not self._rest
+            and not self._data
+            and chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n\n")
+            and chunk.find(b"\n") == len(chunk) - 2
+            and b"\r" not in chunk
+        ):
             return [chunk[6:-2]]
         text = self._rest + chunk if self._rest else chunk
         if b"\r" in text:
@@ -46,13 +53,3 @@ class EventReader:
     def is_between_events(self) -> bool:
         """Whether nothing has begun that has not ended."""
         return not self._rest.strip() and not self._data
-
-
-def _is_one_event(chunk: bytes) -> bool:
-    """Whether a chunk is what nearly all are: one event, whole, on one line."""
-    return (
-        chunk.startswith(b"data: ")
-        and chunk.endswith(b"\n\n")
-        and chunk.find(b"\n") == len(chunk) - 2
-        and b"\r" not in chunk
-    )

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiohttp
 
-from dsv4.serve.backend import BackendError
+from dsv4.api.bodies import quick_reader
+from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.sse import EventReader
 
 _DONE = b"[DONE]"
+# What to ask for, found out when it is asked.
+Asked: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
+# What an event says, and whether the next came with it -> a piece of the completion.
+Read: TypeAlias = Callable[[Any, bool], Chunk]
 
 
 class Upstream:
@@ -55,17 +60,18 @@ class Upstream:
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
             raise BackendError(f"the backend does not answer: {_said(error)}", 503) from None
 
-    async def events(
-        self, path: str, body: dict[str, Any]
-    ) -> AsyncGenerator[tuple[Any, bool], None]:
-        """The JSON of each event that a POST is answered with, and whether the next came with it.
+    async def chunks(self, path: str, asked: Asked, read: Read) -> Chunks:
+        """What `read` makes of each event that a POST is answered with.
 
         The connection is closed when the iterator is: that is how a backend learns that nobody
         reads on. How long to wait for the next is for the caller to say.
+
+        Every token passes here. So backends give what reads their events, in place of a loop of
+        their own around this one: each would take as long again.
         """
         reader, ended = EventReader(), False
         before = last = None
-        async with self._opened(path, body) as response:
+        async with self._opened(path, await asked()) as response:
             readany = response.content.readany
             while chunk := await readany():
                 found = reader.feed(chunk)
@@ -76,7 +82,7 @@ class Upstream:
                 for data in found:
                     more -= 1
                     before, last = last, _json(data)
-                    yield last, more > 0
+                    yield read(last, more > 0)
         if not ended and not reader.is_between_events:
             raise BackendError("the backend broke off in the middle of an event")
         # What ends without a word was cut: no client may take it for the whole.
@@ -129,15 +135,27 @@ _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # t
 
 def _json(data: bytes) -> Any:
     try:
+        event = _quick(data)
+    except (ValueError, RecursionError):
+        event = _slow_json(data)
+    if isinstance(event, dict) and event.get("error"):
+        raise BackendError(f"the backend failed: {_error_text(event['error'])}")
+    return event
+
+
+def _slow_json(data: bytes) -> Any:
+    """Python's own reader has the last word: it takes half of a pair, and NaN."""
+    try:
         text = data.decode().strip()
         event, end = _scan(text, 0)
         if end < len(text):
             raise ValueError
     except (ValueError, StopIteration, RecursionError):
         raise BackendError(f"the backend sent what is no JSON: {data[:80]!r}") from None
-    if isinstance(event, dict) and event.get("error"):
-        raise BackendError(f"the backend failed: {_error_text(event['error'])}")
     return event
+
+
+_quick = quick_reader() or _slow_json
 
 
 def _is_end(event: Any) -> bool:

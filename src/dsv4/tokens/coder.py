@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4.decoding.prompts import prompt_from
 from dsv4.decoding.recognition import dialects_of
+from dsv4.encoding.door import any_list
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import RawTurn
@@ -60,7 +61,7 @@ class Coder:
         self._engine_name = engine
         self._engine: Encode | None = None
         self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
-        self._checked: set[str] = set()
+        self._checked: set[Dialect] = set()
 
     @classmethod
     def load(
@@ -79,10 +80,10 @@ class Coder:
         """
         engine_named(engine)
         path = find_vocabulary(source)
-        name = None if dialect is None else dialect_named(dialect).name
+        release = None if dialect is None else dialect_named(dialect)
         with _loading:
             kind: Any = cls  # a class is hashable, which mypy does not believe
-            made: Self = _loaded(kind, path, os.stat(path).st_mtime_ns, engine, name)
+            made: Self = _loaded(kind, path, os.stat(path).st_mtime_ns, engine, release)
             return made
 
     @classmethod
@@ -126,13 +127,12 @@ class Coder:
         return dialect_over(self.vocabulary.added, self.checkpoint, wanted)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        dialect = self._wanted and self._wanted.name
-        path = self.vocabulary.name
+        path, asked = self.vocabulary.name, (self._engine_name, self._wanted)
         if not os.path.isabs(path):  # it was not read from a file
-            return type(self), (self.vocabulary, self._engine_name, dialect, self._checkpoint)
+            return type(self), (self.vocabulary, *asked, self._checkpoint)
         # Wherever it is read again, the package may be in another place.
         source = None if is_bundled(path) else path
-        known = (source, self._engine_name, dialect)
+        known = (source, *asked)
         return _unpickled, (type(self), *known, self.vocabulary.digest)
 
     # Text and prompts -> ids.
@@ -206,19 +206,20 @@ class Coder:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
-        return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace")
+        listed = any_list(ids, ("ids",), "a list of ids")
+        return b"".join(map(self.bytes_of, listed)).decode("utf-8", "replace")
 
     def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
         """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
 
         `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,
-        the text shows which it may be. Raises an `EncodeError` for an id that the vocabulary does
-        not have, and an `OptionError` for an unknown dialect.
+        the text shows which it may be. Raises an `OptionError` for an id that the vocabulary does
+        not have, and for an unknown dialect.
         """
-        ids = list(ids)
-        likely = dialect if dialect is not None else dialects_of(self.decode(ids))[0]
+        listed = any_list(ids, ("ids",), "a list of ids")
+        likely = dialect if dialect is not None else dialects_of(self.decode(listed))[0]
         release = dialect_named(likely)
-        return prompt_from(self._parts(ids, release), release)
+        return prompt_from(self._parts(listed, release), release)
 
     def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
         added = self.vocabulary.added
@@ -237,7 +238,10 @@ class Coder:
 
     def bytes_of(self, id: int) -> bytes:
         """The bytes that `id` stands for. Raises an `OptionError` for an unknown one."""
-        found = self.vocabulary.bytes_of.get(id)
+        try:
+            found = self.vocabulary.bytes_of.get(id)
+        except TypeError:  # a list, as of a whole batch
+            found = None
         if found is None:
             raise OptionError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
         return found
@@ -327,9 +331,9 @@ class Coder:
         if not isinstance(prompt, Prompt):
             raise OptionError("prompt", f"found {shown(prompt)}, expected what dsv4.encode gives")
         dialect = prompt.dialect
-        if dialect.name not in self._checked:
+        if dialect not in self._checked:
             self.vocabulary.check(dialect.special_tokens, str(dialect))
-            self._checked.add(dialect.name)
+            self._checked.add(dialect)
         return self.vocabulary.added
 
 
@@ -365,7 +369,7 @@ def _vocabulary(path: str, changed: int) -> Vocabulary:
 
 @lru_cache(maxsize=64)
 def _loaded(
-    kind: Callable[..., Any], path: str, changed: int, engine: str, dialect: str | None
+    kind: Callable[..., Any], path: str, changed: int, engine: str, dialect: Dialect | None
 ) -> Any:
     tokenizer = kind(_vocabulary(path, changed), engine, dialect)
     if dialect is None and not is_bundled(path):
@@ -391,7 +395,7 @@ def _shared(text: str) -> Vocabulary:
 
 
 def _unpickled(
-    kind: type[Coder], source: str | None, engine: str, dialect: str | None, digest: bytes
+    kind: type[Coder], source: str | None, engine: str, dialect: Dialect | None, digest: bytes
 ) -> Coder:
     """The tokenizer of a path, if there is still the same in it."""
     tokenizer = kind.load(source, engine, dialect)

@@ -28,7 +28,7 @@ def engine_named(name: str) -> Callable[[Vocabulary], Encode]:
         expected = ", ".join((*_CHOICES, *_ENGINES))
         raise VocabularyError(f"engine: found {shown(name)}, expected one of {expected}")
     if find_spec(name) is None:
-        raise VocabularyError(f"the engine {name} is not installed: {how_to_install('tokens')}")
+        raise VocabularyError(f"token ids need the package {name}: {how_to_install('tokens')}")
     return _ENGINES[name]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from dsv4.encoding.door import as_message, maybe_list
@@ -31,6 +31,8 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
 
     `count_of` says how many tokens a prompt has.
     """
+    if not isinstance(request, Request):
+        raise OptionError("request", f"found {shown(request)}, expected a Request")
     if limit.__class__ is not int or limit < 1:
         raise OptionError("limit", f"found {shown(limit)}, expected a number of tokens")
     messages = list(request.messages)
@@ -87,7 +89,7 @@ def _between_call_and_result(messages: Sequence[dict[str, Any]]) -> set[int]:
     """The messages before which nothing can be cut: a call is before them, its result is not."""
     made: dict[Any, int] = {}
     latest: int | None = None
-    together: set[int] = set()
+    last_result: dict[int, int] = {}  # of the calls of a message
     for n, message in enumerate(messages):
         if message.get("role") == "assistant" and (calls := maybe_list(message.get("tool_calls"))):
             latest = n
@@ -96,5 +98,6 @@ def _between_call_and_result(messages: Sequence[dict[str, Any]]) -> set[int]:
             id = message.get("tool_call_id")
             call = made.get(id, latest) if isinstance(id, (str, int)) else latest
             if call is not None:
-                together.update(range(call + 1, n + 1))
-    return together
+                last_result[call] = n
+    reached = accumulate((last_result.get(n, -1) for n in range(len(messages))), max, initial=-1)
+    return {n for n, result in enumerate(reached) if n <= result}

@@ -115,10 +115,10 @@ def weigher(policy: Policy, pieces: Sequence[Piece]) -> Weigh:
     """A policy as a function of pieces."""
     if callable(policy):
         return lambda piece: policy(piece.message, piece.field)
-    if not isinstance(policy, str) or policy not in _POLICIES:
-        found, expected = shown(policy), ", ".join(_POLICIES)
+    if not isinstance(policy, str) or policy not in POLICIES:
+        found, expected = shown(policy), ", ".join(POLICIES)
         raise OptionError("policy", f"found {found}, expected a function or one of {expected}")
-    return _POLICIES[policy](pieces)
+    return POLICIES[policy](pieces)
 
 
 def _assistant(pieces: Sequence[Piece]) -> Weigh:
@@ -142,7 +142,7 @@ def _calls(pieces: Sequence[Piece]) -> Weigh:
     return lambda piece: piece.origin == "model" and piece.field == "tool_calls"
 
 
-_POLICIES: dict[str, Callable[[Sequence[Piece]], Weigh]] = {
+POLICIES: dict[str, Callable[[Sequence[Piece]], Weigh]] = {
     "assistant": _assistant,
     "last_turn": _last_turn,
     "answers": _answers,

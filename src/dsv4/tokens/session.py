@@ -12,13 +12,14 @@ from dsv4.encoding.omissions import Omission
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.turns import last_turn, turn_stop
-from dsv4.errors import EncodeError, OptionError
+from dsv4.errors import EncodeError, Error, OptionError
 from dsv4.format import tokens
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
-from dsv4.request import Options, Request
+from dsv4.request import Request
 from dsv4.tokens.coder import Coder
 from dsv4.tokens.masks import Owned
+from dsv4.tokens.options import Options
 from dsv4.tokens.prefix import Difference, Side, difference_between
 from dsv4.tokens.stream import IdParser
 
@@ -132,20 +133,24 @@ class Session:
 
         `ids` go on where the prompt ended: what it held of the answer is part of the message.
         Without an EOS at its end the turn is left open. What is sampled next goes on with an open
-        turn: both are one message, and the whole of it is returned.
+        turn: both are one message, and the whole of it is returned. Raises an `OptionError` for an
+        id that is not in the vocabulary, and an `EncodeError` for a message that has no place in
+        the format here: then the session is as it was.
         """
         open_turn = self._open_turn()
         before = open_turn or _Sampled(self._given_start(), self._asks_for_reasoning())
         sampled = before._replace(ids=[*before.ids, *ids])
         message = self._read(sampled)
-        if open_turn is not None:
-            self._messages.pop()
-        index = len(self._messages)
         fields = message.to_dict()
         if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
             fields["wo_eos"] = True
-        self._sampled[index] = sampled
-        self.append(fields)
+        continued = [] if open_turn is None else [self._messages.pop()]
+        try:
+            self.append(fields)
+        except Error:
+            self._messages += continued
+            raise
+        self._sampled[len(self._messages) - 1] = sampled
         return message
 
     def prompt_ids(self) -> list[int]:
@@ -164,15 +169,27 @@ class Session:
             self._is_current = True
 
     def _check(self, message: dict[str, Any]) -> None:
-        """Encodes a message by itself, after the one before it: so it costs what it is long."""
+        """Encodes a message where it would stand, and looks whether its texts have ids."""
         if not self._settles:
-            replace(self._request, messages=[*self._messages, message], prefix="").encode()
+            whole = replace(self._request, messages=[*self._messages, message], prefix="")
+            self._check_texts(whole.encode())
             return
+        try:
+            self._check_texts(self._alone(message).encode())
+        except EncodeError as error:
+            raise _counted_from(len(self._messages), error) from None
+
+    def _check_texts(self, prompt: Prompt) -> None:
+        if not prompt.text.isascii():
+            self._tokenizer.check_text(prompt)
+
+    def _alone(self, message: dict[str, Any]) -> Request:
+        """A message by itself, after the one before it: so it costs what it is long."""
         before = self._messages[-1:]
         carries = self._has_extras() and self._system is None and message.get("role") == "system"
         if self._declared and not carries:
             before = [{"role": "system", "tools": self._declared}, *before]
-        request = replace(
+        return replace(
             self._request,
             messages=[message],
             context=() if carries else before,
@@ -181,12 +198,6 @@ class Session:
             tool_choice="none" if self._request.tool_choice == "none" else "auto",
             prefix="",
         )
-        try:
-            prompt = request.encode()
-            if not prompt.text.isascii():
-                self._tokenizer.check_text(prompt)
-        except EncodeError as error:
-            raise _counted_from(len(self._messages), error) from None
 
     # What the model wrote.
 

@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterable
 from itertools import groupby
 
+from dsv4.encoding.door import any_list
 from dsv4.format.spellings import FIXED
 from dsv4.format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4.parsing.events import Event
@@ -38,6 +39,7 @@ class IdParser:
         added = tokenizer.vocabulary.added
         self._acting |= {added[token]: token for token in _FURTHER if token in added}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._in_character = False  # whether the decoder waits for the rest of one
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
         """The events that `ids` bring, possibly none.
@@ -45,11 +47,16 @@ class IdParser:
         `ids` are the next ids of the completion; characters may be split over them. Raises an
         `OptionError` for an id that is not in the vocabulary.
         """
-        if ids.__class__ is list and len(ids) == 1 and ids[0] not in self._acting:
-            # Nearly all that engines send.
-            return self._feed_bytes(self._tokenizer.bytes_of(ids[0]))
+        if ids.__class__ is list and len(ids) == 1:
+            id = ids[0]
+            if id.__class__ is int and id not in self._acting:
+                # Nearly all that engines send, and nearly all of it is ASCII.
+                data = self._tokenizer.bytes_of(id)
+                if self._in_character or not data.isascii():
+                    return self._feed_bytes(data)
+                return self._parser.feed_inert(data.decode("ascii"))
         events: list[Event] = []
-        for token, run in groupby(ids, self._acting.get):
+        for token, run in groupby(any_list(ids, ("ids",), "a list of ids"), self._maybe_acting):
             if token is None:
                 events += self._feed_bytes(b"".join(map(self._tokenizer.bytes_of, run)))
                 continue
@@ -66,7 +73,14 @@ class IdParser:
         """The events that the end of the text brings. `reason` is why generation ended."""
         return [*self._feed_bytes(b"", final=True), *self._parser.finish(reason)]
 
+    def _maybe_acting(self, id: int) -> str | None:
+        try:
+            return self._acting.get(id)
+        except TypeError:  # a list, as of a whole batch: the tokenizer says so
+            return None
+
     def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
         """Text of ordinary tokens: what it spells does not act."""
         text = self._decoder.decode(data, final)
+        self._in_character = bool(self._decoder.getstate()[0])
         return self._parser.feed_inert(text) if text else []

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dsv4.errors import OptionError
-from dsv4.request import Options, Request
+from dsv4.request import Request
 from dsv4.tokens.coder import Coder
 from dsv4.tokens.expanding import Example, expand
 from dsv4.tokens.fitting import Fitted, fit
+from dsv4.tokens.options import Options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,7 +38,8 @@ class Tokenizer(Coder):
 
         The oldest rounds go first: a round is what follows a user's or developer's message up to
         the next. Within the last round the oldest calls go, with their results. System messages
-        and the last question stay. Raises an `OptionError` where even that is too long.
+        and the last question stay. Raises an `OptionError` where even that is too long, and for
+        what is no `Request`.
         """
         return fit(self.count, request, limit)
 

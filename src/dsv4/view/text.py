@@ -185,13 +185,19 @@ def _wrapped(line: Iterator[Segment], width: int) -> Iterator[Line]:
     row: list[Segment] = []
     used = 0
     for unit in _units(line, width):
-        size = width_of(unit.text)
-        if row and used + width_of(unit.text.rstrip(" ")) > width:  # a space may stick out
+        if row and used + width_of(_needed(unit)) > width:
             yield tuple(row)
             row, used = [], 0
-        row.append(unit)
-        used += size
+        fits = used + width_of(unit.text) <= width
+        row.append(unit if fits else unit._replace(text=_needed(unit)))
+        used += width_of(unit.text)
     yield tuple(row)
+
+
+def _needed(unit: Segment) -> str:
+    """What must have room: the space after a word may be left out where a line ends, but not that
+    of a pill, which has a colour."""
+    return unit.text if unit.style.startswith("pill") else unit.text.rstrip(" ")
 
 
 def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
@@ -199,18 +205,20 @@ def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
     for text, style, _ in line:
         whole = style == "flag" or style.startswith("pill")
         for word in [text] if whole else _WORDS.findall(text):
-            while width_of(word) > width:
-                fitting = _fitting(word, width)
-                yield Segment(word[:fitting], style)
-                word = word[fitting:]
-            yield Segment(word, style)
+            for part in _cut(word, width):
+                yield Segment(part, style)
 
 
-def _fitting(text: str, width: int) -> int:
-    """How many characters have room."""
-    used = 0
-    for at, char in enumerate(text):
-        used += width_of(char)
-        if used > width:
-            return max(at, 1)
-    return len(text)
+def _cut(word: str, width: int) -> Iterator[str]:
+    """A word in parts that have room; a character that has none is a part by itself."""
+    if width_of(word) <= width:
+        yield word
+        return
+    start = used = 0
+    for at, char in enumerate(word):
+        size = width_of(char)
+        if used + size > width and at > start:
+            yield word[start:at]
+            start, used = at, 0
+        used += size
+    yield word[start:]

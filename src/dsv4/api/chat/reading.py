@@ -52,10 +52,16 @@ def read(
     the format to write; `settings` are the server's. Raises `ApiError`.
     """
     settings = settings or DEFAULTS
-    body = body_of(body, settings.loads)
+    if body.__class__ is not dict:
+        body = body_of(body, settings.loads)
     terms = terms_in(body, dialect_named(dialect), settings)
-    given = _messages_in(body)
-    if are_turns(given):
+    given = body.get("messages")
+    if given.__class__ is not list:
+        given = _listed(given)
+    chat = terms.maybe_chat(given)
+    if chat is not None and _is_clean_chat(given):
+        call = terms.with_chat(given[:], chat)
+    elif are_turns(given):
         call = terms.with_turns(given[:])
     else:
         call = terms.with_messages(_with_messages(terms.asked, given))
@@ -66,7 +72,7 @@ def read(
 
 def asked_in(body: dict[str, Any]) -> Asked:
     """What a body asks for."""
-    return _with_messages(options_in(body), _messages_in(body))
+    return _with_messages(options_in(body), _listed(body.get("messages")))
 
 
 def options_in(body: dict[str, Any]) -> Asked:
@@ -88,13 +94,14 @@ _known_terms = Remembered[Terms]()
 
 def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
     """What the options of a body come to, remembered."""
-    options, tools = body.copy(), body.get("tools")
-    for field in body:
-        if field not in SHARED_FIELDS:
-            del options[field]
+    options = body.copy()
+    options.pop("messages", None)
+    tools = options.pop("tools", None)
+    if not SHARED_FIELDS.issuperset(options):
+        options = {field: options[field] for field in options if field in SHARED_FIELDS}
     try:
-        dumped = marshal.dumps(options, 2)
-        dumped_tools = b"" if tools is None else marshal.dumps(tools)
+        dumped = marshal.dumps(options)
+        dumped_tools = None if tools is None else marshal.dumps(tools)
     except ValueError:
         return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
     # What is remembered holds the dialect and the settings: no others have their ids.
@@ -105,7 +112,7 @@ def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Term
         if not _are_equal(copy, options):
             return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
         terms = Terms(options_in({**copy, "tools": tools}), "chat", dialect, settings)
-        _known_terms.keep(key, terms, len(dumped) + len(dumped_tools))
+        _known_terms.keep(key, terms, len(dumped) + len(dumped_tools or b""))
     return terms
 
 
@@ -122,10 +129,7 @@ def _are_equal(copy: dict[str, Any], options: dict[str, Any]) -> bool:
 # care, and made anew from the fields that are known.
 
 
-def _messages_in(body: dict[str, Any]) -> list[Any]:
-    given = body.get("messages")
-    if given.__class__ is list:
-        return given
+def _listed(given: Any) -> list[Any]:
     if given is None:
         raise wrong(given, "a list of messages", "messages")
     return fields.listed(given, "messages")
@@ -135,28 +139,42 @@ def are_turns(messages: list[Any]) -> bool:
     """Whether messages are turns as they are: plain ones, a system message at most in front, no
     assistant after another, and someone to answer at the end."""
     before = None
-    for index, message in enumerate(messages):
-        if message.__class__ is not dict or "role" not in message or "content" not in message:
-            return False
-        role, content = message["role"], message["content"]
-        if content.__class__ is not str:
-            if content is not None or role != "assistant":
+    try:
+        for message in messages:
+            if message.__class__ is not dict:
                 return False
-        elif not (content.isascii() or is_clean(content)):
-            return False
-        if role == "user":
-            if len(message) != 2:
+            role, content = message["role"], message["content"]
+            if content.__class__ is str:
+                if not (content.isascii() or is_clean(content)):
+                    return False
+            elif content is not None or role != "assistant":
                 return False
-        elif role == "assistant":
-            if before == role or (len(message) != 2 and not _is_plain_assistant(message)):
+            if role == "user":
+                if len(message) != 2:
+                    return False
+            elif role == "assistant":
+                if before == role or (len(message) != 2 and not _is_plain_assistant(message)):
+                    return False
+            elif role == "tool":
+                if not _is_plain_result(message):
+                    return False
+            elif role != "system" or before or len(message) != 2 or content[:1] in _SYSTEM_TO_READ:
                 return False
-        elif role == "tool":
-            if not _is_plain_result(message):
-                return False
-        elif role != "system" or index or len(message) != 2 or content[:1] in _SYSTEM_TO_READ:
-            return False
-        before = role
+            before = role
+    except KeyError:  # no role, or no content
+        return False
     return before == "user" or before == "tool"
+
+
+def _is_clean_chat(chat: list[Message]) -> bool:
+    """Whether the texts of a chat are passed on as they are."""
+    for message in chat:
+        content = message["content"]
+        if not (content.isascii() or is_clean(content)):
+            return False
+        if len(message) != 2 and not _is_plain_reasoning(message["reasoning_content"]):
+            return False
+    return chat[0]["role"] != "system" or chat[0]["content"][:1] not in _SYSTEM_TO_READ
 
 
 # What a system text begins with that is not passed on as it is: nothing, or perhaps billing.
@@ -177,11 +195,7 @@ def _is_plain_assistant(message: Message) -> bool:
     known = 2
     if "reasoning_content" in message:
         known += 1
-        reasoning = message["reasoning_content"]
-        if reasoning.__class__ is str:
-            if not (reasoning.isascii() or is_clean(reasoning)):
-                return False
-        elif reasoning is not None:
+        if not _is_plain_reasoning(message["reasoning_content"]):
             return False
     if "tool_calls" in message:
         known += 1
@@ -189,6 +203,12 @@ def _is_plain_assistant(message: Message) -> bool:
         if calls.__class__ is not list or not all(map(_is_plain_call, calls)):
             return False
     return len(message) == known
+
+
+def _is_plain_reasoning(reasoning: Any) -> bool:
+    if reasoning.__class__ is not str:
+        return reasoning is None
+    return reasoning.isascii() or is_clean(reasoning)
 
 
 def _is_plain_call(call: Any) -> bool:

@@ -17,7 +17,7 @@ export async function* eventsOf(stream) {
   }
 }
 
-/** The message that is being answered with. What is open is told by `write`, a frame at a time. */
+/** The message that is being answered with. `write` adds to it, a frame at a time. */
 export class Answer {
   reasoning = "";
   content = "";

@@ -45,8 +45,8 @@ export class Inspector {
     this.#watches = true;
     while (this.#root.offsetParent !== null) {
       try {
-        const told = await postTo("inspector/changes", { name: this.#name, since: this.#version });
-        this.#take(told);
+        const answer = await postTo("inspector/changes", { name: this.#name, since: this.#version });
+        this.#take(answer);
       } catch (error) {
         this.#notice.hidden = false;
         this.#notice.textContent = error.message;
@@ -106,35 +106,35 @@ export class Inspector {
 
   async #open(n, scroll) {
     try {
-      const told = await postTo("inspector/request", { number: n });
+      const answer = await postTo("inspector/request", { number: n });
       if (n !== this.#chosen) return;
-      this.#details.replaceChildren(...this.#describe(told));
+      this.#details.replaceChildren(...this.#describe(answer));
       if (scroll) this.#details.scrollIntoView({ block: "nearest" });
     } catch (error) {
       this.#details.replaceChildren(element("p", { className: "problem", role: "alert" }, error.message));
     }
   }
 
-  #describe(told) {
+  #describe(answer) {
     const facts = [
-      ["Protocol", WORDS[told.protocol]],
-      ["Model", told.model],
-      ["Key", told.owner === "-" ? "none" : told.owner],
-      ["Received", new Date(told.time * 1000).toLocaleTimeString()],
-      ["Queued", seconds(told.queued)],
-      ["First token", seconds(told.first)],
-      ["Total", seconds(told.total)],
-      ["Prompt", told.prompt_tokens === null ? "" : counted(told.prompt_tokens, "token")],
-      ["Completion", told.usage.completion === undefined ? "" : counted(told.usage.completion, "token")],
-      ["Reasoning", told.usage.reasoning ? counted(told.usage.reasoning, "token") : ""],
+      ["Protocol", WORDS[answer.protocol]],
+      ["Model", answer.model],
+      ["Key", answer.owner === "-" ? "none" : answer.owner],
+      ["Received", new Date(answer.time * 1000).toLocaleTimeString()],
+      ["Queued", seconds(answer.queued)],
+      ["First token", seconds(answer.first)],
+      ["Total", seconds(answer.total)],
+      ["Prompt", answer.prompt_tokens === null ? "" : counted(answer.prompt_tokens, "token")],
+      ["Completion", answer.usage.completion === undefined ? "" : counted(answer.usage.completion, "token")],
+      ["Reasoning", answer.usage.reasoning ? counted(answer.usage.reasoning, "token") : ""],
     ].filter(([, value]) => value);
     return [
-      element("h3", {}, `Request ${told.number} `, status(told)),
-      told.problem ? element("p", { className: "problem" }, harmless(told.problem)) : null,
+      element("h3", {}, `Request ${answer.number} `, status(answer)),
+      answer.problem ? element("p", { className: "problem" }, harmless(answer.problem)) : null,
       element("dl", {}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, harmless(value))))),
-      ...this.#prefix(told),
-      ...this.#request(told),
-      ...told.completions.flatMap((completion, n) => this.#completion(told, completion, n)),
+      ...this.#prefix(answer),
+      ...this.#request(answer),
+      ...answer.completions.flatMap((completion, n) => this.#completion(answer, completion, n)),
     ].filter(Boolean);
   }
 

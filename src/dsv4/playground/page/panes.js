@@ -227,13 +227,13 @@ export class MessagePane {
 
   show(trace, step) {
     const message = trace.messageAt(step, MessagePane.#TEXT, MessagePane.#CALLS);
-    const nodes = this.#told(message);
+    const nodes = this.#describe(message);
     if (!nodes.length) nodes.push(element("p", { className: "faint" }, "Nothing yet."));
     this.#message.replaceChildren(...nodes);
     this.#strict.replaceChildren(...this.#judged(trace.strict, step >= trace.steps));
   }
 
-  #told({ reasoning, content, calls, callsBefore, finish }) {
+  #describe({ reasoning, content, calls, callsBefore, finish }) {
     const nodes = [];
     for (const [name, kind, said] of [["Reasoning", "reasoning", reasoning], ["Content", "content", content]])
       if (said.before || said.text) nodes.push(element("h4", {}, name), ending(kind, said));

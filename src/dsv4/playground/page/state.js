@@ -21,7 +21,7 @@ export class Slice {
     return this.#values;
   }
 
-  /** Sets some of the values. Nobody is told where nothing changes. */
+  /** Sets some of the values. Where nothing changes, no listener is called. */
   set(values) {
     const names = Object.keys(values).filter((name) => !same(values[name], this.#values[name]));
     if (!names.length) return;

@@ -83,7 +83,7 @@ class Parts {
 }
 
 export class Trace {
-  #told;
+  #answer;
   #ends = null;
   #deltas = new Map();
   #frames = new Map();
@@ -93,23 +93,23 @@ export class Trace {
   #content = new Parts();
   #calls = [];
 
-  constructor(told, text, states) {
-    this.#told = told;
+  constructor(answer, text, states) {
+    this.#answer = answer;
     this.text = text;
-    this.steps = told.steps;
-    this.rows = told.rows;
-    this.strict = told.strict;
-    this.message = told.message;
-    this.events = told.events;
+    this.steps = answer.steps;
+    this.rows = answer.rows;
+    this.strict = answer.strict;
+    this.message = answer.message;
+    this.events = answer.events;
     this.states = states;
-    if (told.cuts) {
-      this.#ends = new Uint32Array(told.steps + 1);
-      told.cuts.forEach((size, n) => (this.#ends[n + 1] = this.#ends[n] + size));
-      this.#ends[told.steps] = told.length;
+    if (answer.cuts) {
+      this.#ends = new Uint32Array(answer.steps + 1);
+      answer.cuts.forEach((size, n) => (this.#ends[n + 1] = this.#ends[n] + size));
+      this.#ends[answer.steps] = answer.length;
     }
-    for (const [step, state] of told.knots)
+    for (const [step, state] of answer.knots)
       if (!this.#firstSeen.has(state)) this.#firstSeen.set(state, step);
-    this.repairs = told.rows
+    this.repairs = answer.rows
       .map((row, index) => ({ ...row, index }))
       .filter((row) => row.type === "Diagnostic")
       .sort((a, b) => a.start - b.start || a.end - b.end)
@@ -140,13 +140,13 @@ export class Trace {
   }
 
   get knots() {
-    return this.#told.knots;
+    return this.#answer.knots;
   }
 
   /** How much of the text has come at a step. */
   end(step) {
     const at = Math.max(0, Math.min(step, this.steps));
-    return this.#ends ? this.#ends[at] : Math.min(at, this.#told.length);
+    return this.#ends ? this.#ends[at] : Math.min(at, this.#answer.length);
   }
 
   /** The first step at which a place of the text has come. */
@@ -156,7 +156,7 @@ export class Trace {
 
   /** Where reading is: the state, the one before it, and what is held, from where and why. */
   at(step) {
-    const knots = this.#told.knots;
+    const knots = this.#answer.knots;
     const last = lastUpTo(knots.length, (n) => knots[n][0], step);
     const [begun, state, hold, start, slides] = knots[last];
     const end = this.end(step);
@@ -166,7 +166,7 @@ export class Trace {
       state: this.states[state].name,
       words: this.states[state].words,
       before: this.states[knots[before][1]].name,
-      hold: { rule: this.#told.holds[hold][0], reason: this.#told.holds[hold][1] },
+      hold: { rule: this.#answer.holds[hold][0], reason: this.#answer.holds[hold][1] },
       start: slides ? start + end - this.end(begun) : start,
       end,
     };
@@ -181,7 +181,7 @@ export class Trace {
 
   /** The next step, in a direction, at which something changes other than the text. */
   change(step, direction) {
-    const knots = this.#told.knots;
+    const knots = this.#answer.knots;
     const last = lastUpTo(knots.length, (n) => knots[n][0], direction > 0 ? step : step - 1);
     if (direction > 0) return last + 1 < knots.length ? knots[last + 1][0] : this.steps;
     return last >= 0 ? knots[last][0] : 0;
@@ -253,43 +253,43 @@ export class Trace {
 
   #framesOf(protocol) {
     if (!this.#frames.get(protocol)) {
-      const told = this.#told.frames[protocol];
-      const before = new Uint32Array(told.rows.length + 1);
-      before[0] = told.start.length;
-      told.rows.forEach(([first, more], n) => {
+      const answer = this.#answer.frames[protocol];
+      const before = new Uint32Array(answer.rows.length + 1);
+      before[0] = answer.start.length;
+      answer.rows.forEach(([first, more], n) => {
         const rest = more ? this.#deltasOf(n).count - 1 : 0;
         before[n + 1] = before[n] + first.length + rest;
       });
-      this.#frames.set(protocol, { told, before });
+      this.#frames.set(protocol, { answer, before });
     }
     return this.#frames.get(protocol);
   }
 
   /** Whether every row has frames: of very many they are left out. */
   isFramed(protocol) {
-    return this.#told.frames[protocol].whole;
+    return this.#answer.frames[protocol].whole;
   }
 
   /** How many frames have been sent at a step. */
   frameCount(protocol, step) {
-    const { told, before } = this.#framesOf(protocol);
-    const rows = Math.min(this.rowsAt(step), told.rows.length);
-    if (!rows) return told.start.length;
-    if (step >= this.steps) return before[told.rows.length] + told.finish.length;
+    const { answer, before } = this.#framesOf(protocol);
+    const rows = Math.min(this.rowsAt(step), answer.rows.length);
+    if (!rows) return answer.start.length;
+    if (step >= this.steps) return before[answer.rows.length] + answer.finish.length;
     const last = rows - 1;
-    const [first, more] = told.rows[last];
+    const [first, more] = answer.rows[last];
     if (!more) return before[last] + first.length;
     return before[last] + first.length + this.#deltasOf(last).at(step).count - 1;
   }
 
   /** A frame by its number, with the step it was sent at. */
   frame(protocol, number) {
-    const { told, before } = this.#framesOf(protocol);
+    const { answer, before } = this.#framesOf(protocol);
     const made = (frame, step) => ({ frame: numbered(frame, number), step });
-    if (number < told.start.length) return made(told.start[number], 0);
-    if (number >= before.at(-1)) return made(told.finish[number - before.at(-1)], this.steps);
-    const row = lastUpTo(told.rows.length, (n) => before[n], number);
-    const [first, more] = told.rows[row];
+    if (number < answer.start.length) return made(answer.start[number], 0);
+    if (number >= before.at(-1)) return made(answer.finish[number - before.at(-1)], this.steps);
+    const row = lastUpTo(answer.rows.length, (n) => before[n], number);
+    const [first, more] = answer.rows[row];
     const inside = number - before[row];
     if (inside < first.length) return made(first[inside], this.rows[row].step);
     const { text, step } = this.#deltasOf(row).get(inside - first.length + 1);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from dsv4.serve.backend import Chunk, Chunks, Form, Logprob, Model, read_finish
@@ -20,13 +21,15 @@ class Chat:
         self._model = settings.upstream_model
         self._names: list[str] | None = None
 
-    async def stream_request(self, body: dict[str, Any]) -> Chunks:
+    def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
+        return self._upstream.chunks("/v1/chat/completions", partial(self._body, body), _chunk)
+
+    async def _body(self, body: dict[str, Any]) -> dict[str, Any]:
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         asked["model"] = await self._model_for(body.get("model"))
         asked.pop("n", None)  # each choice is a request of its own
-        async for event, more in self._upstream.events("/v1/chat/completions", asked):
-            yield _chunk(event, more)
+        return asked
 
     async def _model_for(self, name: Any) -> Any:
         """The model to ask for: clients name what they like, and few servers take that."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
@@ -21,7 +22,11 @@ class Completions(Backend):
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
 
-    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        asked = partial(self._body, prompt, options)
+        return self._upstream.chunks("/v1/completions", asked, read_completion)
+
+    async def _body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         if self._model is None:
             self._model = (await self.models())[0].name
         body: dict[str, Any] = {
@@ -31,8 +36,7 @@ class Completions(Backend):
             "max_tokens": options.max_tokens,
             "add_special_tokens": False,
         }
-        async for event, more in self._upstream.events("/v1/completions", body | sampling(options)):
-            yield read_completion(event, more)
+        return body | sampling(options)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))

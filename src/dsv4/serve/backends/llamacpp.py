@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
@@ -31,11 +32,14 @@ class Llamacpp(Backend):
         self._upstream = Upstream(settings)
         self._tokenizer = tokenizer
 
-    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         # Control tokens come as empty text, so the text is made from the ids.
         sampled = None if self._tokenizer is None else _SampledIds(self._tokenizer)
-        async for event, more in self._upstream.events("/completion", _body(prompt, ids, options)):
-            yield _chunk(event, None if sampled is None else sampled.of(event), more)
+
+        def read(event: Any, more: bool) -> Chunk:
+            return _chunk(event, None if sampled is None else sampled.of(event), more)
+
+        return self._upstream.chunks("/completion", partial(_body, prompt, ids, options), read)
 
     async def models(self) -> list[Model]:
         answer = await self._upstream.get("/v1/models")
@@ -106,7 +110,7 @@ def _finish(event: Any) -> Any:
     return "length" if limited else "stop"
 
 
-def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
+async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
     body: dict[str, Any] = {
         # As text the prompt might get a second BOS.
         "prompt": prompt.text if ids is None else list(ids),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
@@ -30,10 +31,9 @@ class Sglang(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
 
-    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        seen = _Seen()
-        async for event, more in self._upstream.events("/generate", _body(prompt, ids, options)):
-            yield seen.chunk(event, more)
+    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        asked = partial(_body, prompt, ids, options)
+        return self._upstream.chunks("/generate", asked, _Seen().chunk)
 
     async def models(self) -> list[Model]:
         info = await self._upstream.get("/get_model_info")
@@ -45,7 +45,7 @@ class Sglang(Backend):
         await self._upstream.aclose()
 
 
-def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
+async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
     sampling: dict[str, Any] = {
         # Its own default is 128.
         "max_new_tokens": options.max_tokens,

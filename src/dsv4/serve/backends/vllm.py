@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from dsv4.encoding.prompt import Prompt
@@ -31,14 +32,15 @@ class Vllm(Backend):
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
 
-    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        asked = partial(self._body, prompt, ids, options)
+        return self._upstream.chunks("/v1/completions", asked, read_completion)
+
+    async def _body(
+        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
+    ) -> dict[str, Any]:
         if self._model is None:
             self._model = (await self.models())[0].name
-        body = self._body(prompt, ids, options)
-        async for event, more in self._upstream.events("/v1/completions", body):
-            yield read_completion(event, more)
-
-    def _body(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
             "prompt": prompt.text if ids is None else list(ids),
@@ -74,15 +76,18 @@ def sampling(options: Options) -> dict[str, Any]:
 
 def read_completion(event: Any, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
-    choices = event.get("choices") if isinstance(event, dict) else None
+    event = event if isinstance(event, dict) else {}
+    choices = event.get("choices")
     choice = choices[0] if choices else {}
-    ids = choice.get("token_ids")
+    ids, known = choice.get("token_ids"), choice.get("logprobs")
+    reason, usage = choice.get("finish_reason"), event.get("usage")
     return Chunk(
         text=choice.get("text") or "",
         ids=ids if isinstance(ids, list) else None,
-        logprobs=_logprobs(choice.get("logprobs")),
-        finish=read_finish(choice.get("finish_reason")),
-        counts=read_counts(event.get("usage") if isinstance(event, dict) else None),
+        # Of nearly all there is nothing more to read.
+        logprobs=() if known is None else _logprobs(known),
+        finish=None if reason is None else read_finish(reason),
+        counts=None if usage is None else read_counts(usage),
         more=more,
     )
 

@@ -115,12 +115,12 @@ class Stream {
     const turn = ++this.#turn;
     this.#parts.root.classList.add("busy");
     try {
-      const told = await this.#context.call("trace", body);
-      if (told === undefined) return;
+      const answer = await this.#context.call("trace", body);
+      if (answer === undefined) return;
       const atEnd = this.#trace !== null && this.#step >= this.#trace.steps;
       const place = this.#trace?.end(this.#step) ?? 0;
       const same = this.#trace?.text === body.text;
-      this.#trace = new Trace(told, body.text, this.#known.states);
+      this.#trace = new Trace(answer, body.text, this.#known.states);
       this.#parts.problem.hidden = true;
       this.#parts.slider.max = String(this.#trace.steps);
       this.#parts.repairs.hidden = !this.#trace.repairs.length;

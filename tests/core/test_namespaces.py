@@ -78,10 +78,15 @@ class TestTools:
             ({**openai_tool("f"), "namespace": "a::b"}, ("function", "name")),
             ({**openai_tool("f"), "namespace": 3}, ("namespace",)),
             ({**openai_tool("f"), "namespace": {"description": "x"}}, ("namespace",)),
+            (openai_tool("f", namespace=3), ("function", "namespace")),
+            (openai_tool("f", parameters={1, 2}), ("function", "parameters")),
+            (function("a::f", namespace="b"), ("name",)),
+            (function("f", namespace=3), ("namespace",)),
+            (function("f", parameters={1, 2}), ("parameters",)),
         ],
     )
     def test_errors(self, tool: Any, place: tuple[str, ...]) -> None:
-        with pytest.raises(EncodeError, match=r"found .* expected") as caught:
+        with pytest.raises(EncodeError, match=r"found .* expected|as JSON") as caught:
             dsv4.encode([system(tools=[openai_tool(), tool])], dialect="v4.1")
         assert caught.value.location == ("messages", 0, "tools", 1, *place)
         with pytest.raises(dsv4.OptionError) as refused:
@@ -114,20 +119,21 @@ class TestCalls:
         assert name_of(call("a::b::f"), "v4") == "a::b::f"
 
     @pytest.mark.parametrize(
-        "made",
+        ("made", "place"),
         [
-            call("a::f", namespace="b"),
-            call("a::f", namespace={"name": "a"}),
-            call("a::b::f"),
-            call("f", namespace="a::b"),
-            call("f", namespace=3),
-            call("f", namespace={"title": "a"}),
+            (call("a::f", namespace="b"), ("function", "name")),
+            (call("a::f", namespace={"name": "a"}), ("namespace",)),
+            (call("a::b::f"), ("function", "name")),
+            (call("f", namespace="a::b"), ("function", "name")),
+            (call("f", namespace=3), ("namespace",)),
+            (call("f", namespace={"title": "a"}), ("namespace",)),
+            ({"function": {"name": "f", "namespace": 3}}, ("function", "namespace")),
         ],
     )
-    def test_errors(self, made: Any) -> None:
+    def test_errors(self, made: Any, place: tuple[str, ...]) -> None:
         with pytest.raises(EncodeError, match=r"found .* expected") as caught:
             dsv4.encode([calling(call(), made)], dialect="v4.1")
-        assert caught.value.location[:4] == ("messages", 0, "tool_calls", 1)
+        assert caught.value.location == ("messages", 0, "tool_calls", 1, *place)
 
 
 def test_a_choice_may_name_the_tool_either_way() -> None:

@@ -1,12 +1,11 @@
 """The strict grammar: what a well-formed completion is, and where any other one leaves it.
 
-`tests/test_vectors.py` holds the released parser against its vectors. Here the others are held
+`test_vectors.py` holds the released parser against its vectors. Here the others are held
 against the same: vLLM's copy, `dsv4.parse` with and without `strict`, and the streaming parser.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 import dsv4
 import encoding_dsv4
-from builders import BOS, EOS, vectors
+from builders import BOS, EOS, is_json, vectors
 from completions import (
     BLOCK,
     BLOCK_END,
@@ -74,14 +73,6 @@ def test_strict_parsing_accepts_and_refuses_the_same(case: Case) -> None:
     functions = [call["function"] for call in expected["tool_calls"]]
     assert [{"name": c.name, "arguments": c.arguments} for c in message.tool_calls] == functions
     assert message.diagnostics == ()
-
-
-def is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 @every_case

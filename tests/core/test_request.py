@@ -9,10 +9,21 @@ import pytest
 
 import dsv4
 from builders import BOS, assistant, function, openai_tool, system, text, user
+from completions import block, calling
 from dsv4 import EncodeError, OptionError, Request
-from dsv4.request import Options
+from dsv4.tokens.options import Options
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+class Turning:
+    """What can turn itself into a dict, as tools of the `openai` package do."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._fields
 
 
 def encode(*messages: Any, **options: Any) -> str:
@@ -301,6 +312,25 @@ class TestRequest:
         assert message.content == "Hello "
         assert message.reasoning == ("hm" if thinking else "")
 
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            Request([system(tools=[function("f")]), user()], thinking=False),
+            Request([user()], context=[system(tools=[function("f")])], thinking=False),
+            Request([user()], tools=[Turning(function("f"))], thinking=False),
+        ],
+    )
+    def test_its_parser_knows_every_tool_that_the_prompt_shows(self, request_: Request) -> None:
+        parser = request_.parser()
+        events = parser.feed(block(calling("f")))
+        message = dsv4.assemble([*events, *parser.finish()])
+        assert [call.name for call in message.tool_calls] == ["f"]
+
+    def test_its_parser_knows_no_tool_that_the_prompt_does_not_show(self) -> None:
+        parser = Request([user(tools=[function("f")])], thinking=False).parser()
+        events = parser.feed(calling("f"))
+        assert dsv4.assemble([*events, *parser.finish()]).tool_calls == ()
+
 
 class TestToolChoice:
     TOOLS = (openai_tool("f"), openai_tool("g"))
@@ -356,6 +386,11 @@ class TestToolChoice:
             messages[1:], context=messages[:1], tool_choice="required", thinking=False
         )
         assert rest.text.endswith(self.BLOCK)
+
+    def test_what_is_no_message_is_named_with_its_index(self) -> None:
+        options: Any = {"tools": self.TOOLS, "tool_choice": "f"}
+        assert error_of([system(), 5], **options).startswith("messages[1]: found 5")
+        assert error_of([user()], context=[system(), 5], **options).startswith("context[1]: found")
 
     @pytest.mark.parametrize("thinking", [True, False])
     @pytest.mark.parametrize("choice", ["h", "required"])

@@ -53,7 +53,7 @@ class TestErrors:
             ({"function": {}}, ".function.name", "found None, expected the tool's name"),
             (openai_tool(""), ".function.name", "found '', expected the tool's name"),
             (openai_tool(3), ".function.name", "found 3, expected the tool's name"),
-            (function(None), ".function.name", "found None, expected the tool's name"),
+            (function(None), ".name", "found None, expected the tool's name"),
         ],
     )
     def test_what_is_no_tool(self, tool: Any, place: str, problem: str) -> None:

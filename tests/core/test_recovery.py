@@ -6,7 +6,7 @@ says what one rule does. The rules are those of docs/parsing.md, "How malformed 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -26,71 +26,33 @@ from completions import (
     calling,
     calls_of,
     declared,
-    events_of,
-    incomplete_of,
     invoke,
     kinds_of,
-    merged,
     parameter,
 )
-
-Calls = tuple[tuple[str, dict[str, Any]], ...]
-
-LS: Calls = (("bash", {"command": "ls"}),)
-LS_PWD: Calls = (("bash", {"command": "ls"}), ("bash", {"command": "pwd"}))
-PING: Calls = (("ping", {}),)
-
-LS_CALL = calling("bash", command="ls")
-PWD_CALL = calling("bash", command="pwd")
-# A block up to its first value, and what closes it from there.
-OPEN = f"{BLOCK}\n{BASH}\n{COMMAND}"
-CLOSED = f"{PARAMETER_END}\n{INVOKE_END}\n{BLOCK_END}"
-
-
-class Shape(NamedTuple):
-    """A completion and what is read of it. It starts in the content, with three tools declared."""
-
-    text: str
-    calls: Calls = ()
-    kinds: frozenset[str] = frozenset()
-    content: str = ""
-    reasoning: str = ""
-    incomplete: Calls = ()
-    # By default "tool_calls" where there are calls, else "stop".
-    finish: str = ""
-    options: dict[str, Any] | None = None
-
-
-def shape(text: str, *calls: tuple[str, dict[str, Any]], kinds: str = "", **fields: Any) -> Any:
-    """`kinds` are those of all diagnostics, each once, in any order."""
-    named = {name: fields.pop(name) for name in list(fields) if name in OPTIONS}
-    return Shape(text, calls, frozenset(kinds.split()), options=named, **fields)
-
-
-OPTIONS = ("thinking", "tools", "tool_choice", "dialect")
-
-
-def shapes(**named: Shape) -> pytest.MarkDecorator:
-    cases = [pytest.param(case, id=name.replace("_", " ")) for name, case in named.items()]
-    return pytest.mark.parametrize("case", cases)
-
-
-def check(case: Shape) -> None:
-    options = {"thinking": False, "tools": TOOLS, **(case.options or {})}
-    message = dsv4.parse(case.text, **options)
-    assert calls_of(message) == list(case.calls)
-    assert message.content == case.content
-    assert message.reasoning == case.reasoning
-    assert incomplete_of(message) == list(case.incomplete)
-    assert message.finish == (case.finish or ("tool_calls" if case.calls else "stop"))
-    assert set(kinds_of(message)) == case.kinds
-    assert merged(events_of(case.text, **options)) == merged(events_of([case.text], **options))
+from shapes import (
+    CLOSED,
+    LS,
+    LS_CALL,
+    LS_PWD,
+    OPEN,
+    PING,
+    PWD_CALL,
+    Shape,
+    check,
+    shape,
+    shapes,
+)
 
 
 def respelled(old: str, new: str) -> str:
     """A well-formed completion with something in its markup spelled another way."""
     assert old in block(LS_CALL)
     return block(LS_CALL).replace(old, new)
+
+
+# Without the DSML token.
+PLAIN = '<invoke name="bash">\n<parameter name="command" string="true">ls</parameter>\n</invoke>'
 
 
 class TestSpelling:
@@ -194,10 +156,6 @@ class TestSpelling:
     def test_what_cannot_go_on_with_attributes_is_text(self, case: Shape) -> None:
         check(case)
 
-    PLAIN = (
-        '<invoke name="bash">\n<parameter name="command" string="true">ls</parameter>\n</invoke>'
-    )
-
     @shapes(
         invoke=shape(PLAIN, *LS, kinds="plain_markup"),
         in_prose=shape(f"I look: {PLAIN}", *LS, content="I look: ", kinds="plain_markup"),
@@ -209,6 +167,9 @@ class TestSpelling:
         ),
         tool_call=shape(
             '<tool_call name="bash">{"command": "ls"}</tool_call>', *LS, kinds="plain_markup"
+        ),
+        closed_as_an_invoke=shape(
+            PLAIN.replace("<invoke", "<tool_call"), *LS, kinds="plain_markup"
         ),
         undeclared=shape(PLAIN.replace("bash", "zsh"), content=PLAIN.replace("bash", "zsh")),
         not_told_of_tools=shape(PLAIN, content=PLAIN, tools=None),
@@ -992,6 +953,7 @@ class TestLeftovers:
             kinds="second_block text_after_block",
         ),
         an_empty_block=shape(f"a\n{BLOCK}\n{BLOCK_END}", content="a\n", kinds="empty_block"),
+        closed_by_its_opener=shape(f"{BLOCK}\n{LS_CALL}{BLOCK}", *LS, kinds="misspelled_tag"),
     )
     def test_blocks(self, case: Shape) -> None:
         check(case)
@@ -1077,29 +1039,11 @@ NAMED_AS_TAGS = declared(
 )
 
 
-PLAIN_CALL = (
-    '<invoke name="bash">\n<parameter name="command" string="true">ls</parameter>\n</invoke>'
-)
-
-
-class TestPlainWrappers:
-    def test_plain_wrapper(self) -> None:
-        check(
-            shape(
-                f"<tool_calls>\n{PLAIN_CALL}\n</tool_calls>",
-                *LS,
-                kinds="plain_markup orphan_closer",
-            )
-        )
-
-    def test_plain_wrapper_2(self) -> None:
-        check(
-            shape(
-                f"<function_calls>{PLAIN_CALL}</function_calls>",
-                *LS,
-                kinds="plain_markup orphan_closer",
-            )
-        )
+@pytest.mark.parametrize("wrapper", ["tool_calls", "function_calls"])
+@pytest.mark.parametrize("between", ["\n", ""])
+def test_a_plain_wrapper_around_plain_calls_is_no_text(wrapper: str, between: str) -> None:
+    text = f"<{wrapper}>{between}{PLAIN}{between}</{wrapper}>"
+    check(shape(text, *LS, kinds="plain_markup orphan_closer"))
 
 
 class TestNames:
@@ -1143,7 +1087,7 @@ class TestNames:
 
     def test_plain_invoke_in_a_dsml_wrapper(self) -> None:
         assert calls_of(
-            dsv4.parse(f"{BLOCK}\n{PLAIN_CALL}\n{BLOCK_END}", thinking=False, tools=TOOLS)
+            dsv4.parse(f"{BLOCK}\n{PLAIN}\n{BLOCK_END}", thinking=False, tools=TOOLS)
         ) == list(LS)
 
     def test_plain_parameter_in_a_dsml_invoke(self) -> None:

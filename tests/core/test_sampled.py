@@ -77,6 +77,13 @@ class TestText:
         )
         assert encode(user(), Sampled(read, "hm")) == f"<｜User｜>Hi{ASKING}hm</think>{EOS}"
 
+    @pytest.mark.parametrize("dialect", ["v4-vision", "v4.1"])
+    def test_a_message_that_stands_for_itself_may_have_blocks(self, dialect: str) -> None:
+        read = assistant(None, content_blocks=[{"type": "text", "text": "Hello"}])
+        assert encode(user(), Sampled(read), dialect=dialect) == encode(
+            user(), read, dialect=dialect
+        )
+
     def test_an_answer_that_was_sampled_without_thinking(self) -> None:
         turn = Sampled(assistant("Hello"), " Hello")
         assert encode(user(), turn) == f"<｜User｜>Hi{ASKING}</think> Hello{EOS}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from typing import Any
 
 import pytest
@@ -35,6 +34,7 @@ from completions import (
     merged,
     parameter,
 )
+from counting import functions_called
 
 # Texts that are made of markup, and texts that were seen, with something wrong.
 
@@ -174,24 +174,11 @@ JSON = f"{BLOCK}{BASH}{TIMEOUT}"
     ],
 )
 def test_twice_the_text_takes_twice_the_work(start: str, piece: str) -> None:
-    """Work is counted in function calls, which no other program on the machine can change."""
-    once, twice = (work(start + piece * (n // len(piece))) for n in (2_000, 4_000))
+    once, twice = (
+        functions_called(dsv4.parse, start + piece * (n // len(piece)), thinking=False, tools=TOOLS)
+        for n in (2_000, 4_000)
+    )
     assert twice <= 2.2 * once + 100
-
-
-def work(text: str) -> int:
-    calls = 0
-
-    def count(frame: Any, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        dsv4.parse(text, thinking=False, tools=TOOLS)
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 # Round trips: an assistant's turn as the encoder writes it, read and written again.

@@ -60,6 +60,20 @@ def test_a_dialect_keeps_its_own_table() -> None:
     assert "high" not in own.efforts
 
 
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"efforts": {"max": "!"}}, "efforts: found {'max': '!'}, expected None among them"),
+        ({"tools_section": "All tools."}, "tools_section: found {schemas} 0 times, expected it"),
+        ({"tools_section": "{schemas}{schemas}"}, "tools_section: found {schemas} 2 times"),
+    ],
+)
+def test_a_dialect_that_could_not_be_written(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        dataclasses.replace(DIALECTS["v4"], **fields)
+    assert str(caught.value).startswith(problem)
+
+
 def test_a_dialect_does_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         DIALECTS["v4"].name = "v5"

@@ -18,7 +18,7 @@ import dsv4
 import encoding_dsv4
 
 THREADS = 8
-CORPUS = Path(__file__).parent / "corpus" / "malformed.jsonl"
+CORPUS = Path(__file__).parent.parent / "corpus" / "malformed.jsonl"
 
 
 @pytest.fixture(autouse=True)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import dsv4
+from completions import corpus
 from dsv4.format import tokens
 from dsv4.format.dialects import V4
 from dsv4.parsing.machine import Machine
 from dsv4.parsing.parser import READERS
 from dsv4.parsing.states import NEXT, State
+from loading import loaded
 
-ROOT = Path(__file__).parent.parent
 TAGS = V4.tags
 FRAGMENTS = [
     *("text ", "\n", "\n\n", "<", "```\n", '{"a": 1}', '[{"name": "f"}]', '"', "\\", "stop"),
@@ -59,10 +57,7 @@ def moves(monkeypatch: pytest.MonkeyPatch) -> set[tuple[State, State]]:
 
 
 def texts() -> Iterator[str]:
-    for name in ("malformed", "second"):
-        corpus = ROOT / "tests" / "corpus" / f"{name}.jsonl"
-        for line in corpus.read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)["text"]
+    yield from (case["text"] for case in corpus())
     # JSON calls with a raw newline in a string: read again, as a text.
     yield f'{TAGS.block_open}[{{"name": "f", "arguments": {{"a": "b\nc"}}}}]{TAGS.block_close}'
     choose = random.Random(0)
@@ -84,10 +79,6 @@ def test_the_parser_makes_the_moves_of_the_table_and_no_others(
 
 
 def test_the_documentation_draws_the_table() -> None:
-    spec = importlib.util.spec_from_file_location("draw_states", ROOT / "docs" / "draw_states.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = loaded("docs/draw_states.py")
     page = script.PAGE.read_text(encoding="utf-8")
     assert script.drawn(page) == page, "run: python docs/draw_states.py"

@@ -31,8 +31,21 @@ def test_an_error_names_the_place(value: Any) -> None:
     assert f"{value!r} cannot be written as JSON: " in caught.value.problem
 
 
-def test_a_circle_is_an_error_too() -> None:
+def test_a_circle_is_named_where_it_closes() -> None:
     circle: dict[str, Any] = {}
-    circle["again"] = circle
-    with pytest.raises(OptionError, match="cannot be written as JSON"):
-        json_at(circle, ("tools", 0))
+    circle["way"] = {"back": circle}
+    with pytest.raises(OptionError) as caught:
+        json_at([circle], ("tools",))
+    assert caught.value.path == "tools[0].way.back"
+    assert caught.value.problem.endswith("Circular reference detected")
+
+
+def test_what_is_nested_too_deep_is_named_as_a_whole() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(OptionError) as caught:
+        json_at(deep, ("tools", 0))
+    assert str(caught.value) == (
+        "tools[0]: a value of type list cannot be written as JSON: it is nested too deep"
+    )

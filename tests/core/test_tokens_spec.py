@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import permutations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dsv4 import Special
+from dsv4 import DIALECTS, Special
 from dsv4.format import tokens
 from dsv4.format.tokens import Markup, markup
 
@@ -69,6 +72,22 @@ def test_markup_knows_the_tokens_in_the_formats_own_words() -> None:
     assert words == "a <｜DSML｜invoke> </think>"
     assert words.parts == ("a <", tokens.DSML, "invoke> ", tokens.THINK_END)
     assert [isinstance(part, Special) for part in words.parts] == [False, True, False, True]
+
+
+@given(st.lists(st.sampled_from([*tokens.V4_1_TOKENS, "a", "<", "｜", "DSML｜", "User｜>", "/"])))
+def test_markup_finds_the_tokens_from_left_to_right(written: list[str]) -> None:
+    text = "".join(written)
+    places = tokens.spelled(tokens.V4_1_TOKENS).finditer(text)
+    parts = markup(text).parts
+    assert "".join(parts) == text
+    assert [p for p in parts if isinstance(p, Special)] == [place[0] for place in places]
+
+
+@pytest.mark.parametrize("release", DIALECTS)
+def test_no_token_overlaps_another(release: str) -> None:
+    for one, other in permutations(DIALECTS[release].special_tokens, 2):
+        assert one not in other
+        assert not any(other.startswith(one[at:]) for at in range(1, len(one)))
 
 
 def test_markup_keeps_text_as_text_when_given_parts() -> None:

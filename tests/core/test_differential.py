@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from test_attacks import load
+from loading import loaded
 
-differential = load("fuzz/differential.py")
+differential = loaded("fuzz/differential.py")
 
 
 @pytest.mark.parametrize("batch", range(10))
