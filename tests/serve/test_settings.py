@@ -54,6 +54,7 @@ def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
         ({"port": True}, "port: found True, expected a whole number"),
         ({"port": 65536}, "port: found 65536, expected at most 65535"),
         ({"effort": "lots"}, "effort: found 'lots', expected minimal or low"),
+        ({"pace": float("nan")}, "pace: found nan, expected at least 0"),
         ({"workers": 0}, "workers: found 0, expected at least 1"),
         ({"port": 99_999}, "port: found 99999, expected at most 65535"),
         ({"backend": "vlm"}, "backend: found 'vlm', expected demo or vllm"),

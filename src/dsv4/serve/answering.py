@@ -13,7 +13,9 @@ from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
+from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
+from dsv4.api.converting import for_chat_server
+from dsv4.api.flattening import with_flat_names
 from dsv4.api.ids import mark
 from dsv4.api.places import client_path
 from dsv4.encoding.prompt import Prompt
@@ -43,6 +45,7 @@ from dsv4.serve.reading import Reader, usage_of
 from dsv4.serve.recorder import Exchange
 from dsv4.serve.replay.turns import Call, Turn
 from dsv4.serve.server import Server
+from dsv4.tokens import VocabularyError
 
 PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
@@ -177,7 +180,11 @@ class Answering:
             await server.meet_backend()
         call = self._module.read(body, dialect=server.dialect, settings=server.api_settings)
         self._check(body, call)
-        return body, replace(call, echo={**call.echo, **stored}) if stored else call
+        if stored:
+            call = replace(call, echo={**call.echo, **stored})
+        if is_chat(server.backend):
+            call = replace(call, names=with_flat_names(call.names))
+        return body, call
 
     def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
         settings = self._server.settings
@@ -259,7 +266,12 @@ async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, 
 
     def made() -> tuple[Prompt, list[int] | None]:
         prompt = call.request.encode()
-        return prompt, None if server.tokenizer is None else server.tokenizer.encode(prompt)
+        try:
+            return prompt, server.ids_of(prompt)
+        except VocabularyError:
+            raise ApiError(
+                f"The server cannot make prompts: {server.misfit}.", status=500
+            ) from None
 
     return await asyncio.to_thread(made) if size > _LARGE else made()
 
@@ -335,7 +347,7 @@ class _Run:
         backend: Any = self._server.backend
         prepared = self._prepared
         if is_chat(backend):
-            return backend.stream_request(as_chat(prepared.body, prepared.call.protocol))
+            return backend.stream_request(for_chat_server(prepared.body, prepared.call.protocol))
         chunks: Chunks = backend.stream(prepared.prompt, prepared.ids, prepared.options)
         return chunks
 
@@ -597,8 +609,3 @@ def _turn(turn_id: str, reader: Any) -> Turn | None:
 
 def _full(call: Any) -> str:
     return call.name if call.namespace is None else f"{call.namespace}::{call.name}"
-
-
-def as_chat(body: dict[str, Any], protocol: Any) -> dict[str, Any]:
-    """A request of any protocol as Chat Completions has it."""
-    return body if protocol == "chat" else convert(body, protocol, "chat")

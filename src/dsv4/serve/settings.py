@@ -178,7 +178,7 @@ def _check(field: dataclasses.Field[Any], value: Any) -> None:
     if not _fits(value, kind):
         raise SettingError(field.name, f"found {shown(value)}, expected {_described(kind)}")
     least, most = field.metadata["least"], field.metadata["most"]
-    if least is not None and value is not None and value < least:
+    if least is not None and value is not None and not value >= least:  # nor is NaN
         raise SettingError(field.name, f"found {value}, expected at least {least}")
     if most is not None and value is not None and value > most:
         raise SettingError(field.name, f"found {value}, expected at most {most}")

@@ -12,7 +12,7 @@ import aiohttp
 
 from dsv4.api.bodies import quick_reader
 from dsv4.serve.backend import BackendError, Chunk, Chunks
-from dsv4.serve.settings import Settings
+from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.sse import EventReader
 
 _DONE = b"[DONE]"
@@ -30,8 +30,8 @@ class Upstream:
         self._settings = settings
         self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if settings.upstream_key_file:
-            with open(settings.upstream_key_file, encoding="utf-8") as file:
-                self._headers["authorization"] = f"Bearer {file.read().strip()}"
+            key = _read_key(settings.upstream_key_file)
+            self._headers["authorization"] = f"Bearer {key}"
         self._session: aiohttp.ClientSession | None = None
 
     def _connected(self) -> aiohttp.ClientSession:
@@ -112,6 +112,17 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+def _read_key(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            key = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError("upstream_key_file", f"{path}: {error}") from None
+    if not key or len(key.split()) > 1:
+        raise SettingError("upstream_key_file", f"{path}: expected a key, and nothing else")
+    return key
 
 
 def _said(error: BaseException) -> str:
