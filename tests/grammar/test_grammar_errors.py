@@ -155,6 +155,7 @@ def test_what_is_not_enforced_is_named(schema: Any, keyword: str) -> None:
         {"type": "number", "minimum": 0},
         {"type": "string", "pattern": r"^[\w.-]+@\w+\.[a-z]{2,6}$"},
         {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"type": "integer"}, {"type": "number"}]},
         {"type": "array", "maxItems": 1000, "uniqueItems": False},
         {"enum": ["a", "b"], "format": "date"},
         {
