@@ -56,9 +56,8 @@ class Request(Value):
     dialect: str | Dialect = "v4"
     stop: Sequence[str] | str = ()
     prefix: str = ""
-    # Of a request that was read, where reading has made the prompt: copies of the messages, which
-    # the caller may change, and the prompt of those.
-    _made: ClassVar[tuple[list[Any], Prompt] | None] = None
+    # Of a request that was read, where reading has made the prompt.
+    _prompt: ClassVar[Prompt | None] = None
 
     def __post_init__(self) -> None:
         for name in ("messages", "tools", "context", "stop"):
@@ -84,8 +83,8 @@ class Request(Value):
         Raises an `EncodeError` for a message that has no place in the format, and an `OptionError`
         for an option that does not fit the messages.
         """
-        if self._made is not None and self._made[0] == self.messages:
-            return self._made[1]
+        if self._prompt is not None:
+            return self._prompt
         return encode(
             self.messages,
             tools=self.tools,

@@ -293,20 +293,6 @@ def test_every_way_to_read_gives_the_same_request(
     assert (prompt.ending, prompt.dropped) == (made.ending, made.dropped)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda messages: messages[0].update(content="other"),
-        lambda messages: messages.insert(0, {"role": "system", "content": "other"}),
-        lambda messages: messages.__setitem__(0, {"role": "user", "content": "other"}),
-    ],
-)
-def test_messages_that_were_changed_after_reading_have_another_prompt(change: Any) -> None:
-    request = chat.read({"messages": [dict(ASK)]}).request
-    change(request.messages)
-    assert "other" in request.encode().text
-
-
 def test_a_chat_has_its_prompt_and_a_changed_copy_makes_its_own() -> None:
     request = chat.read({"messages": [ASK]}).request
     assert request.encode() is request.encode()

@@ -98,8 +98,7 @@ class Terms:
         call = self.with_turns(messages)
         dialect = self.dialect
         dropped = partial(left_out, messages, dialect, self.thinking)
-        prompt = Prompt(chat, dialect, None, dropped)
-        call.request.__dict__["_made"] = [*map(dict.copy, messages)], prompt
+        call.request.__dict__["_prompt"] = Prompt(chat, dialect, None, dropped)
         return call
 
     def with_turns(self, messages: list[Message]) -> ApiRequest:
