@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from dsv4.encoding.door import maybe_dict
 from dsv4.encoding.placing import check_options, tools_shown
@@ -56,8 +56,6 @@ class Request(Value):
     dialect: str | Dialect = "v4"
     stop: Sequence[str] | str = ()
     prefix: str = ""
-    # Of a request that was read, where reading has made the prompt.
-    _prompt: ClassVar[Prompt | None] = None
 
     def __post_init__(self) -> None:
         for name in ("messages", "tools", "context", "stop"):
@@ -83,8 +81,6 @@ class Request(Value):
         Raises an `EncodeError` for a message that has no place in the format, and an `OptionError`
         for an option that does not fit the messages.
         """
-        if self._prompt is not None:
-            return self._prompt
         return encode(
             self.messages,
             tools=self.tools,

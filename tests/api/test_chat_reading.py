@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import pickle
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from saying import body, call, prompt, result, tools, user
 
 import dsv4
-from dsv4.api import ApiError, ApiRequest, Sampling, Settings, chat
-from dsv4.api.chat.reading import are_turns, asked_in
+from dsv4.api import ApiError, Sampling, Settings, chat
+from dsv4.api.chat.reading import are_turns
 from dsv4.api.remembering import BYTES, ENTRIES, Remembered
-from dsv4.api.resolving import resolve
-from dsv4.format.dialects import dialect_named
 
 
 def read(*turns: Any, **fields: Any) -> Any:
@@ -216,90 +209,6 @@ def test_plain_messages_are_passed_on(messages: list[Any]) -> None:
 )
 def test_other_messages_are_read_with_care(messages: list[Any]) -> None:
     assert not are_turns(messages)
-
-
-# Chats of texts, whose prompt is made while they are read.
-
-TEXTS = st.text(max_size=4) | st.sampled_from(["\ud800", "x-anthropic", "</think>", "é"])
-CONTENTS = TEXTS | st.none() | st.just([{"type": "text", "text": "t"}]) | st.just(5)
-EXTRAS = st.sampled_from([{}, {}, {}, {"name": "n"}, {"tool_calls": []}, {"reasoning": "r"}])
-TURNS = st.builds(
-    lambda role, content, more: {"role": role, "content": content, **more},
-    st.sampled_from(["system", "user", "assistant", "developer", "tool"]),
-    CONTENTS,
-    EXTRAS,
-)
-USERS = st.builds(lambda content: {"role": "user", "content": content}, TEXTS)
-ANSWERS = st.builds(
-    lambda content, more: {"role": "assistant", "content": content, **more},
-    TEXTS,
-    st.just({}) | st.builds(lambda said: {"reasoning_content": said}, CONTENTS),
-)
-CHATS = st.builds(
-    lambda system, pairs, last: [*system, *(m for pair in pairs for m in pair), last],
-    st.lists(st.builds(lambda content: {"role": "system", "content": content}, TEXTS), max_size=1),
-    st.lists(st.tuples(USERS, ANSWERS), max_size=2),
-    USERS,
-)
-TOOL = {"type": "function", "function": {"name": "f"}}
-OPTIONS = st.fixed_dictionaries(
-    {},
-    optional={
-        "model": st.just("m"),
-        "reasoning_effort": st.sampled_from(["none", "low", "high", "max"]),
-        "stop": st.just(["z"]),
-        "tools": st.sampled_from([None, [], [TOOL]]),
-        "tool_choice": st.sampled_from(["auto", "none", "required"]),
-        "response_format": st.sampled_from([{"type": "text"}, {"type": "json_object"}]),
-        "user": st.just("u"),
-        "unknown": st.just(1),
-    },
-)
-
-
-def maybe(read: Callable[[], ApiRequest]) -> ApiRequest | None:
-    """What is read, or None: of two faults either may be named."""
-    try:
-        return read()
-    except ApiError:
-        return None
-
-
-def without_nothing(call: ApiRequest) -> ApiRequest:
-    """The request without fields of messages that say nothing: turns as they are may have them."""
-    kept = [{k: v for k, v in message.items() if v} for message in call.request.messages]
-    return dataclasses.replace(call, request=dataclasses.replace(call.request, messages=kept))
-
-
-@given(
-    messages=CHATS | st.lists(TURNS, max_size=4),
-    options=OPTIONS,
-    dialect=st.sampled_from(["v4", "v4-0731", "v4-vision", "v4.1"]),
-    settings=st.sampled_from([Settings(), Settings(thinking=False), Settings(drop_thinking=False)]),
-)
-def test_every_way_to_read_gives_the_same_request(
-    messages: list[Any], options: dict[str, Any], dialect: str, settings: Settings
-) -> None:
-    body = {"messages": messages, **options}
-    quick = maybe(lambda: chat.read(body, dialect=dialect, settings=settings))
-    careful = maybe(lambda: resolve(asked_in(body), "chat", dialect_named(dialect), settings))
-    assert (quick is None) == (careful is None)
-    if quick is None or careful is None:
-        return
-    assert without_nothing(quick) == without_nothing(careful)
-    # A copy knows no prompt, and makes it.
-    prompt, made = quick.request.encode(), dataclasses.replace(careful.request).encode()
-    assert prompt == made == dataclasses.replace(quick.request).encode()
-    assert (prompt.ending, prompt.dropped) == (made.ending, made.dropped)
-
-
-def test_a_chat_has_its_prompt_and_a_changed_copy_makes_its_own() -> None:
-    request = chat.read({"messages": [ASK]}).request
-    assert request.encode() is request.encode()
-    other = dataclasses.replace(request, messages=[{"role": "user", "content": "other"}])
-    assert "other" in str(other.encode())
-    assert pickle.loads(pickle.dumps(request)).encode() == request.encode()
-    assert request == dataclasses.replace(request)
 
 
 # Options, which are remembered.

@@ -39,11 +39,9 @@ _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignor
 
 def body_of(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
     """The body as a dict."""
-    if body.__class__ is not bytes:
-        if isinstance(body, dict):
-            return body
-        body = _bytes_of(body)
-    value = _read(body, loads)
+    if isinstance(body, dict):
+        return body
+    value = _read(body if body.__class__ is bytes else _bytes_of(body), loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from dsv4.api.asked import AUTO, Asked, Format, Message
@@ -13,8 +12,6 @@ from dsv4.api.settings import Settings
 from dsv4.api.thinking import OFF, dialect_effort
 from dsv4.api.tools import Shown, shown, shown_for
 from dsv4.api.turns import Turns, continued
-from dsv4.encoding.chats import left_out, maybe_chat
-from dsv4.encoding.prompt import Prompt
 from dsv4.format.dialects import Dialect
 from dsv4.request import Request
 
@@ -43,9 +40,6 @@ class Terms:
         self.thinking = _thinking(asked, settings)
         effort = _effort(asked, dialect, settings) if self.thinking else None
         self._prompted = self._for_prompt(tools, effort)
-        # With other options a conversation of texts may be more than a chat.
-        plain = tools.functions is None and asked.choice is AUTO and asked.format is None
-        self._chat_words = dialect.efforts.get(effort) if plain and settings.drop_thinking else None
         self._served = {
             **_for_server(asked),
             "protocol": protocol,
@@ -83,22 +77,6 @@ class Terms:
             call.request.__dict__["prefix"] = prefix
         if turns.marks:
             call.__dict__["marks"] = turns.marks
-        return call
-
-    def maybe_chat(self, messages: list[Any]) -> list[str] | None:
-        """The prompt of messages that are a chat of texts, in pieces: to make it is to find out
-        whether they are one. None for other messages, and where the options ask for more."""
-        words = self._chat_words
-        if words is None:
-            return None
-        return maybe_chat(messages, self.dialect, self.thinking, True, words)
-
-    def with_chat(self, messages: list[Message], chat: list[str]) -> ApiRequest:
-        """The request with messages that are a chat as it is, whose prompt is made already."""
-        call = self.with_turns(messages)
-        dialect = self.dialect
-        dropped = partial(left_out, messages, dialect, self.thinking)
-        call.request.__dict__["_prompt"] = Prompt(chat, dialect, None, dropped)
         return call
 
     def with_turns(self, messages: list[Message]) -> ApiRequest:

@@ -58,10 +58,7 @@ def read(
     given = body.get("messages")
     if given.__class__ is not list:
         given = _listed(given)
-    chat = terms.maybe_chat(given)
-    if chat is not None and _is_clean_chat(given):
-        call = terms.with_chat(given[:], chat)
-    elif are_turns(given):
+    if are_turns(given):
         call = terms.with_turns(given[:])
     else:
         call = terms.with_messages(_with_messages(terms.asked, given))
@@ -166,17 +163,6 @@ def are_turns(messages: list[Any]) -> bool:
     return before == "user" or before == "tool"
 
 
-def _is_clean_chat(chat: list[Message]) -> bool:
-    """Whether the texts of a chat are passed on as they are."""
-    for message in chat:
-        content = message["content"]
-        if not (content.isascii() or is_clean(content)):
-            return False
-        if len(message) != 2 and not _is_plain_reasoning(message["reasoning_content"]):
-            return False
-    return chat[0]["role"] != "system" or chat[0]["content"][:1] not in _SYSTEM_TO_READ
-
-
 # What a system text begins with that is not passed on as it is: nothing, or perhaps billing.
 _SYSTEM_TO_READ = ("", BILLING[0])
 _PLAIN_RESULT = {"role", "content", "tool_call_id"}
@@ -195,7 +181,11 @@ def _is_plain_assistant(message: Message) -> bool:
     known = 2
     if "reasoning_content" in message:
         known += 1
-        if not _is_plain_reasoning(message["reasoning_content"]):
+        reasoning = message["reasoning_content"]
+        if reasoning.__class__ is str:
+            if not (reasoning.isascii() or is_clean(reasoning)):
+                return False
+        elif reasoning is not None:
             return False
     if "tool_calls" in message:
         known += 1
@@ -203,12 +193,6 @@ def _is_plain_assistant(message: Message) -> bool:
         if calls.__class__ is not list or not all(map(_is_plain_call, calls)):
             return False
     return len(message) == known
-
-
-def _is_plain_reasoning(reasoning: Any) -> bool:
-    if reasoning.__class__ is not str:
-        return reasoning is None
-    return reasoning.isascii() or is_clean(reasoning)
 
 
 def _is_plain_call(call: Any) -> bool:
