@@ -110,6 +110,7 @@ def test_the_workflow_is_yaml() -> None:
     assert {"check", "tests", "distributions"} <= set(workflow["jobs"])
 
 
+@pytest.mark.large
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocstrings")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
