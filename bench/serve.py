@@ -210,6 +210,8 @@ class Measured:
     broken: int = 0
     cpu: float = 0.0
     delays: list[float] = field(default_factory=list)
+    # Those of chunks that were sent while all streams were open.
+    full_delays: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
 
     @property
@@ -218,8 +220,9 @@ class Measured:
         return self.chunks / self.cpu if self.cpu else float("inf")
 
 
-async def opened(process: Process, load: Load) -> tuple[list[Client], list[float]]:
-    """All streams, to their ends, and the memory of the server second by second."""
+async def opened(process: Process, load: Load) -> tuple[list[Client], float, list[float]]:
+    """All streams, to their ends; when the last was opened, and the memory of the server second by
+    second."""
     loop = asyncio.get_running_loop()
     host, port = process.url.removeprefix("http://").split(":")
     clients, ends = [], []
@@ -239,20 +242,23 @@ async def opened(process: Process, load: Load) -> tuple[list[Client], list[float
         clients.append(client)
         ends.append(ended)
         await loop.create_connection(lambda c=client: c, host, int(port))
+    full_from = time.monotonic()
     await asyncio.wait(ends, timeout=load.seconds * 10 + 60)
     watching.cancel()
-    return clients, memory
+    return clients, full_from, memory
 
 
 def measure(process: Process, load: Load, sent: Any) -> Measured:
     gc.collect()
     gc.disable()
     before = process.cpu()
-    clients, memory = uvloop.run(opened(process, load))
+    clients, full_from, memory = uvloop.run(opened(process, load))
     measured = Measured(cpu=process.cpu() - before, memory=memory)
     gc.enable()
+    full_to = min(sent[load.tokens - 1 :: load.tokens])  # the first stream that ends
     for stream, client in enumerate(clients):
-        read(client, load, sent[stream * load.tokens : (stream + 1) * load.tokens], measured)
+        times = sent[stream * load.tokens : (stream + 1) * load.tokens]
+        read(client, load, times, (full_from, full_to), measured)
     return measured
 
 
@@ -261,8 +267,11 @@ def measure(process: Process, load: Load, sent: Any) -> Measured:
 _CHUNK = re.compile(rb"([0-9a-fA-F]+)\r\n")
 
 
-def read(client: Client, load: Load, sent: Any, measured: Measured) -> None:
-    """Adds the delays of one stream, and whether it came as it was sent."""
+def read(
+    client: Client, load: Load, sent: Any, full: tuple[float, float], measured: Measured
+) -> None:
+    """Adds the delays of one stream, and whether it came as it was sent. All streams were open
+    from and to the times in `full`."""
     pieces = answer_pieces(load.tokens)
     # Where the text of each token ends, in characters.
     ends = list(accumulate(len(text) for _, text in pieces))
@@ -279,6 +288,8 @@ def read(client: Client, load: Load, sent: Any, measured: Measured) -> None:
         for n in range(known, min(arrived, len(ends))):
             if pieces[n][1]:
                 measured.delays.append(when - sent[n])
+                if full[0] <= sent[n] <= full[1]:
+                    measured.full_delays.append(when - sent[n])
         known = max(known, arrived)
     whole = {name: "".join(text for field, text in pieces if field == name) for name in said}
     measured.chunks += min(known, load.tokens)
@@ -339,10 +350,11 @@ def hold(load: Load, flags: list[str]) -> None:
     )
     with started(load) as (upstream, sent):
         direct = measure(upstream, load, sent)
-        print(f"  without a gateway     {percentiles(direct.delays)}  ({direct.broken} broken)")
+        print(f"  without a gateway     {percentiles(direct.full_delays)}")
     with started(load) as (upstream, sent), gateway(upstream.url, *flags) as process:
         measured = measure(process, load, sent)
-    print(f"  through dsv4 serve    {percentiles(measured.delays)}")
+    print(f"  through dsv4 serve    {percentiles(measured.full_delays)}")
+    print(f"  opening and ending in {percentiles(measured.delays)}")
     print(f"  streams broken        {measured.broken}")
     print(f"  chunks                {measured.chunks:,}, {measured.rate:,.0f} per CPU-second")
     settled = measured.memory[int(load.ramp) + 2 :] or measured.memory
@@ -389,16 +401,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--per-second", type=float, default=20)
     parser.add_argument("--ramp", type=float, default=5, help="seconds to open all streams in")
-    parser.add_argument("--steps", type=int, default=1, help="groups of streams in a tick")
+    parser.add_argument(
+        "--steps", type=int, nargs="+", default=[1, 10], help="groups of streams in a tick"
+    )
     parser.add_argument("--litellm", metavar="PYTHON", help="the python that has litellm[proxy]")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of the comparison")
     parser.add_argument("--only", choices=["load", "compare"])
     parser.add_argument("flags", nargs="*", help="flags for dsv4 serve, after --")
     options = parser.parse_args()
     if options.only != "compare":
-        steps, ramp = options.steps, options.ramp
-        load = Load(options.streams, options.seconds, options.per_second, steps, ramp)
-        hold(load, options.flags or ["--backend", "vllm"])
+        for steps in options.steps:
+            load = Load(
+                options.streams, options.seconds, options.per_second, steps, options.ramp
+            )
+            hold(load, options.flags or ["--backend", "vllm"])
     if options.only != "load":
         small = Load(max(options.streams // 10, 1), options.seconds / 3, options.per_second, 1, 1)
         compare(small, options.litellm, options.rounds)
