@@ -411,9 +411,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.only != "compare":
         for steps in options.steps:
-            load = Load(
-                options.streams, options.seconds, options.per_second, steps, options.ramp
-            )
+            load = Load(options.streams, options.seconds, options.per_second, steps, options.ramp)
             hold(load, options.flags or ["--backend", "vllm"])
     if options.only != "load":
         small = Load(max(options.streams // 10, 1), options.seconds / 3, options.per_second, 1, 1)
