@@ -25,18 +25,24 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvloop
 from loads import agent
-from serve_load import MODEL, answer_pieces
+from serve_load import MODEL, answer_pieces, answer_tokens
+
+from dsv4.api import chat
+from dsv4.parsing.events import ContentDelta, ReasoningDelta
+from dsv4.tokens import IdParser, Tokenizer
 
 HERE = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+TEXTS = (ReasoningDelta, ContentDelta)
 
 
 # Processes.
@@ -159,6 +165,25 @@ class Load:
     def tokens(self) -> int:
         return int(self.seconds * self.per_second)
 
+    @cached_property
+    def settling(self) -> list[int]:
+        """For each token, the one that settles how its text is shown.
+
+        It is nearly always itself. But line breaks wait, because they go if calls follow, and so
+        does what may be the start of a tag.
+        """
+        call = chat.read(json.loads(self.body(0)))
+        parser = IdParser(Tokenizer.load(), call.parser(call.request.encode()))
+        shown = list(
+            accumulate(
+                sum(len(e.text) for e in parser.feed_ids(ids) if isinstance(e, TEXTS))
+                for _, ids in answer_tokens(self.tokens)
+            )
+        )
+        ends = accumulate(len(text) for _, text in answer_pieces(self.tokens))
+        last = self.tokens - 1
+        return [max(n, min(bisect_left(shown, end), last)) for n, end in enumerate(ends)]
+
     def body(self, stream: int) -> bytes:
         conversation = agent(20, tools=10)
         tools = conversation[0].pop("tools")
@@ -202,6 +227,14 @@ def request_of(load: Load, stream: int) -> bytes:
     return head.encode() + body
 
 
+class Delay(NamedTuple):
+    """How long the text of a token took from the engine to the client."""
+
+    whole: float  # since the token itself was sent
+    settled: float  # since the token was sent without which nobody could have shown the text
+    full: bool  # whether all streams were open
+
+
 @dataclass
 class Measured:
     """What a run showed."""
@@ -209,9 +242,7 @@ class Measured:
     chunks: int = 0
     broken: int = 0
     cpu: float = 0.0
-    delays: list[float] = field(default_factory=list)
-    # Those of chunks that were sent while all streams were open.
-    full_delays: list[float] = field(default_factory=list)
+    delays: list[Delay] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
 
     @property
@@ -272,7 +303,7 @@ def read(
 ) -> None:
     """Adds the delays of one stream, and whether it came as it was sent. All streams were open
     from and to the times in `full`."""
-    pieces = answer_pieces(load.tokens)
+    pieces, settling = answer_pieces(load.tokens), load.settling
     # Where the text of each token ends, in characters.
     ends = list(accumulate(len(text) for _, text in pieces))
     said: dict[str, list[str]] = {"reasoning_content": [], "content": []}
@@ -287,9 +318,9 @@ def read(
         arrived = bisect_left(ends, at + 1)
         for n in range(known, min(arrived, len(ends))):
             if pieces[n][1]:
-                measured.delays.append(when - sent[n])
-                if full[0] <= sent[n] <= full[1]:
-                    measured.full_delays.append(when - sent[n])
+                open_all = full[0] <= sent[n] <= full[1]
+                delay = Delay(when - sent[n], when - sent[settling[n]], open_all)
+                measured.delays.append(delay)
         known = max(known, arrived)
     whole = {name: "".join(text for field, text in pieces if field == name) for name in said}
     measured.chunks += min(known, load.tokens)
@@ -350,11 +381,14 @@ def hold(load: Load, flags: list[str]) -> None:
     )
     with started(load) as (upstream, sent):
         direct = measure(upstream, load, sent)
-        print(f"  without a gateway     {percentiles(direct.full_delays)}")
+        print(f"  without a gateway     {percentiles([d.whole for d in direct.delays if d.full])}")
     with started(load) as (upstream, sent), gateway(upstream.url, *flags) as process:
         measured = measure(process, load, sent)
-    print(f"  through dsv4 serve    {percentiles(measured.full_delays)}")
-    print(f"  opening and ending in {percentiles(measured.delays)}")
+    full = [delay for delay in measured.delays if delay.full]
+    waits = sum(n != settled for n, settled in enumerate(load.settling)) / load.tokens
+    print(f"  through dsv4 serve    {percentiles([d.settled for d in full])}")
+    print(f"  with what text waits  {percentiles([d.whole for d in full])}  ({waits:.1%} wait)")
+    print(f"  opening, ending too   {percentiles([d.settled for d in measured.delays])}")
     print(f"  streams broken        {measured.broken}")
     print(f"  chunks                {measured.chunks:,}, {measured.rate:,.0f} per CPU-second")
     settled = measured.memory[int(load.ramp) + 2 :] or measured.memory
