@@ -1,4 +1,4 @@
-"""Texts made to cost much: python bench/attacks.py [--size N]
+"""Texts made to cost much: python bench/attacks.py [--size N] [PATTERN ...]
 
 Each pattern is fed to the parser in chunks of 1, 4 and 64 characters. The table says what a
 character costs, in microseconds; the last column is the cost of twice the text in chunks of 1,
@@ -178,9 +178,14 @@ def cost(text: str, size: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", type=int, default=1_000_000, help="characters in each text")
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="all, if none is named")
     args = parser.parse_args()
+    for name in args.patterns:
+        if name not in TEXTS:
+            parser.error(f"found the pattern {name!r}, expected one of the table's")
     print("| pattern | 1 | 4 | 64 | twice |\n|---|---|---|---|---|")
-    for name, make in TEXTS.items():
+    for name in args.patterns or TEXTS:
+        make = TEXTS[name]
         text = make(args.size)
         costs = [cost(text, size) for size in (1, 4, 64)]
         half = cost(make(args.size // 2), 1)

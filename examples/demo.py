@@ -59,7 +59,7 @@ def as_released() -> None:
         lines = (VECTORS / f"encode-{dialect}.jsonl").read_text("utf-8").rstrip("\n").split("\n")
         cases = [case for case in map(json.loads, lines) if is_for_the_native_api(case)]
         same = sum(encoded(case, dialect) == case["prompt"] for case in cases)
-        print(f"{dialect:8} {same} of {len(cases)} prompts as released")
+        print(f"{dialect:9} {same} of {len(cases)} prompts as released")
 
 
 def is_for_the_native_api(case: dict[str, Any]) -> bool:

@@ -47,6 +47,12 @@ FRAGMENTS = (
     *("<｜tool▁calls▁end｜>", "> ", "\n> ```\n", f'<{DSML}tool name="bash">', f"</{DSML}tool>"),
     *('<command string="true">', f'<{DSML}arg name="command" string="true">', ' arguments="{"'),
     *('{"name": "bash", "input": {"command": "ls"}}', '{"name": "bash", "args": {}}'),
+    # Calls of several lines, which a code fence that was never closed may hold.
+    f'\n\n<{DSML}tool_calls>\n<{DSML}invoke name="bash">\n',
+    f'<{DSML}parameter name="command" string="true">ls</{DSML}parameter>\n',
+    f"</{DSML}invoke>\n</{DSML}tool_calls>",
+    f'\n\n<{DSML}tool_calls>\n<{DSML}invoke name="ping">\n</{DSML}invoke>\n</{DSML}tool_calls>',
+    *("\n\n```py\n", "\n~~~\n\n"),
 )
 TOOLS = [
     {

@@ -21,6 +21,10 @@ from builders import small_vocabulary
 # What an assertion there finds is shown as it is for those of tests.
 pytest.register_assert_rewrite("shapes")
 
+# What this machine sets for servers of its own is not for those that tests start.
+for name in {name for name in os.environ if name.startswith("DSV4_")} - {"DSV4_GRAMMAR_TESTS"}:
+    del os.environ[name]
+
 # How long an example takes says more about the machine than about the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 

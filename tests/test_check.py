@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from builders import assistant, call, calling, function, result, user
+from builders import (
+    assistant,
+    call,
+    calling,
+    developer,
+    function,
+    openai_tool,
+    result,
+    user,
+)
 from dsv4.checking import KINDS
 
 WRONG = [user(5), assistant(reasoning="Hm."), user()]
@@ -111,6 +120,101 @@ def test_options_that_are_wrong() -> None:
         ("tools", "not_encodable"),
     ]
     assert kinds({"messages": [user()], "thinking": "much"}) == [("thinking", "not_encodable")]
+
+
+TOOLS = [openai_tool("f")]
+
+
+def said(*messages: Any, **options: Any) -> list[tuple[str, str]]:
+    """Where something was found, and what."""
+    found = dsv4.check({"messages": messages, **options})
+    return [(finding.path, finding.message) for finding in found]
+
+
+@pytest.mark.parametrize(
+    "choice", ["f", "auto", "none", "required", {"type": "function", "function": {"name": "f"}}]
+)
+def test_a_choice_among_the_tools_is_fine(choice: Any) -> None:
+    assert said(user(), tools=TOOLS, tool_choice=choice) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "problems"),
+    [
+        (("a", "b"), []),
+        (("b", "a"), []),
+        (
+            ("a", "a"),
+            [
+                ("messages[1].tool_calls[1]", 'the call of "f" has no result'),
+                ("messages[3]", 'the call "a" has a result already, or is of an earlier turn'),
+            ],
+        ),
+        (
+            (None, "b"),
+            [
+                (
+                    "messages[2]",
+                    "the result has no tool_call_id, so nothing says which call it answers",
+                )
+            ],
+        ),
+        (
+            ("x", "b"),
+            [
+                ("messages[1].tool_calls[0]", 'the call of "f" has no result'),
+                ("messages[2]", 'no call has the id "x"'),
+            ],
+        ),
+    ],
+)
+def test_which_call_a_result_answers(ids: tuple[Any, Any], problems: list[Any]) -> None:
+    calls = calling(call("f", id="a"), call("f", id="b"))
+    assert said(user(), calls, *(result(of=id) for id in ids), tools=TOOLS) == problems
+
+
+def test_a_result_where_nothing_was_called() -> None:
+    problem = "the result answers no call: there was none before it"
+    assert said(user(), result(of="a"), tools=TOOLS) == [("messages[1]", problem)]
+
+
+def test_a_developer_message_is_dropped_unless_there_are_tools() -> None:
+    ((path, problem),) = said(developer(), user())
+    assert path == "messages[0].role"
+    assert ", and is dropped before the last user turn: give it" in problem
+    ((path, problem),) = said(developer(), user(), tools=TOOLS)
+    assert path == "messages[0].role"
+    assert "dropped" not in problem
+
+
+@pytest.mark.parametrize(
+    ("turns", "listed"),
+    [
+        (2, "messages[1], messages[3]"),
+        (3, "messages[1], messages[3], messages[5]"),
+        (4, "messages[1], messages[3], messages[5] and 1 more"),
+        (6, "messages[1], messages[3], messages[5] and 3 more"),
+    ],
+)
+def test_reasoning_that_tools_keep_is_listed_in_short(turns: int, listed: str) -> None:
+    talk = [user(), assistant(reasoning_content="Hm.")] * turns
+    problem = f"tools keep all reasoning in the prompt: that of {listed} as well"
+    assert said(*talk, user(), tools=TOOLS) == [("tools", problem)]
+
+
+@pytest.mark.parametrize(
+    ("field", "meant"),
+    [("TOOLCALLS", "tool_calls"), ("tool_call", "tool_calls"), ("toolCallId", "tool_call_id")],
+)
+def test_a_name_that_was_probably_meant(field: str, meant: str) -> None:
+    problem = f"{field} is not read: did you mean {meant}?"
+    assert said(user(**{field: "x"})) == [(f"messages[0].{field}", problem)]
+
+
+def test_values_are_quoted_as_they_were_written() -> None:
+    tools = [openai_tool("f", parameters="é")]
+    problem = 'parameters: found "é", expected a JSON schema'
+    assert said(user(), tools=tools) == [("tools[0]", problem)]
 
 
 json_values = st.recursive(

@@ -193,8 +193,8 @@ def test_wrong_paths(inputs: Any, output: Any, problem: str) -> None:
 @pytest.mark.parametrize(
     ("read", "output", "rejects", "problem"),
     [
-        ("in.jsonl", "./in.jsonl", None, "in.jsonl is input and output"),
-        ("out.jsonl.partial", "out.jsonl", None, "out.jsonl.partial is input and output"),
+        ("in.jsonl", "./in.jsonl", None, "in.jsonl is both input and output"),
+        ("out.jsonl.partial", "out.jsonl", None, "out.jsonl.partial is both input and output"),
         ("in.jsonl", "out.jsonl", "./in.jsonl", "rejects: found in.jsonl, expected a file of its"),
         ("in.jsonl", "out.jsonl", "./out.jsonl", "rejects: found out.jsonl, expected a file of"),
     ],
@@ -329,6 +329,17 @@ class TestShapes:
         with pytest.raises(BadLine, match=problem):
             encode_files([tmp_path / "in.parquet"], tmp_path / "o.jsonl", tokenizer=vocabulary)
 
+    def test_sharegpt_in_parquet(self, tmp_path: Path, vocabulary: Path) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]
+        columns = {"conversations": [turns], "system": ["Be brief."], "tools": ['[{"name": "f"}]']}
+        parquet.write_table(arrow.table(columns), tmp_path / "in.parquet")
+        out = tmp_path / "out.jsonl"
+        encode_files([tmp_path / "in.parquet"], out, tokenizer=vocabulary, jobs=1)
+        line = {"conversations": turns, "system": "Be brief.", "tools": [{"name": "f"}]}
+        assert rows(out) == encoded(tmp_path / "in.jsonl", [line], vocabulary)
+
     def test_lists_of_messages_in_parquet(
         self, tmp_path: Path, vocabulary: Path, conversations: Path
     ) -> None:
@@ -443,7 +454,7 @@ class TestRejects:
         assert not (tmp_path / "out.jsonl.partial").exists()
 
     def test_only_where_they_are_skipped(self, conversations: Path, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match="rejects: bad lines are kept where"):
+        with pytest.raises(DatasetError, match="rejects: only written if bad lines are skipped"):
             encode_files([conversations], tmp_path / "o.jsonl", rejects=tmp_path / "r.jsonl")
 
 

@@ -88,18 +88,19 @@ def test_what_is_no_request(tokenizer: Tokenizer) -> None:
         tokenizer.fit([user()], 100)  # type: ignore[arg-type]
 
 
-def test_a_result_that_comes_late_keeps_its_call(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize(
+    "between", [[], [calling(call(id="y")), result("soon", "y"), user("Go on.")]]
+)
+def test_a_result_that_comes_late_keeps_its_call(between: list[Any], tokenizer: Tokenizer) -> None:
     conversation = [
         *(user("a"), assistant("b"), user("c"), calling(call(id="x"))),
-        *(user("Wait."), result("late", "x"), assistant("d"), user("e")),
+        *(user("Wait."), *between, result("late", "x"), assistant("d"), user("e")),
     ]
+    late = 5 + len(between)
+    smallest = tokenizer.count(dsv4.encode(conversation[-1:]))
     whole = tokenizer.count(dsv4.encode(conversation))
-    for limit in range(whole - 1, 20, -1):
-        try:
-            removed = fitted(tokenizer, conversation, limit).removed
-        except dsv4.OptionError:
-            break
-        assert (3 in removed) == (5 in removed)
+    removed = [fitted(tokenizer, conversation, n).removed for n in range(smallest, whole)]
+    assert {(3 in each, late in each) for each in removed} == {(True, True), (False, False)}
 
 
 def test_developer_turns_begin_rounds(tokenizer: Tokenizer) -> None:

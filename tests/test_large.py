@@ -16,6 +16,8 @@ import pytest
 import dsv4
 import encoding_dsv4
 from dsv4.tokens.fitting import fit
+from dsv4.view.rows import view_of
+from dsv4.view.text import lines_of
 
 pytestmark = pytest.mark.large
 
@@ -95,6 +97,20 @@ class TestFitting:
         request = dsv4.Request(messages)
         whole = len(request.encode())
         assert fit(len, request, whole - 1).removed == [0, 1]
+
+
+class TestView:
+    def test_a_word_that_fills_many_lines(self) -> None:
+        view = view_of(dsv4.encode([{"role": "user", "content": "é" * MILLION}]))
+        assert sum(1 for _ in lines_of(view, 80, unfold=True, signs=False)) > MILLION // 80
+
+    def test_many_messages(self) -> None:
+        messages = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hello", "reasoning_content": "Hm"},
+        ] * (MILLION // 20)
+        rows = view_of(dsv4.encode(messages), messages).rows
+        assert sum(row.ghost is not None for row in rows) == MILLION // 20 - 1
 
 
 class TestParsing:

@@ -18,11 +18,6 @@ READ = assistant("Hello", reasoning_content="hm")
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
-@pytest.fixture(scope="module")
 def pieces(tokenizer: Tokenizer) -> dict[str, list[int]]:
     """Texts in other tokens than the tokenizer would choose."""
     return {

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +13,7 @@ import dsv4
 from builders import assistant, system, user
 from dsv4.view.characters import harmless, width_of
 from dsv4.view.folding import HEAD_LINES, maybe_folded
-from dsv4.view.html import dressed
+from dsv4.view.html import dressed, page
 from dsv4.view.rows import MOVED, roles_in, view_of
 from dsv4.view.text import lines_of, painted
 
@@ -23,6 +27,16 @@ MESSAGES = [
     {"role": "latest_reminder", "content": "Now."},
     user("So?"),
 ]
+
+
+class Model:
+    """What turns itself into a dict as pydantic models do."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._fields
 
 
 def test_the_prompt_shows_the_roles() -> None:
@@ -55,6 +69,14 @@ def test_a_page_keeps_tabs_whatever_stands_beside_them(text: str) -> None:
         s for row in view_of(dsv4.encode([user(text)])).rows for line in row.lines for s in line
     ]
     assert "".join(dressed(segment)[1] for segment in segments).count("\t") == text.count("\t")
+
+
+@pytest.mark.parametrize("around", ["", "a"])
+def test_text_that_spells_a_token_is_flagged(around: str) -> None:
+    spelled = str(dsv4.DIALECTS["v4"].special_tokens[0])
+    rows = view_of(dsv4.encode([user(f"{around}{spelled}{around}")])).rows
+    flagged = [s.text for row in rows for line in row.lines for s in line if s.style == "flag"]
+    assert "".join(flagged) == spelled
 
 
 @given(st.text(), st.sampled_from([24, 60, 100, 200]), st.booleans())
@@ -102,11 +124,30 @@ class TestGhosts:
         assert ghost.ghost == "dropped: reasoning before the last user turn is left out"
         assert (rows[place - 1].field, rows[place + 1].field) == ("header", "content")
 
+    @pytest.mark.parametrize("sampled", [False, True])
+    def test_of_what_parsing_gave(self, sampled: bool) -> None:
+        answer = dsv4.parse("Hm.</think>Hello")
+        given = dsv4.Sampled(answer, text="Hm.</think>Hello") if sampled else answer
+        messages = [Model(user("Go.")), given, Model(user("And?"))]
+        rows = view_of(dsv4.encode(messages), messages).rows
+        assert {row.message: row.role for row in rows if row.message is not None} == {
+            0: "user",
+            1: "assistant",
+            2: "user",
+        }
+        (ghost,) = (row for row in rows if row.ghost)
+        assert [segment.text for line in ghost.lines for segment in line] == ["Hm."]
+
     def test_vanished_messages(self) -> None:
         messages = [{"role": "developer", "content": "Be kind."}, user()]
         prompt = dsv4.encode(messages)
         ghosts = [row for row in view_of(prompt, messages).rows if row.ghost]
         assert [(ghost.message, ghost.role) for ghost in ghosts] == [(0, "developer")]
+
+    def test_a_page_marks_them(self) -> None:
+        view = view_of(dsv4.encode(self.DROPPED), self.DROPPED)
+        rows = re.findall(r'<span class="(row[^"]*)"', page(view, "", unfold=False))
+        assert ["ghost" in classes for classes in rows] == [bool(row.ghost) for row in view.rows]
 
 
 class TestFolding:

@@ -24,7 +24,8 @@ Location: TypeAlias = tuple[str | int, ...]
 def path_of(location: Location) -> str:
     """A location as people write it: `messages[3].content`."""
     spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-    return spelled.removeprefix(".")
+    # A name may hold half a character, which no terminal and no file would take.
+    return spelled.removeprefix(".").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class Error(ValueError):

@@ -127,5 +127,5 @@ class Request(Value):
         """The tools that the prompt shows: the request's own, and those on its messages."""
         own = () if self.tools is None else self.tools
         before = () if self.context is None else self.context
-        given = (*own, *tools_shown(before, self.messages))
+        given = (*own, *(tool for _, tool in tools_shown(before, self.messages)))
         return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]

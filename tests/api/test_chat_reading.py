@@ -92,6 +92,8 @@ def test_old_calls_are_calls() -> None:
 def test_a_refusal_is_what_was_said() -> None:
     turn = {"role": "assistant", "content": None, "refusal": "I cannot."}
     assert "I cannot." in prompt("chat", body("chat", user("Q"), turn, user("R")))
+    turn["content"] = "Well."
+    assert "Well.\n\nI cannot." in prompt("chat", body("chat", user("Q"), turn, user("R")))
 
 
 def test_functions_without_their_wrapper_are_tools() -> None:

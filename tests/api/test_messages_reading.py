@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from saying import body, call, prompt, result, tools, user
 
-from dsv4.api import Sampling, messages
+from dsv4.api import ApiError, Sampling, messages
 
 
 def read(*turns: Any, **fields: Any) -> Any:
@@ -141,3 +141,10 @@ def test_an_effort_alone_does_not_ask_for_thinking() -> None:
     fields = {"tools": tools("messages", "f"), "tool_choice": {"type": "any"}}
     request = read(output_config={"effort": "high"}, **fields)
     assert not request.request.thinking
+
+
+def test_whether_calls_may_be_parallel_is_yes_or_no() -> None:
+    choice = {"type": "auto", "disable_parallel_tool_use": "no"}
+    with pytest.raises(ApiError) as caught:
+        read(user("Hi"), tools=tools("messages", "f"), tool_choice=choice)
+    assert caught.value.path == "tool_choice.disable_parallel_tool_use"

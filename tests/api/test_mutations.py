@@ -12,6 +12,7 @@ import pytest
 from captured import PROTOCOLS, REQUESTS
 
 from dsv4.api import ApiError
+from dsv4.api.bodies import DEEPEST, is_json
 
 MUTATIONS = 250  # of each request
 ODD: tuple[Any, ...] = (
@@ -104,6 +105,20 @@ def test_what_json_has_not_is_refused() -> None:
             with pytest.raises(ApiError) as caught:
                 PROTOCOLS[request["protocol"]].read(body)
             assert caught.value.path
+
+
+def nested(kind: type, depth: int) -> Any:
+    value: Any = kind()
+    for _ in range(depth - 1):
+        value = {"a": value} if kind is dict else [value]
+    return value
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_how_deep_values_may_be_nested(kind: type) -> None:
+    assert is_json(nested(kind, DEEPEST))
+    assert not is_json(nested(kind, DEEPEST + 1))
+    assert DEEPEST == 250
 
 
 def test_what_is_nested_deep_is_refused() -> None:

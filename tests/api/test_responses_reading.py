@@ -9,7 +9,7 @@ from saying import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, responses
-from dsv4.api.ids import mark
+from dsv4.api.ids import mark, maybe_marked
 
 
 def read(*items: Any, dialect: str = "v4", **fields: Any) -> Any:
@@ -56,6 +56,7 @@ def test_a_refusal_is_what_was_said() -> None:
             "T",
         ),
         ({"content": None, "summary": [{"type": "summary_text", "text": "S"}]}, "S"),
+        ({"content": "T", "summary": "S"}, "T"),
         (
             {
                 "content": [],
@@ -231,3 +232,10 @@ def test_logprobs_are_asked_for_in_include() -> None:
 def test_the_dialect_may_be_a_value() -> None:
     request = responses.read(body("responses"), dialect=dsv4.DIALECTS["v4.1"])
     assert request.request.encode().dialect.name == "v4.1"
+
+
+@pytest.mark.parametrize("length", range(20))
+def test_a_mark_holds_its_text_whatever_its_length(length: int) -> None:
+    text = "é" + "x" * length
+    assert maybe_marked(mark(text)) == text
+    assert maybe_marked(f"{mark(text)}!") is None

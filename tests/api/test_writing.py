@@ -114,7 +114,8 @@ def seen_chat(completion: Any) -> dict[str, Any]:
 def seen_response(response: Any) -> dict[str, Any]:
     calls = [i for i in response.output if i.type == "function_call" and i.status == "completed"]
     thoughts = [i.content[0].text for i in response.output if i.type == "reasoning"]
-    finish = "tool_calls" if calls else "stop" if response.status == "completed" else "length"
+    details = response.incomplete_details
+    finish = "tool_calls" if calls else "stop" if details is None else REASONS[details.reason]
     return {
         "content": response.output_text,
         "reasoning": "".join(thoughts),
@@ -134,6 +135,9 @@ REASONS = {
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
+    "max_output_tokens": "length",
+    "refusal": "content_filter",
+    "content_filter": "content_filter",
 }
 
 
@@ -436,6 +440,7 @@ def test_complete_calls_count_more_than_a_cut(protocol: str) -> None:
         ("Hm.</think>Yes.", None, "stop"),
         ("Hm.</think>Yes.", "stop", "stop"),
         ("Hm.</think>Yes.", "length", "length"),
+        ("Hm.</think>Yes.", "content_filter", "content_filter"),
         ("Hm.", None, "length"),
         (f"Hm.</think>Yes.{EOS}", "abort", "stop"),
         (TEXT, "length", "tool_calls"),
@@ -562,7 +567,10 @@ def test_logprobs(protocol: str) -> None:
     if protocol == "chat":
         assert whole["choices"][0]["logprobs"]["content"] == LOGPROBS
     else:
-        assert whole["output"][0]["content"][0]["logprobs"][0]["logprob"] == -0.5
+        top = [{"token": "No", "logprob": -1.5, "bytes": [78, 111]}]
+        assert whole["output"][0]["content"][0]["logprobs"] == [
+            {"token": "Yé", "logprob": -0.5, "bytes": list("Yé".encode()), "top_logprobs": top}
+        ]
     other = module.Writer(call, id="x", created=1)
     frames = module.frames(other.start()) + other.frames(
         [dsv4.ContentDelta("Yé")], logprobs=LOGPROBS
@@ -731,9 +739,12 @@ def test_an_overflow_is_said_in_the_words_that_clients_know() -> None:
         (403, "permission_error"),
         (404, "not_found_error"),
         (413, "request_too_large"),
+        (422, "invalid_request_error"),
         (429, "rate_limit_error"),
         (500, "api_error"),
         (502, "api_error"),
+        (503, "overloaded_error"),
+        (504, "timeout_error"),
         (529, "overloaded_error"),
     ],
 )

@@ -25,6 +25,12 @@ def test_an_encoding_error_names_the_place() -> None:
     assert str(error) == "messages[3].content: found 5, expected text"
 
 
+def test_a_place_can_be_printed_whatever_its_name() -> None:
+    error = dsv4.OptionError(("tools", 0, "\ud800城"), "found 5")
+    assert str(error) == "tools[0].\\ud800城: found 5"
+    assert error.location == ("tools", 0, "\ud800城")
+
+
 def test_a_parsing_error_names_the_position() -> None:
     error = dsv4.ParseError(12, "found no end of the reasoning")
     assert (error.position, error.problem) == (12, "found no end of the reasoning")

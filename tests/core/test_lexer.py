@@ -178,6 +178,20 @@ class TestAttributes:
 
 
 class TestEnds:
+    @pytest.mark.parametrize("end", [">", "＞", "<", "＜"])
+    @pytest.mark.parametrize("start", ["<", "</", "＜", "＜/"])
+    @pytest.mark.parametrize(
+        "name", ["x", "div", "section", "blockquote", "x:invoke", "tools", "dialogues", "thinker"]
+    )
+    def test_a_name_and_nothing_else(self, start: str, name: str, end: str) -> None:
+        found = tag(f"{start}{name}{end}")
+        assert found.raw == f"{start}{name}{end}".rstrip("<＜")
+        assert (found.label, found.closing, found.marked) == (name, "/" in start, False)
+
+    @pytest.mark.parametrize("name", ["x", "section", "blockquotes"])
+    def test_a_name_may_go_on(self, name: str) -> None:
+        assert read(f"<{name}") is read_slowly(f"<{name}") is Partial.NAME
+
     @pytest.mark.parametrize(
         ("text", "end"),
         [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsv4.parsing.lines import Lines
@@ -58,6 +58,7 @@ class TestFences:
             ),
             # A fence that stands in a quotation ends with it.
             *("> ```\n> x\n> ```\n", ">~~~\n>~~~\n", "> ```\n", "> ```\nx\n> ", "> ```\n\n> "),
+            *("> ```\n`a` > b", "1``` a b\n", "-~~~ a b\n"),
             *("a ~~b~~ c\n", "```\nx\n   ```  \n", "``````\nx\n``````\n", "```a`\n", "x `` y\n"),
         ],
     )
@@ -96,12 +97,12 @@ class TestBlank:
         assert after(*text).after_blank is expected
 
 
-@given(st.text("`~a -1.\n\t", max_size=40), st.integers(1, 7))
-def test_pieces_make_no_difference(text: str, size: int) -> None:
-    whole = after(text)
-    pieces = after(*(text[at : at + size] for at in range(0, len(text), size)))
+@settings(max_examples=1000)
+@given(st.lists(st.text("`~a -1.>\n\t", max_size=5), max_size=12))
+def test_pieces_make_no_difference(pieces: list[str]) -> None:
+    whole, cut = after("".join(pieces)), after(*pieces)
     for name in ("fenced", "blank", "after_blank", "settled"):
-        assert getattr(whole, name) == getattr(pieces, name), name
+        assert getattr(whole, name) == getattr(cut, name), name
 
 
 @given(st.text("`~a -1.\n", max_size=20), st.text("ab 1", max_size=8))

@@ -108,8 +108,12 @@ class TestFields:
         assert dropped(message, dialect="v4") == [(0, "content_blocks", "unread")]
 
     def test_blocks_that_vanish(self) -> None:
-        message = system([text("a"), {"type": "audio"}, image()])
-        assert dropped(message, dialect="v4.1") == [(0, "content", "unseen_block")]
+        blocks = [text("a"), {"type": "audio"}, image()]
+        for field, message in (
+            ("content", system(blocks, tools=[function()])),
+            ("content_blocks", system(None, content_blocks=blocks, tools=[function()])),
+        ):
+            assert dropped(message, dialect="v4.1") == [(0, field, "unseen_block")]
 
 
 @given(conversations)

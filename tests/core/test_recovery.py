@@ -51,6 +51,10 @@ def respelled(old: str, new: str) -> str:
     return block(LS_CALL).replace(old, new)
 
 
+# Without the DSML token.
+PLAIN = '<invoke name="bash">\n<parameter name="command" string="true">ls</parameter>\n</invoke>'
+
+
 class TestSpelling:
     """Rule 1."""
 
@@ -152,10 +156,6 @@ class TestSpelling:
     def test_what_cannot_go_on_with_attributes_is_text(self, case: Shape) -> None:
         check(case)
 
-    PLAIN = (
-        '<invoke name="bash">\n<parameter name="command" string="true">ls</parameter>\n</invoke>'
-    )
-
     @shapes(
         invoke=shape(PLAIN, *LS, kinds="plain_markup"),
         in_prose=shape(f"I look: {PLAIN}", *LS, content="I look: ", kinds="plain_markup"),
@@ -167,6 +167,9 @@ class TestSpelling:
         ),
         tool_call=shape(
             '<tool_call name="bash">{"command": "ls"}</tool_call>', *LS, kinds="plain_markup"
+        ),
+        closed_as_an_invoke=shape(
+            PLAIN.replace("<invoke", "<tool_call"), *LS, kinds="plain_markup"
         ),
         undeclared=shape(PLAIN.replace("bash", "zsh"), content=PLAIN.replace("bash", "zsh")),
         not_told_of_tools=shape(PLAIN, content=PLAIN, tools=None),
@@ -950,6 +953,7 @@ class TestLeftovers:
             kinds="second_block text_after_block",
         ),
         an_empty_block=shape(f"a\n{BLOCK}\n{BLOCK_END}", content="a\n", kinds="empty_block"),
+        closed_by_its_opener=shape(f"{BLOCK}\n{LS_CALL}{BLOCK}", *LS, kinds="misspelled_tag"),
     )
     def test_blocks(self, case: Shape) -> None:
         check(case)
@@ -1035,29 +1039,11 @@ NAMED_AS_TAGS = declared(
 )
 
 
-PLAIN_CALL = (
-    '<invoke name="bash">\n<parameter name="command" string="true">ls</parameter>\n</invoke>'
-)
-
-
-class TestPlainWrappers:
-    def test_plain_wrapper(self) -> None:
-        check(
-            shape(
-                f"<tool_calls>\n{PLAIN_CALL}\n</tool_calls>",
-                *LS,
-                kinds="plain_markup orphan_closer",
-            )
-        )
-
-    def test_plain_wrapper_2(self) -> None:
-        check(
-            shape(
-                f"<function_calls>{PLAIN_CALL}</function_calls>",
-                *LS,
-                kinds="plain_markup orphan_closer",
-            )
-        )
+@pytest.mark.parametrize("wrapper", ["tool_calls", "function_calls"])
+@pytest.mark.parametrize("between", ["\n", ""])
+def test_a_plain_wrapper_around_plain_calls_is_no_text(wrapper: str, between: str) -> None:
+    text = f"<{wrapper}>{between}{PLAIN}{between}</{wrapper}>"
+    check(shape(text, *LS, kinds="plain_markup orphan_closer"))
 
 
 class TestNames:
@@ -1101,7 +1087,7 @@ class TestNames:
 
     def test_plain_invoke_in_a_dsml_wrapper(self) -> None:
         assert calls_of(
-            dsv4.parse(f"{BLOCK}\n{PLAIN_CALL}\n{BLOCK_END}", thinking=False, tools=TOOLS)
+            dsv4.parse(f"{BLOCK}\n{PLAIN}\n{BLOCK_END}", thinking=False, tools=TOOLS)
         ) == list(LS)
 
     def test_plain_parameter_in_a_dsml_invoke(self) -> None:

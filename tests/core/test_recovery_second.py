@@ -429,6 +429,7 @@ class TestFences:
         text = f"{fence}\n\n{LS_TEXT.strip()}\n{fence.split()[-1]}\nok"
         message = dsv4.parse(text, thinking=False, tools=TOOLS)
         assert (message.content, message.tool_calls) == (text, ())
+        assert kinds_of(message) == ["markup_as_text"] * text.count(DSML)
 
     def test_examples_in_a_quoted_one(self) -> None:
         lines = ["```xml", *LS_TEXT.strip().splitlines(), "```", "That is all."]
@@ -553,6 +554,26 @@ class TestProse:
             f'{BLOCK}[{{"name": "bash", "arguments": {{"command": "ls"}}}}, {{"name": "b',
             *LS,
             kinds="json_calls cut_short",
+            finish="length",
+        ),
+        in_json_after_two_calls=shape(
+            f'{BLOCK}[{{"name": "bash", "arguments": {{"command": "ls"}}}},\n'
+            '{"name": "ping", "arguments": {}}, {"name": "b',
+            *LS,
+            *PING,
+            kinds="json_calls cut_short",
+            finish="length",
+        ),
+        in_the_close_of_json=shape(
+            f"{BLOCK}\n{BASH}\n{TIMEOUT}[5]{PARAMETER_END[:-4]}",
+            incomplete=(("bash", {"timeout": "[5]"}),),
+            kinds="cut_short",
+            finish="length",
+        ),
+        in_what_may_be_no_close_of_json=shape(
+            f"{BLOCK}\n{BASH}\n{TIMEOUT}[5]</",
+            incomplete=(("bash", {"timeout": "[5]</"}),),
+            kinds="cut_short",
             finish="length",
         ),
         a_broken_tag=shape(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dsv4
 import encoding_dsv4
+import encoding_dsv32
 from builders import (
     BOS,
     EOS,
@@ -27,7 +28,7 @@ from builders import (
     text,
     user,
 )
-from dsv4.compat import release
+from dsv4.compat import release, vllm
 from encoding_dsv4 import (
     _drop_thinking_messages,
     encode_arguments_to_dsml,
@@ -186,6 +187,25 @@ class TestErrors:
         assert error_of(tools_from_openai_format, [openai_tool(), 3]) == (
             "tools[1]: found 3, expected a tool object"
         )
+
+    @pytest.mark.parametrize("module", [encoding_dsv4, encoding_dsv32, vllm])
+    @pytest.mark.parametrize(
+        ("name", "arguments", "problem"),
+        [
+            ("parse_message_from_completion_text", (None, "chat"), "text: found None"),
+            ("parse_message_from_completion_text", (b"x", "chat"), "text: found b'x'"),
+            ("parse_tool_calls", (0, None), "text: found None"),
+            ("parse_tool_calls", ("0", "x"), "index: found '0'"),
+            ("render_message", ("0", [user()], "chat"), "index: found '0'"),
+            ("render_message", (0, 5, "chat"), "messages: found 5"),
+            ("render_tools", (5,), "tools: found 5"),
+            ("encode_arguments_to_dsml", (None,), "tool_call: found None"),
+        ],
+    )
+    def test_arguments_of_the_wrong_kind(
+        self, module: Any, name: str, arguments: tuple[Any, ...], problem: str
+    ) -> None:
+        assert error_of(getattr(module, name), *arguments).startswith(problem)
 
 
 class TestRenderMessage:

@@ -98,6 +98,26 @@ class TestProse:
         ]
 
 
+class TestLinesThatGoByUnread:
+    """Words go by without being read, where no tag may begin. What depends on where they stand in a
+    line is the same as if they had been."""
+
+    @staticmethod
+    def read(*chunks: str) -> dsv4.Message:
+        return dsv4.assemble([e for events in chunk_by_chunk(*chunks) for e in events])
+
+    def test_talk_about_thinking_ends_with_its_line(self) -> None:
+        message = self.read("See `<think>` here", "\nmore ", "</think>done")
+        assert message.content == "See `<think>` here\nmore done"
+
+    def test_a_closer_that_opens_a_line_is_an_orphan(self) -> None:
+        assert self.read("So ", "it is\n  ", BLOCK_END, "\nYes").content == "So it is\n  \nYes"
+
+    def test_a_closer_in_a_line_is_text(self) -> None:
+        content = f"So it is\n no {BLOCK_END}\nYes"
+        assert self.read("So ", "it is\n", " no ", BLOCK_END, "\nYes").content == content
+
+
 class TestCalls:
     def test_a_string_comes_as_it_arrives(self) -> None:
         assert chunk_by_chunk(

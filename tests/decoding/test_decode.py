@@ -231,6 +231,22 @@ class TestWhatIsRead:
         assert decoded.request.context
         assert "context-assumed" in [note.kind for note in decoded.notes]
 
+    @pytest.mark.parametrize(
+        ("dialect", "effort", "others"),
+        [
+            ("v4", "high", True),
+            ("v4", "max", False),
+            ("v4-0731", "low", True),
+            ("v4-0731", "high", False),
+            ("v4.1", "high", True),
+            ("v4.1", 74, False),
+        ],
+    )
+    def test_efforts_that_write_the_same(self, dialect: str, effort: Any, others: bool) -> None:
+        prompt = dsv4.encode([{"role": "user", "content": "Hi"}], dialect=dialect, effort=effort)
+        kinds = [note.kind for note in dsv4.decode(prompt.text, dialect=dialect).notes]
+        assert kinds == ["effort-ambiguous"] * others
+
 
 class TestTokensAndTheirSpelling:
     def test_a_token_that_has_no_place_is_text(self) -> None:

@@ -90,8 +90,25 @@ def test_a_tool_choice(choice: Any) -> None:
 
 def test_required_without_tools() -> None:
     request = dsv4.Request([{"role": "user", "content": "Hi"}], tool_choice="required")
-    with pytest.raises(dsv4.Error, match="tool_choice: found required"):
+    with pytest.raises(dsv4.Error, match="tool_choice: found 'required', expected it with tools"):
         for_request(request)
+
+
+@pytest.mark.parametrize("option", ["preamble", "markup_in_values", "parallel", "exact"])
+def test_a_flag(option: str) -> None:
+    with pytest.raises(dsv4.OptionError, match=f"{option}: found 'no', expected True or False"):
+        made({}, **{option: "no"})
+
+
+@pytest.mark.parametrize("request_", [None, [{"role": "user", "content": "Hi"}]])
+def test_what_is_no_request(request_: Any) -> None:
+    with pytest.raises(dsv4.OptionError, match=r"request: found .*, expected a Request"):
+        for_request(request_)
+
+
+def test_a_bound_that_no_float_can_hold() -> None:
+    found = made(an_object(n={"type": "integer", "maximum": -(10**400)}))
+    assert [relaxed.keyword for relaxed in found.relaxed] == ["maximum"]
 
 
 # Relaxing.
@@ -138,6 +155,7 @@ def test_what_is_not_enforced_is_named(schema: Any, keyword: str) -> None:
         {"type": "number", "minimum": 0},
         {"type": "string", "pattern": r"^[\w.-]+@\w+\.[a-z]{2,6}$"},
         {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"type": "integer"}, {"type": "number"}]},
         {"type": "array", "maxItems": 1000, "uniqueItems": False},
         {"enum": ["a", "b"], "format": "date"},
         {

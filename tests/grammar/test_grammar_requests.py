@@ -104,6 +104,39 @@ def test_tools_of_messages_count_where_the_request_has_none() -> None:
     assert reader(tools=None, messages=[system, USER]).accepts("</think>" + block(SEARCH))
 
 
+class Model:
+    """What turns itself into a dict as pydantic models do."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._fields
+
+
+@pytest.mark.parametrize("system", [dict, Model])
+@pytest.mark.parametrize("tools", [None, []])
+def test_every_tool_that_the_prompt_shows_may_be_called(tools: Any, system: Any) -> None:
+    message = system({"role": "system", "tools": TOOLS})
+    assert reader(tools, messages=[message, USER], thinking=False).accepts(block(STOP))
+
+
+def test_a_choice_may_name_a_tool_without_its_namespace() -> None:
+    tools = [{"name": "stop", "namespace": "a"}, {"name": "go"}]
+    options: dict[str, Any] = {"thinking": False, "dialect": "v4.1"}
+    rest = f"</{V4} invoke>\n</{V4} calls>"
+    for choice in ("stop", "a::stop"):
+        assert reader(tools, tool_choice=choice, **options).accepts(rest)
+
+
+def test_an_answer_by_a_schema_that_is_an_object() -> None:
+    schema = {"type": "object", "properties": {"n": {"const": 1}}, "required": ["n"]}
+    format = Model({"type": "json_schema", "json_schema": {"schema": schema}})
+    made = reader(None, response_format=format, thinking=False)
+    assert made.accepts('{"n": 1}')
+    assert not made.accepts('{"n": 2}')
+
+
 def test_one_call_or_several() -> None:
     made = reader(options={"parallel": False})
     assert made.accepts("</think>" + block(SEARCH))

@@ -27,11 +27,6 @@ CASES = corpus()
 JOINED = ("ReasoningDelta", "ContentDelta", "ArgumentsDelta")
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def asked(case: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A case of the corpus as the page sends it."""
     return {

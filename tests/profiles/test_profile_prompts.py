@@ -182,6 +182,19 @@ def test_a_dialect_that_a_server_does_not_write() -> None:
         profiles.render(ASKED, "llama.cpp", dialect="v4.1")
 
 
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (10**400, "expected a number that a float can hold"),
+        (b"x", "expected JSON: a value of type bytes has no place in JSON"),
+    ],
+)
+def test_what_llama_cpp_cannot_write(value: Any, problem: str) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"n": value}}}]
+    with pytest.raises(dsv4.EncodeError, match=f"^request: found .*, {problem}"):
+        profiles.render({**ASKED, "tools": tools}, "llama.cpp")
+
+
 def test_what_was_never_checked_says_so() -> None:
     unverified = {name for name, profile in profiles.PROFILES.items() if not profile.verified}
     assert unverified == {"llama.cpp"}

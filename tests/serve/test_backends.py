@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import dsv4
 from dsv4.format.tokens import DSML, EOS, THINK_END
 from dsv4.serve.backend import BackendError, Chunk, Logprob, Options
 from dsv4.serve.backends import backend_named
-from dsv4.serve.settings import Settings
+from dsv4.serve.settings import SettingError, Settings
 from dsv4.tokens import Tokenizer
 
 COMPLETION = f"Let me think: é 🛰.{THINK_END}Done.\n\n<{DSML}tool_calls>\n…</{DSML}tool_calls>{EOS}"
@@ -26,11 +27,6 @@ SERVERS: dict[str, Callable[..., StandIn]] = {
     "llamacpp": LlamacppServer,
     "completions": CompletionsServer,
 }
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
 
 
 def run(scenario: Coroutine[Any, Any, Any]) -> Any:
@@ -166,6 +162,16 @@ def test_closing_the_iterator_frees_the_upstream_at_once(name: str, tokenizer: T
             return server.disconnects
 
     assert run(scenario()) == 1
+
+
+@pytest.mark.parametrize("text", [None, b"", b"two words", b"\xff"])
+def test_a_file_without_a_key_is_refused(text: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    if text is not None:
+        path.write_bytes(text)
+    settings = Settings(backend="vllm", upstream="http://gpu", upstream_key_file=str(path))
+    with pytest.raises(SettingError, match="upstream_key_file: "):
+        backend_named(settings, None)
 
 
 def test_a_server_that_is_not_there(tokenizer: Tokenizer) -> None:

@@ -31,11 +31,6 @@ CALL = (
 every_path = pytest.mark.parametrize("path", PATHS)
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 async def answer(status: int, body: str, kind: str = "application/json") -> web.Response:
     return web.Response(status=status, text=body, content_type=kind)
 

@@ -33,11 +33,6 @@ every_path = pytest.mark.parametrize("path", PATHS)
 streamed_or_whole = pytest.mark.parametrize("stream", [True, False])
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def answer(*deltas: dict[str, Any], finish: str = "stop") -> str:
     """The upstream's answer: chunks of these deltas."""
     head = {"id": "chatcmpl-upstream", "object": "chat.completion.chunk", "model": "leaky"}
@@ -249,6 +244,72 @@ def test_a_call_passes_if_its_arguments_are_an_object(
     expected = UPSTREAM_ARGUMENTS[written]
     assert found["calls"] == ([] if expected is None else [("bash", expected)])
     assert found["finish"] == FINISHED[path][expected is not None]
+
+
+@every_path
+def test_calls_without_numbers_or_with_objects_are_understood(
+    path: str, tokenizer: Tokenizer
+) -> None:
+    deltas = [
+        {"id": "a", "function": {"name": "bash", "arguments": '{"command": '}},
+        {"index": None, "function": {"arguments": '"ls"}'}},
+        {"id": "b", "function": {"name": "bash", "arguments": {"command": "pwd"}}},
+    ]
+    upstream = answer(*({"tool_calls": [delta]} for delta in deltas), finish="tool_calls")
+    found = run(told(path, True, upstream, tokenizer))
+    assert found["calls"] == [("bash", '{"command": "ls"}'), ("bash", '{"command": "pwd"}')]
+
+
+@pytest.mark.parametrize("dialect", ["v4", "v4.1"])
+@streamed_or_whole
+def test_custom_tools_and_namespaces_are_functions_to_the_upstream(
+    dialect: str, stream: bool, tokenizer: Tokenizer
+) -> None:
+    inner = {"type": "function", "name": "close", "description": "Close.", "parameters": {}}
+    space = {"type": "namespace", "name": "agents", "description": "Agents.", "tools": [inner]}
+    patch = {"type": "custom", "name": "patch", "description": "Patch."}
+    history = [
+        {"role": "user", "content": "Hi"},
+        {
+            "type": "function_call",
+            "call_id": "c1",
+            "namespace": "agents",
+            "name": "close",
+            "arguments": "{}",
+        },
+        {"type": "function_call_output", "call_id": "c1", "output": "closed"},
+        {"type": "custom_tool_call", "call_id": "c2", "name": "patch", "input": "a\nb"},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "patched"},
+    ]
+    made = [
+        {"index": 0, "id": "d1", "function": {"name": "agents__close", "arguments": "{}"}},
+        {"index": 1, "id": "d2", "function": {"name": "patch", "arguments": '{"input": "x"}'}},
+    ]
+
+    async def scenario() -> None:
+        upstream = ChatServer(tokenizer, answer({"tool_calls": made}, finish="tool_calls"))
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url, dialect=dialect) as g,
+        ):
+            body = {"input": history, "tools": [space, patch]}
+            if stream:
+                answered = (await g.stream("/v1/responses", body))[-1]["response"]
+            else:
+                answered = (await g.post("/v1/responses", body))[2]
+        first, second = answered["output"][-2:]
+        assert (first["namespace"], first["name"], first["call_id"]) == ("agents", "close", "d1")
+        assert (second["type"], second["input"]) == ("custom_tool_call", "x")
+        (sent,) = upstream.requests
+        tools = [tool["function"] for tool in sent["tools"]]
+        assert [tool["name"] for tool in tools] == ["agents__close", "patch"]
+        assert tools[0]["description"] == "Agents.\nClose."
+        assert tools[1]["parameters"]["required"] == ["input"]
+        calls = [c["function"] for m in sent["messages"] for c in m.get("tool_calls", ())]
+        assert [c["name"] for c in calls] == ["agents__close", "patch"]
+        assert json.loads(calls[1]["arguments"]) == {"input": "a\nb"}
+
+    run(scenario())
 
 
 @every_path

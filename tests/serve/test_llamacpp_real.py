@@ -36,11 +36,6 @@ GREEDY = Options(max_tokens=200, temperature=0.0)
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
-@pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("llamacpp")
     template = folder / "template.jinja"

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import signal
 import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -66,49 +58,3 @@ def test_a_port_that_is_taken_is_an_error_of_the_settings() -> None:
         taken.listen()
         with pytest.raises(SettingError, match="metrics_port: cannot listen on 127"):
             Metrics().listen("127.0.0.1", taken.getsockname()[1])
-
-
-@contextmanager
-def served(*flags: str) -> Iterator[str]:
-    """A gateway in processes of its own."""
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        port = any_socket.getsockname()[1]
-    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), "--pace", "0", *flags]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(300):
-            try:
-                with urllib.request.urlopen(f"{url}/health", timeout=5):
-                    break
-            except OSError:
-                time.sleep(0.1)
-        yield url
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-
-
-def fetched(url: str, body: Any = None) -> str:
-    data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, data), timeout=60) as response:
-        return str(response.read().decode())
-
-
-def test_workers_count_together_also_on_a_port_of_its_own() -> None:
-    with socket.socket() as any_socket:
-        any_socket.bind(("127.0.0.1", 0))
-        metrics = any_socket.getsockname()[1]
-    with served("--workers", "2", "--metrics-port", str(metrics)) as url:
-        body = {"messages": [{"role": "user", "content": "Hi"}]}
-        for _ in range(12):
-            fetched(f"{url}/v1/chat/completions", body)
-        # A request is counted after its last byte has gone out.
-        for _ in range(100):
-            found = counts(fetched(f"http://127.0.0.1:{metrics}/metrics"))
-            done = found['dsv4_requests_total{protocol="chat",status="200"}']
-            if (done, found["dsv4_streams_running"]) == (12, 0):
-                return
-            time.sleep(0.05)
-    raise AssertionError(found)

@@ -35,11 +35,6 @@ NO_VALUES = {"type": "object", "properties": {"a": {"enum": []}}}
 every_path = pytest.mark.parametrize("path", BODIES)
 
 
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load()
-
-
 def tools_for(path: str) -> list[dict[str, Any]]:
     function = TOOLS[0]["function"]
     if path == "/v1/messages":
@@ -85,7 +80,46 @@ def test_dialect_and_context_come_from_the_backend_unless_they_are_set(
     run(scenario())
 
 
+@every_path
+def test_a_vocabulary_that_does_not_fit_is_named(path: str) -> None:
+    async def scenario() -> None:
+        async with gateway(dialect="v4.1") as g:
+            status, _, answer = await g.post(path, BODIES[path])
+            assert status == 500
+            assert "does not fit v4.1" in answer["error"]["message"]
+            assert "--tokenizer" in answer["error"]["message"]
+
+    run(scenario())
+
+
 # Plain routes.
+
+
+def test_a_backend_that_comes_later_is_met_by_whatever_is_asked_first(
+    tokenizer: Tokenizer,
+) -> None:
+    async def scenario() -> None:
+        for path in ("/v1/models", "/v1/messages/count_tokens"):
+            backend = Scripted()
+            backend.models = late(backend.models)  # type: ignore[method-assign]
+            async with gateway(backend) as g:
+                assert g.server.model.name != "deepseek-v4-scripted"
+                await (g.get(path) if path == "/v1/models" else g.post(path, CHAT))
+                assert g.server.model.name == "deepseek-v4-scripted"
+
+    run(scenario())
+
+
+def late(answer: Any) -> Any:
+    """A function of no arguments, which fails when it is first called."""
+    answers = iter([BackendError("not there yet", 503)])
+
+    async def models() -> Any:
+        for error in answers:
+            raise error
+        return await answer()
+
+    return models
 
 
 def test_heads_query_strings_and_upgrades() -> None:
@@ -430,6 +464,32 @@ def test_log_probabilities_stand_beside_the_texts_of_their_tokens(stream: bool) 
             assert [(t["token"], t["bytes"]) for t in top] == [("A", [65]), ("x", [120])]
             _, _, without = await g.post("/v1/chat/completions", CHAT)
             assert without["choices"][0]["logprobs"] is None
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_log_probabilities_of_a_response_are_those_it_is_to_include(stream: bool) -> None:
+    texts = ["Hm", THINK_END, "A", " b", EOS]
+    tokens = [Chunk(text, logprobs=(Logprob(text, -0.5),)) for text in texts]
+
+    async def scenario() -> None:
+        async with gateway(Scripted(*tokens)) as g:
+            for included, expected in (
+                (["message.output_text.logprobs"], ["A", " b"]),
+                (["reasoning.encrypted_content"], []),
+            ):
+                body = {"input": "Hi", "include": included}
+                if stream:
+                    events = await g.stream("/v1/responses", body)
+                    answer = events[-1]["response"]
+                    deltas = [e for e in events if e["type"] == "response.output_text.delta"]
+                    told = [known["token"] for e in deltas for known in e["logprobs"]]
+                    assert told == expected
+                else:
+                    _, _, answer = await g.post("/v1/responses", body)
+                (part,) = answer["output"][-1]["content"]
+                assert [known["token"] for known in part["logprobs"]] == expected
 
     run(scenario())
 

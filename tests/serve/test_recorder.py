@@ -192,7 +192,7 @@ class TestReplaying:
         recorder.write(line)
         recorder.close()
         status, printed = replayed(record, capsys)
-        assert (status, printed) == (0, "1 exchanges, 0 read differently\n")
+        assert (status, printed) == (0, "1 exchange, 0 read differently\n")
 
     def test_what_a_chat_server_sent(
         self, record: Path, capsys: pytest.CaptureFixture[str]
@@ -239,8 +239,8 @@ class TestReplaying:
         assert f"{record}:1: content from character 0 on: 'xxx" in printed
         assert f"{record}:1: reasoning_content: 'short' -> 'Nothing was" in printed
         assert f"{record}:1: repairs: ['implied_close'] -> []" in printed
-        assert printed.endswith("1 exchanges, 1 read differently\n")
-        assert replayed(record, capsys, "--quiet")[1] == "1 exchanges, 1 read differently\n"
+        assert printed.endswith("1 exchange, 1 read differently\n")
+        assert replayed(record, capsys, "--quiet")[1] == "1 exchange, 1 read differently\n"
 
 
 GOOD = {

@@ -250,6 +250,17 @@ def test_bad_requests_get_an_error_of_their_protocol(path: str, shape: Any) -> N
     run(scenario())
 
 
+def test_a_body_may_be_as_long_as_it_says() -> None:
+    async def scenario() -> None:
+        body = json.dumps({"messages": [{"role": "user", "content": "Hi"}]}).encode()
+        for size, expected in ((1000, 200), (1001, 413)):
+            async with gateway(max_body=1000) as g:
+                status, *_ = await g.post("/v1/chat/completions", body.ljust(size))
+                assert status == expected
+
+    run(scenario())
+
+
 def test_a_prompt_that_is_too_long_is_said_in_each_protocols_words() -> None:
     async def scenario() -> None:
         text = "word " * 500

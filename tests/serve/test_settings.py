@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 
-from dsv4.serve.settings import SettingError, Settings, load, to_toml
+from dsv4.serve.flags import add_flags, flags_of
+from dsv4.serve.settings import HINTS, SettingError, Settings, load, to_toml
 from loading import ROOT, loaded
 
 
@@ -37,10 +40,10 @@ def test_variables_are_read_by_type() -> None:
 
 def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
     path = tmp_path / "dsv4.toml"
-    settings = Settings(effort='a "b"', cors_origins=("x",), context=5, debug=True)
+    settings = Settings(model='a "b"', cors_origins=("x",), context=5, debug=True)
     path.write_text(to_toml(settings), encoding="utf-8")
     assert load({}, {}, str(path)) == Settings(
-        effort='a "b"', cors_origins=("x",), context=5, debug=True, config=str(path)
+        model='a "b"', cors_origins=("x",), context=5, debug=True, config=str(path)
     )
 
 
@@ -49,7 +52,11 @@ def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
     [
         ({"port": "80"}, "port: found '80', expected a whole number"),
         ({"port": True}, "port: found True, expected a whole number"),
+        ({"port": 65536}, "port: found 65536, expected at most 65535"),
+        ({"effort": "lots"}, "effort: found 'lots', expected minimal or low"),
+        ({"pace": float("nan")}, "pace: found nan, expected at least 0"),
         ({"workers": 0}, "workers: found 0, expected at least 1"),
+        ({"port": 99_999}, "port: found 99999, expected at most 65535"),
         ({"backend": "vlm"}, "backend: found 'vlm', expected demo or vllm"),
         ({"backend": "vllm"}, "upstream: found none, expected the URL of the vllm server"),
         ({"upstream": "gpu:8000"}, "upstream: found 'gpu:8000', expected http"),
@@ -83,12 +90,29 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str | bytes, problem: str) 
 
 
 def test_a_missing_file_and_a_bad_variable_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"none\.toml: No such file"):
+    with pytest.raises(SettingError, match=r"none\.toml: no such file"):
         load({"config": str(tmp_path / "none.toml")}, {})
     with pytest.raises(SettingError, match="DSV4_PORT: found 'x', expected a number"):
         load({}, {"DSV4_PORT": "x"})
     with pytest.raises(SettingError, match="DSV4_DEBUG: found 'maybe', expected true or false"):
         load({}, {"DSV4_DEBUG": "maybe"})
+
+
+def test_each_flag_sets_what_it_says() -> None:
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    for name, kind in HINTS.items():
+        flag = f"--{name.replace('_', '-')}"
+        if kind is bool:
+            assert flags_of(parser.parse_args([flag])) == {name: True}
+        else:
+            assert list(
+                flags_of(
+                    parser.parse_args(
+                        [flag, (get_args(kind) if get_origin(kind) is Literal else "1")[0]]
+                    )
+                )
+            ) == [name]
 
 
 def test_every_setting_has_a_help_text() -> None:

@@ -18,7 +18,8 @@ from dsv4.serve.replay.memory import MemoryStore
 from dsv4.serve.replay.redis import RedisStore
 from dsv4.serve.replay.sqlite import SqliteStore
 from dsv4.serve.replay.store import Store
-from dsv4.serve.settings import SettingError
+from dsv4.serve.replay.stores import store_for
+from dsv4.serve.settings import SettingError, Settings
 
 MakeStore = Callable[..., Store]
 
@@ -214,6 +215,11 @@ def test_a_file_that_is_locked_remembers_nothing_and_harms_nobody(tmp_path: Path
         await store.aclose()
 
     asyncio.run(scenario())
+
+
+def test_a_url_that_is_none_is_said() -> None:
+    with pytest.raises(SettingError, match="replay: found 'redis://\\[::bad'"):
+        store_for(Settings(replay="redis://[::bad"))
 
 
 def test_redis_that_is_away_remembers_nothing_and_harms_nobody() -> None:

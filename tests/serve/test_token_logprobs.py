@@ -23,6 +23,11 @@ def test_a_text_that_was_held_back_brings_all_its_tokens() -> None:
     assert given((["<"], []), (["b"], [ContentDelta("<b")])) == [["<", "b"]]
 
 
+def test_tokens_of_what_is_still_held_back_wait_for_it() -> None:
+    steps = [(["Yes", "<"], [ContentDelta("Yes")]), (["b"], [ContentDelta("<b")])]
+    assert given(*steps) == [["Yes"], ["<", "b"]]
+
+
 def test_tokens_of_markup_belong_to_no_text() -> None:
     events: list[Event] = [ReasoningDelta("Hm")]
     steps = [(["Hm"], events), (["</think>"], []), (["Yes"], [ContentDelta("Yes")])]

@@ -89,6 +89,23 @@ def test_a_prompt_that_is_too_long_does_not_wait() -> None:
     run(scenario())
 
 
+def test_the_inspector_shows_who_waits() -> None:
+    async def scenario() -> None:
+        async with gateway(streams=1, inspect=True) as g:
+            assert g.server.inspector is not None
+            with g.server.gate.place():
+                asked = asyncio.create_task(g.post("/v1/chat/completions", CHAT))
+                await waiting(g, 1)
+                while (seen := g.server.inspector.get(1)) is None or seen.run is None:
+                    await asyncio.sleep(0.005)
+                assert (seen.summary()["status"], seen.summary()["queued"]) == ("queued", None)
+            await asked
+            assert seen.summary()["status"] == "done"
+            assert seen.summary()["queued"] > 0
+
+    run(scenario())
+
+
 def test_what_waits_is_counted() -> None:
     async def scenario() -> None:
         async with gateway(streams=1) as g:

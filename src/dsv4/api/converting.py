@@ -10,6 +10,7 @@ from dsv4.api.bodies import body_of
 from dsv4.api.chat.reading import asked_in as asked_in_chat
 from dsv4.api.chat.saying import say as say_in_chat
 from dsv4.api.errors import ApiError, wrong
+from dsv4.api.flattening import flat
 from dsv4.api.messages.reading import asked_in as asked_in_messages
 from dsv4.api.messages.saying import say as say_in_messages
 from dsv4.api.responses.reading import asked_in as asked_in_responses
@@ -28,6 +29,15 @@ SAY: dict[str, Callable[[Asked], dict[str, Any]]] = {
     "responses": say_in_responses,
     "messages": say_in_messages,
 }
+
+
+def for_chat_server(body: dict[str, Any], source: Protocol) -> dict[str, Any]:
+    """A request in Chat Completions, with functions in the place of all other tools."""
+    if source == "chat":
+        return body
+    asked = READ[source](body)
+    check_end(asked)
+    return say_in_chat(flat(asked))
 
 
 def convert(body: Any, source: Protocol, target: Protocol) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def functions(tools: Iterable[Tool], dialect: Dialect) -> list[dict[str, Any]]:
 
 def _function(tool: Tool, dialect: Dialect) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": prompt_name(tool.key, dialect)}
-    description = _description(tool)
+    description = shown_description(tool)
     if description is not None:
         shown["description"] = description
     if tool.kind == "custom":
@@ -83,7 +83,7 @@ def _function(tool: Tool, dialect: Dialect) -> dict[str, Any]:
     return shown
 
 
-def _description(tool: Tool) -> str | None:
+def shown_description(tool: Tool) -> str | None:
     """A tool's own words, after those of its namespace and before its grammar."""
     description = tool.description
     if tool.format is not None and tool.format.get("definition"):
@@ -128,14 +128,19 @@ def read_allowed(allowed: dict[str, Any], path: str, key: Any) -> Choice:
 
 def names_of(tools: Iterable[Tool], dialect: Dialect) -> dict[str, ToolName]:
     """The way back: from the name in the prompt to the client's own."""
-    names: dict[str, ToolName] = {}
-    for tool in tools:
-        name = prompt_name(tool.key, dialect)
-        if name in names:
+    named = [(prompt_name(tool.key, dialect), tool) for tool in tools]
+    refuse_doubles((name, tool.path) for name, tool in named)
+    return {name: ToolName(tool.name, tool.namespace, tool.kind, tool.path) for name, tool in named}
+
+
+def refuse_doubles(named: Iterable[tuple[str, str]]) -> None:
+    """Raises where two tools have one name. Each is given with where the request has it."""
+    seen: set[str] = set()
+    for name, path in named:
+        if name in seen:
             message = f"found a second tool with the name {name!r}, expected each name once"
-            raise ApiError(message, path=f"{tool.path}.name")
-        names[name] = ToolName(tool.name, tool.namespace, tool.kind, tool.path)
-    return names
+            raise ApiError(message, path=f"{path}.name")
+        seen.add(name)
 
 
 def client_name(name: str, names: Mapping[str, ToolName]) -> ToolName:

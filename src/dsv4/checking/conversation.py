@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.door import maybe_dict, maybe_list
+from dsv4.encoding.door import fields_of, maybe_dict, maybe_list
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.sampled import Sampled
 from dsv4.errors import Location
 from dsv4.format import tokens
 from dsv4.reading.bodies import role_of
@@ -46,7 +45,7 @@ class Conversation:
         self.request = request
         self.prompt = prompt
         self.body = body
-        self.messages: Sequence[dict[str, Any]] = list(map(as_dict, request.messages))
+        self.messages: Sequence[dict[str, Any]] = list(map(fields_of, request.messages))
 
     def of_role(self, *roles: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for index, message in enumerate(self.messages):
@@ -74,7 +73,7 @@ class Conversation:
 
     def calls_of(self, index: int) -> Iterator[Call]:
         for n, call in enumerate(maybe_list(self.messages[index].get("tool_calls")) or ()):
-            fields = as_dict(call)
+            fields = maybe_dict(call) or {}
             function = maybe_dict(fields.get("function")) or fields
             id, name = fields.get("id"), function.get("name")
             yield Call(index, n, str(id or ""), str(name), function.get("arguments"))
@@ -130,14 +129,9 @@ class Conversation:
 _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
 
 
-def as_dict(value: Any) -> dict[str, Any]:
-    """A message or a call as a dict. What is none has no fields."""
-    return maybe_dict(value.message if isinstance(value, Sampled) else value) or {}
-
-
 def _tools(tools: Any, place: Location) -> Iterator[Tool]:
     for n, tool in enumerate(maybe_list(tools) or ()):
-        fields = as_dict(tool)
+        fields = maybe_dict(tool) or {}
         function = maybe_dict(fields.get("function")) or fields
         if isinstance(function.get("name"), str):
             yield Tool((*place, n), function["name"], function.get("parameters"))

@@ -196,12 +196,12 @@ def _of_messages(fix: Callable[[Messages], Messages | None]) -> Callable[[Body],
 
 
 _FIXES: Sequence[tuple[str, Callable[[Body], Body | None]]] = (
-    ("thinking is switched where it is read", _thinking),
-    ("functions became tools", _functions),
-    ("a tool that was declared twice is declared once", _same_tools),
-    ("fields got their right names", _of_messages(_names)),
-    ("function_call became tool_calls", _of_messages(_old_calls)),
-    ("results got the id of their call", _of_messages(_ids_of_results)),
-    ("system messages became one", _of_messages(_one_system)),
-    ("turns in the middle got their end", _of_messages(_closed_turns)),
+    ("changed enable_thinking to thinking", _thinking),
+    ("changed functions to tools", _functions),
+    ("removed a tool that was declared twice", _same_tools),
+    ("renamed misspelled fields", _of_messages(_names)),
+    ("changed function_call to tool_calls", _of_messages(_old_calls)),
+    ("added the missing tool_call_id of results", _of_messages(_ids_of_results)),
+    ("joined the system messages", _of_messages(_one_system)),
+    ("removed prefix and wo_eos from earlier turns", _of_messages(_closed_turns)),
 )

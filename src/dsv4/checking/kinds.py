@@ -26,41 +26,51 @@ KINDS: dict[str, Kind] = {
     "not_encodable": Kind("error", "The format has no place for this."),
     "lone_surrogate": Kind("error", "Half of a surrogate pair, which no tokenizer accepts."),
     # Calls and their results.
-    "result_without_call": Kind("warning", "A tool result that answers no call."),
-    "call_without_result": Kind("warning", "A call that the conversation goes on without."),
+    "result_without_call": Kind("warning", "A tool result that belongs to no call."),
+    "call_without_result": Kind("warning", "A call without a result."),
     "duplicate_call_id": Kind("warning", "Two calls of one message have the same id."),
     "repeated_call_id": Kind("note", "Calls of two messages have the same id."),
-    "arguments_not_json": Kind("warning", "Arguments that are text, but not JSON."),
+    "arguments_not_json": Kind("warning", "Arguments that are not JSON."),
     "invalid_arguments": Kind("warning", "Arguments that the tool's schema does not allow."),
     # Tools.
     "calls_without_tools": Kind("warning", "There are calls, but no tools are declared."),
-    "undeclared_tool": Kind("warning", "A call of a tool that is not among those declared."),
+    "undeclared_tool": Kind("warning", "A call of a tool that is not declared."),
     "duplicate_tool": Kind("warning", "Two tools have the same name."),
-    "invalid_schema": Kind("warning", "A tool's parameters are no valid JSON schema."),
+    "invalid_schema": Kind("warning", "A tool's parameters are not a valid JSON schema."),
     # Fields.
-    "unread_field": Kind("warning", "A field that is misspelled, or belongs to something else."),
+    "unread_field": Kind("warning", "A field that is misspelled, or does not belong here."),
     "unknown_field": Kind("note", "A field of a message that the format does not know."),
     # Turns.
-    "glued_system": Kind("warning", "Two system messages, with nothing between their texts."),
-    "system_in_the_middle": Kind("warning", "A later system message, which no token announces."),
-    "developer_as_system": Kind("warning", "`developer` is not a name for the system prompt here."),
-    "turn_without_token": Kind("warning", "An assistant turn that follows no turn which asks."),
-    "prefix_not_last": Kind("warning", "A turn in the middle is left open, without its EOS."),
-    "empty_message": Kind("warning", "A message that says nothing."),
+    "glued_system": Kind("warning", "Two system messages, written with nothing between them."),
+    "system_in_the_middle": Kind(
+        "warning", "A system message after the first turn, which has no token of its own."
+    ),
+    "developer_as_system": Kind(
+        "warning", "`developer` does not mean the system prompt in this format."
+    ),
+    "turn_without_token": Kind(
+        "warning", "An assistant turn that does not follow a user turn or a tool result."
+    ),
+    "prefix_not_last": Kind(
+        "warning", "A turn in the middle is left open: its end-of-sentence token is missing."
+    ),
+    "empty_message": Kind("warning", "A message without content."),
     # What is left out of the prompt.
     "dropped_message": Kind("warning", "A message that is not in the prompt."),
     "dropped_reasoning": Kind("note", "Reasoning that is not in the prompt."),
-    "tools_keep_reasoning": Kind("note", "Tools keep old reasoning in the prompt."),
+    "tools_keep_reasoning": Kind(
+        "note", "Because there are tools, old reasoning stays in the prompt."
+    ),
     "lost_task": Kind("warning", "A task that is not in the prompt."),
     "lost_tools": Kind("warning", "Tools that are not in the prompt."),
     "lost_response_format": Kind("warning", "A response format that is not in the prompt."),
-    "unsupported_content": Kind("warning", "A block that the prompt only says is unsupported."),
+    "unsupported_content": Kind("warning", "A content block that the format does not support."),
     # Text.
     "special_token_in_text": Kind("warning", "Text that spells a special token."),
-    "lookalike_token": Kind("warning", "Text that looks like a control token, and is none."),
+    "lookalike_token": Kind("warning", "Text that looks like a control token, but is not one."),
     # The conversation as a whole.
-    "nothing_to_generate": Kind("note", "The prompt asks the model for nothing."),
-    "nothing_to_learn": Kind("warning", "No turn of the conversation is the model's."),
+    "nothing_to_generate": Kind("note", "The prompt does not ask the model for an answer."),
+    "nothing_to_learn": Kind("warning", "The conversation has no assistant message."),
 }
 
 # What a server does with a request, where a profile is given: this, and the kind of the trap.

@@ -48,20 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="purpose",
         choices=PURPOSES,
-        help="what the conversations are for: with inference, a prompt that asks for nothing is a "
-        "warning; with training, it is normal, and so is reasoning that is dropped",
+        help="what the conversations are for: with inference, a prompt that asks for no answer is "
+        "a warning; with training, finished turns and dropped reasoning are not reported",
     )
     parser.add_argument(
         "--profile",
         metavar="SERVER",
-        help="also find what this server does differently, such as vllm-0.32",
+        help="also report what this server does differently, for example vllm-0.32",
     )
     parser.add_argument(
         "--ignore",
         metavar="KINDS",
         action="append",
         default=[],
-        help="do not report these kinds of findings: names, separated by commas",
+        help="do not report these kinds of findings (names, separated by commas)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON for each finding"
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="write the conversations with everything fixed that needs no guessing",
+        help="write the conversations, with everything fixed that can be fixed without guessing",
     )
     parser.add_argument(
         "-o", "--output", metavar="OUT", help="where --fix writes (default: stdout)"

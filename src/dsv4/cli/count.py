@@ -55,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit with status 1 if a conversation is larger than the window",
     )
-    parser.add_argument("--json", action="store_true", help="print one line of JSON for each")
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each conversation"
+    )
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
     add_color_argument(parser)

@@ -49,57 +49,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron", "numpy"),
-        help="what to write, if the name of OUT does not say",
+        help="the output format, if the name of OUT does not tell it",
     )
     parser.add_argument(
         "--pack",
         type=positive,
         metavar="LENGTH",
-        help="put examples together in rows of at most this many tokens, with position_ids and "
+        help="pack examples into rows of at most this many tokens, with position_ids and "
         "sequence_lengths",
     )
     parser.add_argument(
         "--max-length",
         type=positive,
         metavar="N",
-        help="the most tokens of an example (default: that of a packed row)",
+        help="the longest example, in tokens (default: the length of a packed row, if any)",
     )
     parser.add_argument(
         "--too-long",
         choices=("fail", "drop", "cut"),
         default="fail",
-        help="what to do about a longer one: treat it as a bad line (the default), leave it out, "
-        "or cut it after the model's last complete turn",
+        help="what to do with a longer example: treat it as a bad line (fail, the default), leave "
+        "it out (drop), or cut it after the last complete turn of the model (cut)",
     )
     parser.add_argument(
         "--split",
         type=_split,
         metavar="PARTS",
-        help="write parts, as train=0.95,valid=0.05, to a file each; the same conversation is "
-        "always in the same part",
+        help="split the output into files, for example train=0.95,valid=0.05; a conversation "
+        "always goes to the same file",
     )
     parser.add_argument(
         "--policy",
         metavar="NAME",
-        help="what the loss mask keeps: assistant (everything the model wrote, the default), "
+        choices=("assistant", "last_turn", "answers", "calls"),
+        help="what the loss mask selects: assistant (everything the model wrote, the default), "
         "last_turn, answers (everything but reasoning) or calls (tool calls)",
     )
     parser.add_argument(
         "--expand",
         action="store_true",
-        help="make an example of each stretch of assistant turns, with the reasoning that a "
-        "single prompt would drop",
+        help="make several examples of a conversation where needed, so that every assistant turn "
+        "keeps the reasoning that a single prompt would drop",
     )
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
     parser.add_argument(
-        "--column", metavar="NAME", help="the column of a Parquet file with the conversations"
+        "--column", metavar="NAME", help="the column of a Parquet file that has the conversations"
     )
     parser.add_argument(
         "--jobs",
         type=positive,
         metavar="N",
-        help="number of processes (default: one for each core)",
+        help="number of processes (default: one per core)",
     )
     parser.add_argument(
         "--engine",
@@ -111,38 +112,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("fail", "skip"),
         default="fail",
-        help="what to do about a bad line: stop (the default), or report it and go on",
+        help="what to do with a bad line: stop (fail, the default), or report it "
+        "and continue (skip)",
     )
     parser.add_argument(
-        "--rejects", metavar="FILE", help="with --on-error skip: write bad lines to this file"
+        "--rejects", metavar="FILE", help="with --on-error skip: also write bad lines to this file"
     )
     parser.add_argument(
         "--drop-unlearnable",
         action="store_true",
-        help="leave out examples in which the mask lets a model learn nothing",
+        help="leave out examples whose loss mask is all zero",
     )
     parser.add_argument(
         "--carry",
         metavar="NAMES",
-        help="copy these fields or columns of the input, separated by commas, and add the file and "
-        "line of each row",
+        help="copy these fields (or Parquet columns), separated by commas, to each row, and add "
+        "its file and line",
     )
     parser.add_argument(
         "--labels",
         action="store_true",
-        help="write labels (ids, or -100 where nothing is learned) instead of loss_mask",
+        help="write labels (the id, or -100 where the mask is 0) instead of loss_mask",
     )
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume",
         action="store_true",
-        help="continue an interrupted run; a finished one is not done again",
+        help="continue an interrupted run; do nothing if it is finished",
     )
-    again.add_argument("--overwrite", action="store_true", help="replace an interrupted run")
+    again.add_argument(
+        "--overwrite", action="store_true", help="replace the output of an interrupted run"
+    )
     parser.add_argument(
         "--stats",
         action="store_true",
-        help="print lengths, what the tokens are made of, speed and memory to stderr, as JSON",
+        help="print statistics to stderr as JSON: lengths, tokens by field, speed and memory",
     )
 
 

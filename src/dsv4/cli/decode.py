@@ -28,25 +28,25 @@ _OWN = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a prompt; stdin where there is none or it is -"
-    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a prompt; stdin (-) by default")
     parser.add_argument(
         "--ids",
         action="store_true",
-        help="the file holds token ids, a JSON list: what is a token and what only spells one is "
-        "known then",
+        help="the file holds token ids, as a JSON list; with ids, special tokens are told apart "
+        "from text that only spells them",
     )
     parser.add_argument(
         "--notes",
         action="store_true",
-        help="also say, on stderr, what the prompt does not tell and was chosen",
+        help="also print to stderr what the prompt leaves open, and what was assumed",
     )
     parser.add_argument(
-        "--json", action="store_true", help="print request, notes and dialects, in a line of JSON"
+        "--json",
+        action="store_true",
+        help="print the request, notes and dialects as one line of JSON",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="fail on a prompt that no request writes"
+        "--strict", action="store_true", help="fail if no request gives exactly this prompt"
     )
     add_dialect_arguments(parser)
     add_tokenizer_argument(parser)

@@ -37,8 +37,10 @@ SPELLED = "one has a special token where the other has text that spells it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help="a conversation")
-    parser.add_argument("b", metavar="B", nargs="?", help="one that is to go on where A ends")
+    parser.add_argument(
+        "a", metavar="A", help="a conversation (JSON, or JSON lines with one conversation)"
+    )
+    parser.add_argument("b", metavar="B", nargs="?", help="a conversation that should continue A")
     parser.add_argument(
         "--profile",
         metavar="NAME",

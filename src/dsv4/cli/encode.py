@@ -10,6 +10,7 @@ from dsv4.cli.failure import DONE
 from dsv4.cli.requests import (
     Placed,
     add_file_arguments,
+    add_output_argument,
     add_prompt_arguments,
     add_tokenizer_argument,
     requests,
@@ -36,13 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--json",
         action="store_true",
-        help="print the prompt, its ids, and the message and field that each id came from",
+        help="print the prompt, its ids, and the message and field that each id comes from",
     )
     add_prompt_arguments(parser)
     add_tokenizer_argument(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", help="write to this file (default: stdout)"
-    )
+    add_output_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

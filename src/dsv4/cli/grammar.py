@@ -8,7 +8,12 @@ from dataclasses import replace
 
 import dsv4
 from dsv4.cli.failure import DONE, FINDINGS, Failure
-from dsv4.cli.requests import add_file_argument, add_prompt_arguments, only_request
+from dsv4.cli.requests import (
+    add_file_argument,
+    add_output_argument,
+    add_prompt_arguments,
+    only_request,
+)
 from dsv4.cli.writing import json_text, write_text
 
 EXAMPLE = """
@@ -24,42 +29,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--form",
         choices=FORMS,
-        help="the engine's language: xgrammar (the default; vLLM, SGLang), gbnf (llama.cpp) or "
-        "lark (llguidance)",
+        help="the grammar language: xgrammar (the default, for vLLM and SGLang), gbnf (llama.cpp) "
+        "or lark (llguidance)",
     )
     parser.add_argument(
         "--fields",
         metavar="SERVER",
         choices=SERVERS,
-        help=f"print the fields of a request to this server as JSON: {', '.join(SERVERS)}",
+        help="print the grammar as JSON fields of a request to this server: "
+        f"{', '.join(SERVERS[:-1])} or {SERVERS[-1]}",
     )
     parser.add_argument(
-        "--tool-choice", metavar="CHOICE", help="auto (the default), none, required, or a tool"
+        "--tool-choice",
+        metavar="CHOICE",
+        help="auto (the default), none, required, or the name of a tool",
     )
     parser.add_argument(
         "--reasoning",
         choices=("grammar", "server"),
         default="grammar",
-        help="begin with the reasoning (the default), or after it where the server handles it",
+        help="whether the grammar covers the reasoning (the default), or the server handles it",
     )
     parser.add_argument(
-        "--no-preamble", action="store_true", help="no content before calls that are required"
+        "--no-preamble", action="store_true", help="allow no content before required calls"
     )
     parser.add_argument(
         "--order",
         choices=("any", "declared"),
         default="any",
-        help="the order of parameters: any (the default, for up to six), or the declared one",
+        help="the order of parameters: any (the default, for up to six) or as declared",
     )
     parser.add_argument(
-        "--no-markup", action="store_true", help="no markup of calls inside of string values"
+        "--no-markup", action="store_true", help="allow no tool-call markup inside string values"
     )
-    parser.add_argument("--one-call", action="store_true", help="one call at most")
+    parser.add_argument("--one-call", action="store_true", help="allow at most one call")
     parser.add_argument(
-        "--exact", action="store_true", help="fail where a schema cannot be enforced in full"
+        "--exact", action="store_true", help="fail if a schema cannot be enforced in full"
     )
     add_prompt_arguments(parser)
-    parser.add_argument("--output", metavar="OUT", help="write there in place of stdout")
+    add_output_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,29 +17,29 @@ from dsv4.reading.failures import InputError, reason
 # The module of a command is loaded when the command is asked for: help costs little.
 COMMANDS = {
     "encode": "print the exact prompt of a conversation",
-    "show": "show the prompt in colour: what each part of it is, and how many tokens it takes",
-    "parse": "read a completion: from what the model wrote to a message",
-    "decode": "the request that writes a prompt: messages, tools and options",
+    "show": "show a prompt in colour, with the origin and the token count of every part",
+    "parse": "read a completion: turn what the model wrote into a message",
+    "decode": "turn a prompt back into a request: messages, tools and options",
     "check": "lint conversations: find mistakes and surprises",
     "count": "count the tokens of conversations, by message and by tool",
     "diff": "find where two prompts differ, and why: what a prefix cache cannot reuse",
-    "dataset": "make training data: token ids and loss masks of conversations",
-    "grammar": "print the grammar of what a model may answer, for constrained decoding",
-    "template": "the chat template, in Jinja, for tools that take one",
+    "dataset": "make training data: encode conversations as token ids and loss masks",
+    "grammar": "print a grammar of the answers a model may give, for constrained decoding",
+    "template": "print the chat template, in Jinja, for programs that take one",
     "special": "list the special tokens: name, spelling and id",
-    "version": "print the version, and which optional parts are installed",
-    "serve": "serve the OpenAI and Anthropic protocols over a DeepSeek-V4 backend",
-    "playground": "open a page that shows prompts, prefix caches and streams",
-    "heal": "stand before a chat server whose answers leak markup, and put them right",
-    "replay": "run a recording of `dsv4 serve --record` through today's parser: what has changed",
+    "version": "print the version, and which extras are installed",
+    "serve": "serve the OpenAI and Anthropic APIs in front of a DeepSeek-V4 backend",
+    "playground": "open a web page that shows prompts, prefix caches and streams",
+    "heal": "proxy a chat server whose answers contain leaked markup, and repair them",
+    "replay": "parse a recording of `dsv4 serve --record` again, and print what has changed",
     "completion": "print a shell script that completes commands and options",
 }
-ABOUT = "The toolkit for the prompt format of DeepSeek-V4 models."
+ABOUT = "A toolkit for the prompt format of DeepSeek-V4 models."
 STATUSES = """\
 exit status:
   0    success
   1    something was found, or the input cannot be encoded or parsed
-  2    wrong options, files that cannot be read or written, parts that are not installed
+  2    wrong options, files that cannot be read or written, packages that are not installed
   130  interrupted
 """
 

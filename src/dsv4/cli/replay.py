@@ -20,9 +20,11 @@ EXAMPLE = "dsv4 replay exchanges.jsonl"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the recording, as JSON lines")
     parser.add_argument(
-        "--tokenizer", metavar="PATH", help="the server's tokenizer.json, if not that of V4"
+        "--tokenizer",
+        metavar="PATH",
+        help="the server's tokenizer.json (default: the bundled V4 vocabulary)",
     )
-    parser.add_argument("--quiet", action="store_true", help="print the last line alone")
+    parser.add_argument("--quiet", action="store_true", help="print only the summary")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
             changed += bool(found)
             if not args.quiet:
                 file.writelines(f"{place}: {difference}\n" for difference in found)
-        file.write(f"{total} exchanges, {changed} read differently\n")
+        exchanges = "1 exchange" if total == 1 else f"{total} exchanges"
+        file.write(f"{exchanges}, {changed} read differently\n")
     return FINDINGS if changed else DONE
 
 

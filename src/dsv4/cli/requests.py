@@ -77,7 +77,7 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
     )
     _add_jsonl_argument(parser)
     parser.add_argument(
-        "--line", metavar="N", type=positive, help="the line to read in a file of JSON lines"
+        "--line", metavar="N", type=positive, help="the line to read from a file of JSON lines"
     )
 
 
@@ -90,7 +90,9 @@ def _add_jsonl_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_prompt_file_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prompt", action="store_true", help="the file holds a prompt, as text")
+    parser.add_argument(
+        "--prompt", action="store_true", help="the file holds a finished prompt, as text"
+    )
 
 
 def positive(text: str) -> int:
@@ -113,7 +115,7 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-thinking",
         action="store_true",
-        help="keep the reasoning of earlier turns (default: dropped, as the format has it)",
+        help="keep the reasoning of earlier turns (default: drop it, as the format does)",
     )
     parser.add_argument("--task", choices=tuple(TASK_TOKENS), help="add a task to the last message")
     parser.add_argument("--no-bos", action="store_true", help="leave out the BOS token")
@@ -132,9 +134,9 @@ def add_dialect_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dialect",
         choices=tuple(dsv4.DIALECTS),
-        help="the release of the format (default: from the request's model, else v4)",
+        help="the release of the format (default: detected from the request's model, else v4)",
     )
-    group.add_argument("--model", metavar="NAME", help="choose the dialect by the name of a model")
+    group.add_argument("--model", metavar="NAME", help="choose the dialect by a model's name")
 
 
 def add_tokenizer_argument(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +144,12 @@ def add_tokenizer_argument(parser: argparse.ArgumentParser) -> None:
         "--tokenizer",
         metavar="PATH",
         help="a tokenizer.json or a checkpoint folder (default: the bundled V4 vocabulary)",
+    )
+
+
+def add_output_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="write to this file (default: stdout)"
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dsv4.cli.failure import DONE, missing_part
+from dsv4.cli.failure import DONE, Failure, missing_part
 from dsv4.cli.writing import write_text
+
+if TYPE_CHECKING:
+    from dsv4.serve.settings import Settings
 
 EXAMPLE = """\
 dsv4 serve                                          # a demo, without a GPU
@@ -20,8 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | No
     from dsv4.serve.flags import add_flags
 
     add_flags(parser, fixed)
-    parser.add_argument("--print-config", action="store_true", help="print the settings as TOML")
-    parser.add_argument("--clients", action="store_true", help="print settings for clients")
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the settings as TOML, and exit"
+    )
+    parser.add_argument(
+        "--clients", action="store_true", help="print how to set up clients, and exit"
+    )
 
 
 def run(
@@ -31,9 +38,18 @@ def run(
 ) -> int:
     """`fixed` are settings that a flag may still change, `listens` is called with the URL."""
     from dsv4.serve.flags import flags_of
-    from dsv4.serve.settings import load, to_toml
+    from dsv4.serve.settings import SettingError, load
 
-    settings = load({**(fixed or {}), **flags_of(args)})
+    try:
+        settings = load({**(fixed or {}), **flags_of(args)})
+        return _run(args, settings, listens)
+    except SettingError as error:
+        raise Failure(str(error)) from None
+
+
+def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], None]) -> int:
+    from dsv4.serve.settings import to_toml
+
     if args.print_config:
         write_text(None, to_toml(settings))
         return DONE

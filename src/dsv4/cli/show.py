@@ -40,13 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POLICY",
         nargs="?",
         const=DEFAULT_MASK,
-        help="mark what a model would learn from in training: assistant (the default), last_turn, "
+        help="mark what the loss mask selects in training: assistant (the default), last_turn, "
         "answers or calls",
     )
     parser.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
     parser.add_argument("--svg", metavar="OUT", help="write an SVG picture")
     parser.add_argument(
-        "--width", metavar="N", type=positive, help="columns (default: those of the terminal)"
+        "--width", metavar="N", type=positive, help="width in columns (default: the terminal's)"
     )
     add_color_argument(parser)
     add_prompt_arguments(parser)

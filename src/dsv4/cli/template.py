@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dsv4.cli.failure import DONE
+from dsv4.cli.requests import add_output_argument
 from dsv4.cli.writing import write_text
 from dsv4.compat.templates import ENGINES, TEMPLATED, chat_template
 
@@ -17,10 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="engine",
         choices=ENGINES,
         default="transformers",
-        help="what renders it (default: transformers); only that marks what the model wrote",
+        help="the program that renders it (default: transformers, the only one for which the "
+        "template marks what the model wrote)",
     )
-    parser.add_argument("--dialect", choices=TEMPLATED, default="v4", help="default: v4")
-    parser.add_argument("--output", metavar="OUT", help="write there in place of stdout")
+    parser.add_argument(
+        "--dialect", choices=TEMPLATED, default="v4", help="the release of the format (default: v4)"
+    )
+    add_output_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

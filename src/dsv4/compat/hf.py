@@ -23,7 +23,7 @@ from dsv4.compat.hf_objects import (
 from dsv4.compat.responses import parse_response, response_template
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.door import as_message
+from dsv4.encoding.door import as_message, maybe_dict
 from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, OptionError, shown
@@ -245,7 +245,10 @@ def _bos(given: dict[str, Any]) -> bool:
 
 
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    given = dict(tokenizer_kwargs or {})
+    given = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
+    if given is None:
+        found = shown(tokenizer_kwargs)
+        raise OptionError("tokenizer_kwargs", f"found {found}, expected a dict of options")
     for name, value in given.items():
         if name not in _PADDING and (name not in _SO_ANYWAY or value != _SO_ANYWAY[name]):
             expected = ", ".join(_PADDING)

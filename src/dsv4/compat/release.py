@@ -114,6 +114,11 @@ def _unknown_mode(thinking_mode: Any) -> OptionError:
     return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
 
 
+def _check_kind(value: Any, kind: type | tuple[type, ...], name: str, expected: str) -> None:
+    if not isinstance(value, kind):
+        raise OptionError(name, f"found {shown(value)}, expected {expected}")
+
+
 def _listed(messages: Any, name: str) -> Any:
     if not isinstance(messages, (list, tuple)):
         raise EncodeError((name,), f"found {shown(messages)}, expected a list of messages")
@@ -144,6 +149,7 @@ def _render_by(
     thinking, effort = thinking_mode == "thinking", effort_text(effort, V4, rules)
     merged = as_messages(_listed(messages, "messages"), "messages")
     check_roles(merged, "messages", rules.known_roles_only)
+    _check_kind(index, int, "index", "that of a message")
     if not 0 <= index < len(merged):
         raise OptionError("index", f"found {index}, expected one of {len(merged)} messages")
     message = merged[index]
@@ -177,6 +183,7 @@ def render_tools(tools: list[dict[str, Any]]) -> str:
 
 
 def _tools_by(dialect: Dialect, tools: list[dict[str, Any]]) -> str:
+    _check_kind(tools, (list, tuple), "tools", "a list of function objects")
     bare = [{"function": tool} for tool in tools]
     schemas = schemas_text(bare, RELEASED.named_tools, dialect.namespaces, ("tools",))
     return dialect.tools_open + schemas + dialect.tools_close
@@ -271,6 +278,7 @@ def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
 
 
 def _parameters_by(rules: Conventions, tool_call: dict[str, Any], dialect: Dialect = V4) -> str:
+    _check_kind(tool_call, dict, "tool_call", "a call with its arguments")
     try:
         writer = parameters_writer(dialect.tags, rules.arguments or dialect.arguments)
         return str(writer.write(tool_call.get("arguments")))
@@ -316,6 +324,7 @@ def _parse_by(
 ) -> dict[str, Any]:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
+    _check_kind(text, str, "text", "text")
     message = read_strictly(text, thinking_mode == "thinking", dialect.tags)
     calls = [{"name": name, "arguments": arguments} for name, arguments in message.calls]
     return {
@@ -337,6 +346,8 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
 def _calls_by(
     dialect: Dialect, index: int, text: str
 ) -> tuple[int, str | None, list[dict[str, str]]]:
+    _check_kind(text, str, "text", "text")
+    _check_kind(index, int, "index", "a place in the text")
     tags = dialect.tags
     opened = tags.block_open[-2:]
     if not text.startswith(opened, index):
@@ -365,6 +376,7 @@ def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
 
     Without such a tag it is the text itself. From the vision preview's module.
     """
+    _check_kind(text, str, "text", "text")
     texts, paths = _TAGGED.split(text)[::2], _TAGGED.findall(text)
     rest = "".join(texts)
     if not all(paths) or "<image>" in rest or "</image>" in rest:

@@ -13,6 +13,7 @@ from dsv4.compat.release import (
     ASSISTANT_SP_TOKEN,
     USER_SP_TOKEN,
     _calls_by,
+    _check_kind,
     _listed,
     _parameters_by,
     _parse_by,
@@ -73,8 +74,9 @@ def encode_messages(
 
 def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: str) -> str:
     """One message of a conversation, with what it asks for after it."""
-    if not isinstance(messages, (list, tuple)) or not 0 <= index < len(messages):
-        raise OptionError("index", f"found {index}, expected that of a message")
+    _check_kind(index, int, "index", "that of a message")
+    if not 0 <= index < len(_listed(messages, "messages")):
+        raise OptionError("index", f"found {index}, expected one of {len(messages)} messages")
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     known = as_messages(messages, "messages")

@@ -19,7 +19,7 @@ def check_options(run: Run) -> None:
     if run.resume and run.overwrite:
         raise DatasetError("overwrite: found it with resume, expected one of them")
     if run.rejects is not None and run.on_error != "skip":
-        raise DatasetError("rejects: bad lines are kept where on_error is skip")
+        raise DatasetError("rejects: only written if bad lines are skipped (--on-error skip)")
     if run.expand and run.policy is not None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
     _check_kinds(run)

@@ -17,26 +17,27 @@ from dsv4.dataset.failures import DatasetError
 class Column(NamedTuple):
     """The column of conversations.
 
-    `tools` is a column of JSON text beside a list of messages, `carried` are columns that go along.
+    `form` is "text", or what a list is called in a request: "messages", or ShareGPT's
+    "conversations". `beside` are columns of text that belong to a list, `carried` those that go
+    along.
     """
 
     name: str
-    is_text: bool
-    tools: str | None = None
+    form: str
+    beside: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
-        others = [] if self.tools is None else [self.tools]
-        return list(dict.fromkeys([self.name, *others, *self.carried]))
+        return list(dict.fromkeys([self.name, *self.beside, *self.carried]))
 
     def line_of(self, row: dict[str, Any]) -> bytes:
         """A row as the line that a file of JSON lines would have."""
         value = row[self.name]
-        if not self.is_text:
-            body = {"messages": _without_nulls(value)}
-            if self.tools and row[self.tools]:
-                body["tools"] = _json_or_text(row[self.tools])
+        if self.form != "text":
+            body = {self.form: _without_nulls(value)}
+            for name in filter(row.get, self.beside):
+                body[name] = _json_or_text(row[name]) if name == "tools" else row[name]
         elif not self.carried:
             return _as_bytes(value or "null")
         else:
@@ -75,26 +76,39 @@ def column_of(schema: Any, wanted: str | None, carry: Sequence[str], name: str) 
     texts = [field.name for field in schema if _is_text(field.type)]
     lists = {field.name: _why_not_exact(field.type) for field in schema if _is_list(field.type)}
     exact = [column for column, problem in lists.items() if problem is None]
-    tools = "tools" if "tools" in texts else None
     carried = tuple(column for column in carry if column in schema.names)
     if wanted is None:
         wanted = _only(texts, exact)
     if wanted in exact:
-        return Column(str(wanted), False, tools, carried)
+        form = _form(schema.field(wanted).type)
+        beside = tuple(column for column in _BESIDE[form] if column in texts)
+        return Column(str(wanted), form, beside, carried)
     if wanted in texts:
-        return Column(str(wanted), True, None, carried)
+        return Column(str(wanted), "text", (), carried)
     listed = ", ".join([*texts, *exact]) or "none"
     if wanted is None:
         inexact = [f"{column}: {problem}" for column, problem in lists.items() if problem]
         if inexact and not texts:
             raise DatasetError(f"{name}: {'; '.join(inexact)}")
-        problem = f"columns that may hold conversations are {listed}: name one as the column"
+        problem = f"several columns may have the conversations ({listed}): choose one (--column)"
         raise DatasetError(f"{name}: {problem}")
     if lists.get(wanted):
         raise DatasetError(f"{name}: column {wanted}: {lists[wanted]}")
     found = "holds no text" if wanted in schema.names else "is not there"
     problem = f"column {wanted} {found}, expected conversations as JSON text or lists of messages"
     raise DatasetError(f"{name}: {problem} (columns: {listed})")
+
+
+# What ShareGPT and a Chat request have beside the turns that is text in Parquet.
+_BESIDE = {"messages": ("tools",), "conversations": ("tools", "system")}
+
+
+def _form(type: Any) -> str:
+    return "conversations" if {"from", "value"} <= _names_in(type.value_type) else "messages"
+
+
+def _names_in(struct: Any) -> set[str]:
+    return {struct.field(n).name for n in range(struct.num_fields)}
 
 
 def _only(texts: list[str], exact: list[str]) -> str | None:
@@ -127,7 +141,7 @@ _FREE = {"arguments", "parameters", "tools", "response_format", "json_schema", "
 def _why_not_exact(type: Any) -> str | None:
     """Why a list of messages is not as it was written. None where it is."""
     messages = type.value_type
-    names = {messages.field(n).name for n in range(messages.num_fields)}
+    names = _names_in(messages)
     if not ({"role"} <= names or {"from", "value"} <= names):
         return "its items have no role, so they are no messages"
     free = _free_object(messages)

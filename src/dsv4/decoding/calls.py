@@ -10,8 +10,8 @@ from typing import Any
 from dsv4.encoding.json_text import FAILURES, to_json
 from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Tags
 
-# A text may spell the opening of a block without being one. After this many, none is looked for any
-# more, so that the work stays in proportion to the text.
+# A text may spell the opening of a block without being one. After this many it is no longer looked
+# for, so that the work stays in proportion to the text.
 ATTEMPTS = 64
 
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]

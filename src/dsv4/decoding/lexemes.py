@@ -58,7 +58,7 @@ class Lexeme(NamedTuple):
     end: int
 
 
-# There are so many of them that it matters: this takes half the time of calling the class.
+# There are many: it matters that this takes half the time of calling the class.
 _lexeme: Callable[[tuple[Kind, int, int]], Lexeme] = partial(tuple.__new__, Lexeme)
 
 

@@ -114,6 +114,11 @@ def as_message(message: Any, location: Location) -> Message:
     return made
 
 
+def fields_of(message: Any) -> Message:
+    """The fields of a message, in whatever form it was given; none of what is no message."""
+    return maybe_dict(message.message if message.__class__ is Sampled else message) or {}
+
+
 def _sampled(sampled: Sampled, location: Location) -> SampledMessage:
     message = SampledMessage(as_message(sampled.message, location))
     if message.get("role") != "assistant":

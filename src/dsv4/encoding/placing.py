@@ -25,7 +25,7 @@ from dsv4.encoding.pieces import ending_of
 from dsv4.encoding.prompt import Prompt
 from dsv4.encoding.raw_turns import prefix_entries
 from dsv4.encoding.tools import Written, function_of, schemas_text
-from dsv4.errors import EncodeError, OptionError, shown
+from dsv4.errors import EncodeError, Location, OptionError, shown
 from dsv4.format.dialects import Dialect, dialect_named
 
 CHOICES = ("auto", "none", "required")
@@ -91,7 +91,7 @@ def encode(
         if extras:
             new, before, preamble = _placed(extras, new, before)
     if choice not in _UNFORCED:
-        choice = _declared(choice, () if tools is None else tools, before, new, release)
+        choice = chosen(choice, () if tools is None else tools, before, new, release)
     done = render_conversation(
         new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
@@ -121,7 +121,7 @@ def check_options(
     effort_text(effort, dialect_named(dialect), NATIVE)
     if tools is not None:
         any_list(tools, ("tools",), "a list of tools")
-    _schema(response_format)
+    maybe_schema(response_format)
     forced = read_choice(tool_choice) not in _UNFORCED
     _check_stop(stop)
     _check_prefix(prefix, forced and not thinking)
@@ -175,32 +175,34 @@ def _extras(tools: Sequence[Any], response_format: Any, dialect: Dialect) -> dic
     if tools:
         schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespaces, ("tools",))
         extras["tools"] = Written(schemas)
-    schema = _schema(response_format)
-    if schema:
-        extras["response_format"] = Written(json_at(schema, ("response_format",)))
+    found = maybe_schema(response_format)
+    if found is not None and found[0]:
+        extras["response_format"] = Written(json_at(*found))
     return extras
 
 
-def _schema(response_format: Any) -> Any:
-    """The JSON schema in OpenAI's `response_format`, or given as it is."""
+def maybe_schema(response_format: Any) -> tuple[dict[str, Any], Location] | None:
+    """The JSON schema in OpenAI's `response_format`, or given as it is, and where it stands."""
+    location: Location = ("response_format",)
     if response_format is None:
         return None
     fields = maybe_dict(response_format)
     if fields is None:
         found = shown(response_format)
-        raise OptionError("response_format", f"found {found}, expected a JSON schema")
+        raise OptionError(location, f"found {found}, expected a JSON schema")
     kind = type_of(fields)
     if kind == "text":
         return None
     if kind == "json_object":
-        return {"type": "object"}
+        return {"type": "object"}, location
     if kind != "json_schema":
-        return fields
-    schema = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
-    if maybe_dict(schema) is None:
-        place = ("response_format", "json_schema", "schema")
-        raise OptionError(place, f"found {shown(schema)}, expected a JSON schema")
-    return schema
+        return fields, location
+    location = (*location, "json_schema", "schema")
+    given = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
+    schema = maybe_dict(given)
+    if schema is None:
+        raise OptionError(location, f"found {shown(given)}, expected a JSON schema")
+    return schema, location
 
 
 def _placed(
@@ -227,7 +229,7 @@ def _placed(
 # The start of the answer.
 
 
-def _declared(
+def chosen(
     choice: str,
     tools: Iterable[Any],
     context: Sequence[Any],
@@ -235,7 +237,7 @@ def _declared(
     dialect: Dialect,
 ) -> str:
     """The choice, with the name as the model sees it. Raises where there is no such tool."""
-    tools_there = [*tools, *tools_shown(context, messages)]
+    tools_there = [*tools, *(tool for _, tool in tools_shown(context, messages))]
     names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
     if choice == "required" and tools_there:
         return choice
@@ -247,13 +249,14 @@ def _declared(
     return names[choice]
 
 
-def tools_shown(context: Iterable[Any], messages: Iterable[Any]) -> Iterator[Any]:
-    """The tools that messages bring, where the prompt shows them."""
+def tools_shown(context: Iterable[Any], messages: Iterable[Any]) -> Iterator[tuple[Location, Any]]:
+    """The tools that messages bring, where the prompt shows them, and where they stand."""
     for name, listed in (("context", context), ("messages", messages)):
         for index, given in enumerate(listed):
             message = given if given.__class__ is dict else as_message(given, (name, index))
             if "tools" in message and _shows_tools(message.get("role")):
-                yield from maybe_list(message["tools"]) or ()
+                for n, tool in enumerate(maybe_list(message["tools"]) or ()):
+                    yield (name, index, "tools", n), tool
 
 
 def _shows_tools(role: Any) -> bool:

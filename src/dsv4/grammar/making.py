@@ -80,6 +80,11 @@ def for_request(
     _check_option("form", form, tuple(WRITERS))
     _check_option("reasoning", reasoning, ("grammar", "server"))
     _check_option("order", order, ("any", "declared"))
+    if not isinstance(request, Request):
+        raise refusal(("request",), f"found {shown(request)}, expected a Request")
+    _check_flags(
+        preamble=preamble, markup_in_values=markup_in_values, parallel=parallel, exact=exact
+    )
     try:
         return _made(
             *(request, form, reasoning == "server", preamble, order == "any"),
@@ -103,7 +108,7 @@ def _made(
     markup = Markup.of(dialect_named(request.dialect))
     rules, relaxations = Rules(), Relaxations(exact)
     tools, forced = wanted(request)
-    begins = standing(request, forced, markup)
+    begins = standing(request)
     if begins.task:
         tools, forced = (), None
     if after_reasoning:
@@ -142,6 +147,12 @@ def _after(whole: Expression, written: str, rules: Rules) -> Expression:
         problem = f"found {found} at character {allowed}, expected what a completion may hold there"
         raise refusal(("prefix",), problem)
     return rest
+
+
+def _check_flags(**flags: Any) -> None:
+    for name, flag in flags.items():
+        if flag.__class__ is not bool:
+            raise refusal((name,), f"found {shown(flag)}, expected True or False")
 
 
 def _check_option(name: str, value: Any, known: tuple[str, ...]) -> None:

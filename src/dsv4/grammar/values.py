@@ -158,7 +158,7 @@ class Values:
 
     def _whole_bound(self, shape: Shape, name: str, adjust: Callable[[Any], int]) -> int | None:
         bound = shape.get(name)
-        if bound is None or math.isinf(bound):
+        if bound is None or bound in (math.inf, -math.inf):
             return None
         if abs(bound) >= 10**MOST_DIGITS:
             reason = f"bounds of more than {MOST_DIGITS} digits are not looked at"

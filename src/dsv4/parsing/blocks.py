@@ -9,7 +9,7 @@ from dsv4.parsing.machine import Ahead, Machine, Move
 from dsv4.parsing.patterns import pattern
 from dsv4.parsing.plain_tags import begins_json_calls
 from dsv4.parsing.states import State
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
@@ -84,7 +84,7 @@ class Block:
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self._machine
         kind = machine.kind(tag)
-        if tag.kind in ("eos", "bos", "think", "role", "native"):
+        if tag.kind in TOKENS:
             return self._close_implied()
         if tag.broken:
             if kind in ("invoke", "parameter"):
@@ -210,15 +210,11 @@ class Junk:
         """A blank line, or JSON at a line's start. None to wait, () to go on."""
         source, machine = self._source, self._machine
         if after == source.end and not source.final:
-            self._at = start
-            source.set_aside(start)
-            return None
+            return self._hold(start)
         if source.at(after) in ("{", "["):
             begins = begins_json_calls(machine, after)
             if begins is None:
-                self._at = start
-                source.set_aside(start)
-                return None
+                return self._hold(start)
             if begins:
                 self._report(after)
                 return (State.BLOCK,)
@@ -227,15 +223,19 @@ class Junk:
                 return ()
         ahead = machine.follow(after)
         if ahead is Ahead.MORE:
-            self._at = start
-            source.set_aside(start)
-            return None
+            return self._hold(start)
         if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
             self._at = after
             return ()
         self._report(after)
         machine.block = None
         return (State.PROSE, Lines())
+
+    def _hold(self, at: int) -> Move | None:
+        """Waits for what follows `at`."""
+        self._at = at
+        self._source.set_aside(at)
+        return None
 
     def _ends(self, tag: Tag) -> bool | None:
         """Whether a tag acts, so that the text before it ends. None: not known yet."""
@@ -280,20 +280,13 @@ class Broken:
     def read(self) -> Move | None:
         source = self._source
         while True:
-            mark = source.next_mark(self._at)
-            if mark == source.end:
-                self._at = mark
-                source.set_aside(mark)
+            self._at, tag = source.next_tag(self._at)
+            if tag is None:
+                source.set_aside(self._at)
                 return None
-            tag = source.tag_at(mark)
-            if isinstance(tag, Partial):
-                self._at = mark
-                source.set_aside(mark)
-                return None
-            acts = tag is not None and (tag.marked or tag.kind in ("eos", "think"))
-            if acts:
-                return self._leave(mark)
-            self._at = mark + 1
+            if tag.marked or tag.kind in ("eos", "think"):
+                return self._leave(tag.start)
+            self._at += 1
 
     def _leave(self, to: int) -> Move:
         source = self._source

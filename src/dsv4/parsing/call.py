@@ -152,4 +152,4 @@ class Call:
         if self._waiting is not None:
             self._waiting.append(text)
         else:
-            self._emit(ArgumentsDelta(self.index, text))
+            self._emit(ArgumentsDelta(self._start.index, text))

@@ -11,7 +11,7 @@ from dsv4.parsing.machine import Machine, Move, is_argument
 from dsv4.parsing.patterns import pattern
 from dsv4.parsing.runs import is_odd_close, runs_out
 from dsv4.parsing.states import State
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
 _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
@@ -119,7 +119,7 @@ class Invoke:
         kind = machine.kind(tag, self.name)
         if self.is_parameter(tag):
             return self._begin_parameter(tag)
-        if tag.kind in ("eos", "think", "bos", "role", "native") or kind == "wrapper":
+        if tag.kind in TOKENS or kind == "wrapper":
             return self.complete_implied()
         if kind == "invoke" and not tag.closing:
             closes = False
@@ -139,7 +139,7 @@ class Invoke:
 
     def acts(self, tag: Tag) -> bool:
         """Whether a tag means anything between parameters."""
-        if tag.kind in ("eos", "think", "bos", "role", "native") or self.is_parameter(tag):
+        if tag.kind in TOKENS or self.is_parameter(tag):
             return True
         if tag.marked:
             return not tag.broken and (tag.closing or self.machine.kind(tag, self.name) is not None)
@@ -213,9 +213,6 @@ class Invoke:
         for key, json_text in members_of(self.body or "{}"):
             self.call.add(key, json_text)
         self.body = None
-
-    def take_body(self, body: str) -> None:
-        self.body = body
 
     # Remarks.
 

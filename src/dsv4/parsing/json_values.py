@@ -12,8 +12,6 @@ from dsv4.parsing.declared import fits
 from dsv4.parsing.limits import DEEPEST_JSON
 from dsv4.parsing.patterns import pattern
 
-NOT_JSON = object()
-
 _STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # Strings, which are passed over, and the numbers that are none.
 _NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from functools import lru_cache
-from typing import TypeAlias
 
 from dsv4.format import tokens
 from dsv4.format.spellings import (
@@ -29,10 +28,8 @@ from dsv4.format.spellings import (
 )
 from dsv4.parsing.limits import LONGEST_TAG
 from dsv4.parsing.patterns import pattern
-from dsv4.parsing.source import Source
+from dsv4.parsing.source import Reading, Source
 from dsv4.parsing.tags import Partial, Tag
-
-Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -44,6 +41,10 @@ _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
 _FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
 _FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
 _FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
+# All that may still become a token, or the head of a tag as releases spell it.
+_STARTS = _FIXED_STARTS | {
+    f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in range(1, len(WORD) + 1)
+}
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
@@ -68,7 +69,8 @@ _THINK_START = pattern(r"<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{
 _PLAIN_HEAD = pattern(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
 _PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
-_LABEL = pattern(rf"[^\s=/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]+")
+_IN_LABEL = rf"[^\s=/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]"
+_LABEL = pattern(f"{_IN_LABEL}+")
 _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
@@ -100,6 +102,13 @@ _CANONICAL = pattern(
     rf"<(/?){_DSML}( ?)(tool_calls|calls|function_calls|invoke|parameter)"
     r'(?: name="([\w.:/ -]{0,512})"(?: string="(true|false)")?)?>'
 )
+# All of a tag that has a name and nothing else, where the name cannot be read in two ways.
+_NAMED = pattern(
+    rf"{_OPEN}(/?)((?!(?i:{WORD}|{tokens.THINK_START[1:-1]}))[A-Za-z]{_IN_LABEL}{{0,63}})"
+    rf"(?:[{CLOSING_BRACKETS}]|(?=[{OPENING_BRACKETS}]))"
+)
+# A name is read from its beginning again while it has no more letters than this.
+_SHORT_NAME = 8
 # Where the name ends, or holds what no name holds.
 _NO_NAME = "|".join(["\n", _DSML, *(re.escape(spelling) for spelling, _, _ in FIXED)])
 _STRICT_END = {
@@ -109,19 +118,40 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def reading(source: Source, start: int) -> Reading | Tag | None:
+def reading(source: Source, start: int) -> Reading | Partial | Tag | None:
     """Reads what begins at `start`. What is plain to see is read at once: most tags, most text."""
-    second = source.at(start + 1)
-    if second:
-        if source.at(start) == BAR:
-            if second != _DSML[1]:
-                return None
-        elif not second.isalpha() and second not in _SECOND:
+    index = start - source.base
+    second = source.text[index + 1 : index + 2]
+    if source.text[index] == BAR:
+        if second and second != _DSML[1]:
             return None
+    elif second.isalpha() or second == "/":
+        named = source.match(_NAMED, start)
+        if named is not None:
+            return _named(named, start)
+        if _begins_name(source, start + 1):
+            return Partial.NAME
+    elif second and second not in _SECOND:
+        return None
     canonical = source.match(_CANONICAL, start)
     if canonical is not None and not source.is_inert(start + 1, start + 2 + len(_DSML)):
         return _canonical(canonical, start)
     return _Tag(source, start).read()
+
+
+def _begins_name(source: Source, start: int) -> bool:
+    """Whether all that has come is a few letters, which are a plain tag's name so far."""
+    if source.final or source.end - start > _SHORT_NAME:
+        return False
+    name = source.slice(start, source.end)
+    return name.isascii() and name.isalpha() and name[0] not in _FIRST_LETTERS
+
+
+def _named(found: re.Match[str], start: int) -> Tag:
+    """A tag that has a name and nothing else."""
+    tag = Tag(kind_of(found[2]), start, found[0], closing=bool(found[1]))
+    tag.label = found[2]
+    return tag
 
 
 def _canonical(found: re.Match[str], start: int) -> Tag:
@@ -172,7 +202,7 @@ class _Tag:
             return (yield from self._plain()) if second.isalpha() else None
         while True:
             rest = source.slice(start, start + _LONGEST_HEAD)
-            if rest in _FIXED_STARTS:
+            if rest in _STARTS:
                 yield self.partial
                 continue
             if _NO_HEAD.match(rest):
@@ -282,10 +312,7 @@ class _Tag:
                 yield self.partial
             character = source.at(after)
             if _KEY.match(character):
-                end = yield from self._run(_KEY_REST, after)
-                equals = yield from self._past_space(end)
-                while equals == source.end:
-                    yield self.partial
+                end, equals = yield from self._past_key(after)
                 if source.at(equals) == "=":
                     key = source.slice(after, end)
                     key = key.lower() if key.lower() in _KNOWN else key
@@ -415,10 +442,7 @@ class _Tag:
         if character in _BARS or character == "/" or "\n" in source.slice(at, after):
             return
         if _KEY.match(character):
-            end = yield from self._run(_KEY_REST, after)
-            equals = yield from self._past_space(end)
-            while equals == source.end:
-                yield self.partial
+            _, equals = yield from self._past_key(after)
             if source.at(equals) == "=":
                 return
         raise _NoTag
@@ -540,6 +564,14 @@ class _Tag:
             if at < source.end or source.final:
                 return at
             yield self.partial
+
+    def _past_key(self, at: int) -> Generator[Partial, None, tuple[int, int]]:
+        """Where a key ends, and the white space after it."""
+        end = yield from self._run(_KEY_REST, at)
+        after = yield from self._past_space(end)
+        while after == self.source.end:
+            yield self.partial
+        return end, after
 
     def _past_space(self, at: int) -> Generator[Partial, None, int]:
         return self._run(_SPACE, at)

@@ -67,10 +67,12 @@ class Lines:
 
     def follow(self, text: str) -> None:
         """Goes on through `text`."""
-        fenceless = not (self._run or self._closing or self._quoted)
-        if fenceless and "`" not in text and "~" not in text:
-            self._follow_plain(text)
-            return
+        if "`" not in text and "~" not in text:
+            if self.settled and "\n" not in text:
+                return
+            if not (self._run or self._closing or self._quoted):
+                self._follow_plain(text)
+                return
         for part in _PARTS.findall(text):
             if part == "\n":
                 self._end_line()

@@ -25,7 +25,7 @@ from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import Diagnostic, Event, ToolCallStart
 from dsv4.parsing.lexer import reading
 from dsv4.parsing.limits import LONGEST_NAME, LONGEST_SPACE, MOST_CALLS, MOST_DIAGNOSTICS
-from dsv4.parsing.source import Source
+from dsv4.parsing.source import MARKS, Source
 from dsv4.parsing.states import NEXT, State
 from dsv4.parsing.tags import Partial, Tag
 
@@ -110,10 +110,13 @@ class Machine:
 
     def run(self) -> None:
         """Reads as far as the text goes."""
-        # Text in a wrapper is removed, whatever kind of tag may begin in it.
-        if self.source.is_pending(minds_kind=self.state is not State.JUNK):
-            return
-        self.source.pending = None
+        source, state = self.source, self.state
+        if source.pending is not None:
+            # In prose and in strings what cannot become a tag that acts is shown at once.
+            minds_kind = state is State.PROSE or state is State.VALUE
+            if source.is_pending(minds_kind):
+                return
+            source.pending = None
         while (move := self.reader.read()) is not None:
             self._go(move)
 
@@ -247,9 +250,10 @@ class Machine:
             return Ahead.TEXT
         if at == source.end:
             return Ahead.END if source.final else Ahead.MORE
-        if source.at(at) in "{[":
+        character = source.text[at - source.base]
+        if character in "{[":
             return Ahead.BRACE
-        if not source.is_mark(at):
+        if character not in MARKS:
             return Ahead.TEXT
         tag = source.tag_at(at)
         if isinstance(tag, Partial):
@@ -265,10 +269,11 @@ class Machine:
 
         A tag may be named as a declared tool, or as a parameter of the call's tool.
         """
-        if tag.name is not None or tag.label in RELEASED_LABELS or not tag.label or not tag.marked:
+        if not tag.marked or not tag.label or tag.label in RELEASED_LABELS or tag.name is not None:
             if tag.kind != "named":
                 return tag.kind
-            return "parameter" if tool is not None and self._is_typed_key(tag, tool) else None
+            typed = tool is not None and tag.attributes and self._is_typed_key(tag, tool)
+            return "parameter" if typed else None
         if tool is not None and tag.label in self.tools.keys(tool):
             return "parameter"
         if tag.label in self.tools.parameters:

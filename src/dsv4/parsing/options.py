@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 from dsv4.errors import OptionError, shown
 from dsv4.format.endings import Ending
 
+Stops: TypeAlias = Sequence[str] | str
+Tools: TypeAlias = Iterable[Any] | None
 # Where stop strings act, and when a call is seen.
 StopIn: TypeAlias = Literal["content", "all"]
 Calls: TypeAlias = Literal["streamed", "whole"]
@@ -74,7 +76,3 @@ def checked_maker(new_id: Any) -> Callable[[], str]:
     if not callable(new_id):
         raise OptionError("new_id", f"found {shown(new_id)}, expected a function")
     return new_id  # type: ignore[no-any-return]
-
-
-Stops: TypeAlias = Sequence[str] | str
-Tools: TypeAlias = Iterable[Any] | None

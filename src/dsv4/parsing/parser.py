@@ -154,7 +154,8 @@ class StreamParser(Shortcut):
             self._strict.feed(text, self._inert)
             return []
         machine, source = self._machine, self._machine.source
-        self._catch_up()
+        if self._passed or self._newlines:
+            self._catch_up()
         source.append(text, self._inert)
         events = self._begin()
         machine.run()

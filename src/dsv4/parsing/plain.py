@@ -32,7 +32,7 @@ from dsv4.parsing.plain_tags import is_plain_invoke
 from dsv4.parsing.prose import Prose
 from dsv4.parsing.source import Source
 from dsv4.parsing.states import State
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Tag
 
 _NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
 _NATIVE_HEAD = pattern(NATIVE_HEAD)
@@ -60,17 +60,15 @@ class PlainCall:
     def read(self) -> Move | None:
         source = self._source
         while True:
-            mark = source.next_mark(self._at)
-            tag = source.tag_at(mark) if mark < source.end else Partial.MAYBE
-            if isinstance(tag, Partial):
-                self._at = mark
-                source.set_aside(mark)
+            self._at, tag = source.next_tag(self._at)
+            if tag is None:
+                source.set_aside(self._at)
                 return None
-            if tag is not None and self._closes(tag):
+            if self._closes(tag):
                 return self._close(tag)
-            if tag is not None and self._gives_up(tag):
+            if self._gives_up(tag):
                 return self._release()
-            self._at = mark + 1
+            self._at += 1
 
     def _closes(self, tag: Tag) -> bool:
         if tag.marked or not tag.closing:
@@ -80,7 +78,7 @@ class PlainCall:
         return own or wraps
 
     def _gives_up(self, tag: Tag) -> bool:
-        if tag.marked or tag.kind in ("eos", "think", "bos", "role", "native"):
+        if tag.marked or tag.kind in TOKENS:
             return True
         again = tag.label.rpartition(":")[2] in PLAIN_INVOKES and not tag.closing
         return again and tag.name is not None
@@ -212,17 +210,17 @@ class NativeCalls:
     def read(self) -> Move | None:
         source = self._source
         while True:
-            mark = source.next_mark(self._at)
-            tag = source.tag_at(mark) if mark < source.end else Partial.MAYBE
-            if isinstance(tag, Partial):
-                self._at = mark
-                source.set_aside(mark)
+            self._at, tag = source.next_tag(self._at)
+            if tag is None:
+                source.set_aside(self._at)
                 return None
-            if tag is not None and (tag.kind == "eos" or (tag.kind == "native" and tag.closing)):
-                return self._close(mark, tag.end if tag.kind == "native" else mark)
-            if tag is not None and (tag.marked or tag.kind in ("think", "role")):
-                return self._release(mark)
-            self._at = mark + 1
+            if tag.kind == "native" and tag.closing:
+                return self._close(tag.start, tag.end)
+            if tag.kind == "eos":
+                return self._close(tag.start, tag.start)
+            if tag.marked or tag.kind in ("think", "role"):
+                return self._release(tag.start)
+            self._at += 1
 
     def end(self) -> Move | None:
         source = self._source

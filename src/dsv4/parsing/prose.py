@@ -31,7 +31,7 @@ from dsv4.parsing.plain_tags import (
 )
 from dsv4.parsing.states import State
 from dsv4.parsing.stops import Stops
-from dsv4.parsing.tags import Partial, Tag
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 _QUOTING = frozenset(QUOTING)
 _THINK_END = str(tokens.THINK_END)
@@ -93,31 +93,30 @@ class Prose:
     # Going through the text.
 
     def read(self) -> Move | None:
-        source = self._source
-        while True:
-            at = source.next_mark(self._at)
-            self._look(at)
-            if at == source.end:
-                return self._say(at)
+        source, at = self._source, self._at
+        while (at := source.next_mark(at)) < source.end:
             tag = source.tag_at(at)
             if tag is None:
-                self._look(at + 1)
+                at += 1
                 continue
+            self._look(at)
             if isinstance(tag, Partial):
-                if not self._may_act(tag, at):
-                    source.pending = None
-                    self._look(at + 1)
-                    continue
-                return self._say(at)
-            if self._is_text(tag):
-                self._look(at + 1)  # what stands in it may act, as if it had not been read as a tag
-                continue
-            if (halted := self._say(at)) is not None:
-                return halted
-            before = source.pos, self._at
-            move = self._read_tag(tag)
-            if move is not None or before == (source.pos, self._at):
-                return move
+                if self._may_act(tag, at):
+                    break
+                source.pending = None
+                at += 1
+            elif self._is_text(tag):
+                at += 1  # what stands in it may act, as if it had not been read as a tag
+            else:
+                if (halted := self._say(at)) is not None:
+                    return halted
+                before = source.pos, self._at
+                move = self._read_tag(tag)
+                if move is not None or before == (source.pos, self._at):
+                    return move
+                at = self._at
+        self._look(at)
+        return self._say(at)
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
@@ -145,7 +144,7 @@ class Prose:
             return tag.raw != ECHO or tag.start != 0
         if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
             return tag.spaced and self._machine.kind(tag) is None
-        if tag.kind in ("eos", "bos", "think", "native"):
+        if tag.kind in TOKENS:
             return False
         return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
 

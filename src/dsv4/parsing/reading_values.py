@@ -43,56 +43,60 @@ class Text:
         self._machine = machine
         self.value = value
         self._at = machine.source.pos
+        self._in_doubt: Tag | None = None  # what stands at `_at`, until what follows says more
 
     def skip(self) -> None:
         """All text so far was dealt with by somebody else."""
         self._at = self._source.pos
 
     def read(self) -> Move | None:
-        source = self._source
-        while True:
-            at = source.next_mark(self._at)
-            if at == source.end:
-                return self._wait(at)
-            if self._cannot_act(at):
-                self._at = at + 1
-                continue
-            tag = source.tag_at(at)
-            if isinstance(tag, Partial):
-                return self._wait(at)
-            if tag is None:
-                self._at = at + 1
-                continue
+        tag = self._in_doubt or self._next_tag()
+        while tag is not None:
             verdict = self.value.judge.judge(tag)
             if verdict is Verdict.WAIT:
-                return self._wait(at)
+                if tag is not self._in_doubt:
+                    self._in_doubt = tag
+                    self._wait(tag.start)
+                return None
+            self._in_doubt = None
             if verdict is Verdict.CLOSE or verdict is Verdict.IMPLIED:
                 return self._close(tag, verdict)
             if verdict is not Verdict.TEXT:
                 self._quote(tag, verdict)
             self._at = tag.end
+            tag = self._next_tag()
+        return None
+
+    def _next_tag(self) -> Tag | None:
+        """The next tag that may end the value; None if it is not there yet, and text is taken."""
+        source, at = self._source, self._at
+        while (at := source.next_mark(at)) < source.end:
+            tag = None if self._cannot_act(at) else source.tag_at(at)
+            if isinstance(tag, Tag):
+                return tag
+            if tag is not None:
+                break
+            at += 1
+        self._wait(at)
+        return None
 
     def _cannot_act(self, at: int) -> bool:
         """Whether the first letters say that this is a tag without the DSML token, and text.
 
         No such tag acts in a value, but for a close that may be the value's own.
         """
-        source = self._source
-        letter = source.at(at + 1).lower()
-        if letter == "/":
-            letter, following = source.at(at + 2).lower(), source.at(at + 3).lower()
-            if letter in self.value.own_letters:
+        letters = self._source.slice(at + 1, at + 4).lower()
+        if letters[:1] == "/":
+            letters = letters[1:]
+            if letters[:1] in self.value.own_letters:
                 return False
-        else:
-            following = source.at(at + 2).lower()
-        if letter == _WORD[0]:
-            return following not in ("", _WORD[1])
-        return "a" <= letter <= "z"
+        if letters[:1] == _WORD[0]:
+            return letters[1:2] not in ("", _WORD[1])
+        return "a" <= letters[:1] <= "z"
 
-    def _wait(self, at: int) -> Move | None:
+    def _wait(self, at: int) -> None:
         self._at = at
         self.value.take(_before_newline(self._source, at))
-        return None
 
     def _quote(self, tag: Tag, verdict: Verdict) -> None:
         self.value.take(_before_newline(self._source, tag.start))
@@ -112,10 +116,8 @@ class Text:
 
     def end(self) -> Move | None:
         source = self._source
-        if isinstance(source.tag_at(self._at) if self._at < source.end else None, Partial):
-            surely = source.tag_at(self._at) is Partial.SURELY
-            if surely:
-                return self._end_in_tag()
+        if self._at < source.end and source.tag_at(self._at) is Partial.SURELY:
+            return self._end_in_tag()
         if source.stopped:
             self.value.take_rest(_before_newline(source, source.end))
             source.advance(source.end)
@@ -223,7 +225,7 @@ class Json:
         source = self._source
         if self._in_string:
             return self._end_in_string()
-        if source.tag_at(self._at) is Partial.SURELY if self._at < source.end else False:
+        if self._at < source.end and source.tag_at(self._at) is Partial.SURELY:
             self.value.take(self._at)
             if source.stopped:
                 self._machine.report_cut(self._at)
@@ -238,7 +240,7 @@ class Json:
         """Cut, and so incomplete (rule 10); or one of its quotes was wrong, and closes follow."""
         source = self._source
         source.put_back()
-        if source.stopped or _EOS in source.text or self._ends_closed():
+        if source.stopped or _EOS in source.waiting or self._ends_closed():
             return (State.VALUE, self.value)
         self.value.take(source.end)
         return self.value.cut()

@@ -9,7 +9,7 @@ or before what begins the next of its kind.
 from __future__ import annotations
 
 from dsv4.parsing.machine import Ahead, Machine
-from dsv4.parsing.tags import Tag
+from dsv4.parsing.tags import TOKENS, Tag
 
 CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
@@ -17,7 +17,7 @@ _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
 
 def is_odd_close(machine: Machine, tag: Tag, level: str, tool: str, key: str | None = None) -> bool:
     """Whether a tag may be meant to close this level, though it does not properly say so."""
-    if tag.kind in ("eos", "think", "bos", "role", "native") or tag.broken or tag.self_closed:
+    if tag.kind in TOKENS or tag.broken or tag.self_closed:
         return False
     kind = machine.kind(tag, tool)
     if not tag.marked:
@@ -32,28 +32,30 @@ def is_odd_close(machine: Machine, tag: Tag, level: str, tool: str, key: str | N
 def runs_out(machine: Machine, at: int, level: str, tool: str) -> bool | None:
     """Whether closes follow each other from `at`, after one of `level`. None: not known yet."""
     ahead = machine.follow(at)
-    if ahead is Ahead.MORE:
-        return None
-    if ahead is Ahead.END:  # where the model ended the text, as if EOS stood there
+    if not isinstance(ahead, Tag):
+        if ahead is not Ahead.END:
+            return None if ahead is Ahead.MORE else False
+        # Where the model ended the text, as if EOS stood there.
         return machine.source.stopped or level == (
             "wrapper" if machine.block is not None else "invoke"
         )
-    if not isinstance(ahead, Tag):
-        return False
     if ahead.kind == "eos":
         return True
-    kind = machine.kind(ahead, tool)
-    proper = ahead.marked and not ahead.bare
-    if level in _OUTER and proper and not ahead.closing:
-        if kind == "invoke" and machine.called(ahead) is not None:
-            return True
-        if level == "parameter" and kind == "parameter" and machine.key(ahead, tool) is not None:
-            return True
     outer = _OUTER.get(level)
     if outer is None:
         return False
-    if proper and ahead.closing and kind in ("invoke", "wrapper"):
+    if ahead.marked and not ahead.bare and _goes_on(machine, ahead, level, tool):
         return True
     if not is_odd_close(machine, ahead, outer, tool):
         return False
     return runs_out(machine, ahead.end, outer, tool)
+
+
+def _goes_on(machine: Machine, tag: Tag, level: str, tool: str) -> bool:
+    """Whether a proper tag closes an outer level, or opens the next of this one."""
+    kind = machine.kind(tag, tool)
+    if tag.closing:
+        return kind in ("invoke", "wrapper")
+    if kind == "invoke":
+        return machine.called(tag) is not None
+    return level == kind == "parameter" and machine.key(tag, tool) is not None

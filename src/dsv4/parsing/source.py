@@ -20,18 +20,21 @@ from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.patterns import pattern
 from dsv4.parsing.tags import Partial, Tag
 
-# How a tag is read: by asking for more until it is one, or is none.
+# How a tag is read: by asking for more until it is one, or is none. What is short may be read from
+# its beginning again.
 Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
-Lexer: TypeAlias = Callable[["Source", int], "Reading | Tag | None"]
+Lexer: TypeAlias = Callable[["Source", int], "Reading | Partial | Tag | None"]
 
-_NOWHERE = -(2**62)
+NOWHERE = -(2**62)  # before every place
 # How much of the text before the buffer may still matter.
 _REMEMBERED = LONGEST_SPACE + 1
+# Text that is done with is forgotten in stretches, because each time costs something.
+_LEAST_TRIMMED = 128
 
 # What a tag may begin with: a bracket, or the DSML token that lost its bracket.
 MARKS = (*OPENING_BRACKETS, BAR)
 
-_MARK = pattern(f"[{''.join(MARKS)}]")
+MARK = pattern(f"[{''.join(MARKS)}]")
 # In a short text one search for all marks is faster than one for each, which are remembered.
 _SHORT = 128
 _SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
@@ -48,6 +51,7 @@ class Source:
 
     __slots__ = (
         "_aside",
+        "_before_aside",
         "_inert",
         "_kept",
         "_marks",
@@ -78,12 +82,13 @@ class Source:
         self._pending_as = Partial.MAYBE
         self.before = ""  # the last characters before `base`
         # From where each mark was looked for, and where it was found, if it was.
-        self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
+        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
         self._readings: dict[int, Reading | Tag | None] = {}
         self._spaces: dict[int, int] = {}
         self._inert: list[tuple[int, int]] = []
         self._aside: list[str] = []
         self.aside_from = 0
+        self._before_aside = ""
         self._recorded: list[str] | None = None
         self._kept: list[str] | None = None
 
@@ -105,8 +110,10 @@ class Source:
         self.base = self.pos = self.end
 
     def trim(self) -> None:
-        """Forgets the text that is done with."""
+        """Forgets the text that is done with: all of it if no other waits, else long stretches."""
         done = self.pos - self.base
+        if self.pos < self.end and done < _LEAST_TRIMMED:
+            return
         self.before = (self.before + self.text[:done])[-_REMEMBERED:]
         self.text = self.text[done:]
         self.base = self.pos
@@ -163,8 +170,10 @@ class Source:
 
         Each mark is looked for once in each stretch of text, as long as places only grow.
         """
+        if at < self.end and self.text[at - self.base] in MARKS:
+            return at  # where a reader waited
         if self.end - at < _SHORT:
-            found_mark = self.search(_MARK, at, self.end)
+            found_mark = self.search(MARK, at, self.end)
             return self.end if found_mark is None else self.place(found_mark.start())
         first = self.end
         for n, mark in enumerate(MARKS):
@@ -187,33 +196,46 @@ class Source:
     def past_space(self, at: int) -> int:
         """Where white space from `at` on ends, at most a little more than is ever allowed."""
         known = self._spaces.get(at, at)
-        if known - at <= LONGEST_SPACE:
+        if known - at <= LONGEST_SPACE and self.at(known).isspace():
             space = self.match(_SPACE, known)
-            if space is not None:
-                known = self._spaces[at] = self.place(space.end())
+            assert space is not None
+            known = self._spaces[at] = self.place(space.end())
         return known
 
     def tag_at(self, at: int) -> Tag | Partial | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
+        found: Reading | Partial | Tag | None
         if at in self._readings:
             found = self._readings[at]
         elif at + 1 == self.end and not self.final:
-            self.pending = at
-            self._pending_as = Partial.MAYBE
-            return Partial.MAYBE  # one character says nothing
+            found = Partial.MAYBE  # one character says nothing
         else:
-            found = self._readings[at] = self._read(self, at)
+            found = self._read(self, at)
+            if not isinstance(found, Partial):
+                self._readings[at] = found
         if found is None or isinstance(found, Tag):
             return found
-        try:
-            partial = next(found)
-        except StopIteration as done:
-            tag: Tag | None = done.value
-            self._readings[at] = tag
-            return tag
+        if not isinstance(found, Partial):
+            try:
+                found = next(found)
+            except StopIteration as done:
+                tag: Tag | None = done.value
+                self._readings[at] = tag
+                return tag
         self.pending = at
-        self._pending_as = partial
-        return partial
+        self._pending_as = found
+        return found
+
+    def next_tag(self, at: int) -> tuple[int, Tag | None]:
+        """The next tag from `at` on, and where it begins; or may begin, if it is not there yet."""
+        while (at := self.next_mark(at)) < self.end:
+            found = self.tag_at(at)
+            if isinstance(found, Tag):
+                return at, found
+            if found is not None:
+                break
+            at += 1
+        return at, None
 
     def is_pending(self, minds_kind: bool) -> bool:
         """Whether what was waited for last, a tag that has begun, has still not come to its end.
@@ -235,14 +257,17 @@ class Source:
         self.pos = to
 
     def take(self, to: int) -> str:
-        text = self.slice(self.pos, to)
-        self.advance(to)
+        text = self.text[self.pos - self.base : to - self.base]
+        if self._recorded is not None:
+            self._recorded.append(text)
+        self.pos = to
         return text
 
     def set_aside(self, to: int) -> None:
         """Takes text out of the buffer, to wait."""
         if not self._aside:
             self.aside_from = self.pos
+            self._before_aside = self._just_before(self.pos)
         self._aside.append(self.take(to))
 
     def aside(self) -> str:
@@ -256,17 +281,20 @@ class Source:
 
     def put_back(self) -> None:
         """Puts the text that was set aside where it was, to be read again."""
+        if not self._aside:
+            return
         text = self.aside()
         if self._recorded is not None:
             recorded = "".join(self._recorded)
             self._recorded = [recorded[: len(recorded) - len(text)]]
         self.text = text + self.slice(self.pos, self.end)
-        self.base = self.pos = self.pos - len(text)
+        self.base = self.pos = self.aside_from
+        self.before = self._before_aside
         self._forget()
 
     def _forget(self) -> None:
         """Forgets what was found at which place."""
-        self._marks = [(_NOWHERE, _NOWHERE)] * len(MARKS)
+        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
         self._readings.clear()
         self._spaces.clear()
         self.pending = None

@@ -5,7 +5,10 @@ from __future__ import annotations
 from enum import Enum
 
 from dsv4.format import tokens
-from dsv4.format.spellings import NAMING
+from dsv4.format.spellings import FIXED, NAMING
+
+# Kinds of tags that are one token each, and belong to no call.
+TOKENS = frozenset(kind for _, kind, _ in FIXED)
 
 
 class Partial(Enum):
@@ -20,8 +23,8 @@ class Partial(Enum):
 class Tag:
     """A tag, from `start` to `end` of the text.
 
-    `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), "think",
-    "eos", "bos", "role" or "native".
+    `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), or that
+    of a token: "think", "eos", "bos", "role" or "native".
     """
 
     __slots__ = (

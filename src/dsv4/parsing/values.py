@@ -205,7 +205,7 @@ class Body:
     take_rest = take
 
     def close(self, tag: Tag | None) -> Move:
-        self.invoke.take_body(self._arguments(self.machine.source.aside()))
+        self.invoke.body = self._arguments(self.machine.source.aside())
         return (State.INVOKE,)
 
     def _arguments(self, raw: str) -> str:
@@ -242,7 +242,7 @@ class Body:
         raw = self.machine.source.aside()
         found = read_json(raw)
         if found is not None and isinstance(found.value, dict):
-            self.invoke.take_body(found.text.strip())
+            self.invoke.body = found.text.strip()
             return self.invoke.cut()
         return self.invoke.cut(rest=f"{quoted(RAW_PARAMETER)}: {quoted(raw)}")
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
-from dsv4.format.spellings import BAR, OPENING_BRACKETS
 from dsv4.parsing.invokes import Invoke
 from dsv4.parsing.limits import LONGEST_REMARK
 from dsv4.parsing.machine import Ahead, Machine
-from dsv4.parsing.patterns import pattern
 from dsv4.parsing.runs import CALL_TAGS, is_odd_close, runs_out
-from dsv4.parsing.tags import Partial, Tag
-
-_NOWHERE = -(2**62)
-_MARK = pattern(f"[{OPENING_BRACKETS}{BAR}]")
+from dsv4.parsing.source import MARK, NOWHERE
+from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 
 class Verdict(Enum):
@@ -48,17 +44,17 @@ class Judge:
         self._region: list[str] = []
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
-        self._looked = (_NOWHERE, 0)  # how far after which close was looked for what must follow
+        self._looked = (NOWHERE, 0)  # how far after which close was looked for what must follow
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
         machine, tool = self._machine, self._invoke.name
         if self._looked[0] == tag.end:
             return self._judge_soon(tag)
-        if tag.broken or tag.kind in ("think", "bos", "role", "native"):
-            return Verdict.TEXT
         if tag.kind == "eos":
             return Verdict.TEXT if self.quoted else judge_eos(machine, tag)
+        if tag.broken or tag.kind in TOKENS:
+            return Verdict.TEXT
         kind = machine.kind(tag, tool)
         if self._region and self._is_counted(tag, kind):
             return Verdict.TEXT
@@ -128,7 +124,7 @@ class Judge:
         at = self._looked[1] if self._looked[0] == start else start
         limit = start + LONGEST_REMARK
         while at <= limit:
-            found = source.search(_MARK, at, min(source.end, limit + 1))
+            found = source.search(MARK, at, min(source.end, limit + 1))
             if found is None:
                 at = min(source.end, limit + 1)
                 if at > limit or source.final:
@@ -160,14 +156,14 @@ class Judge:
 
     # What implies a close (rule 12).
 
-    def opens_line(self, tag: Tag) -> bool:
+    def _opens_line(self, tag: Tag) -> bool:
         return self._machine.source.opens_line(tag.start)
 
     def _lets_act(self, tag: Tag) -> bool:
         """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
         machine, tool = self._machine, self._invoke.name
         key = machine.key(tag, tool)
-        if key is None or self.quoted or not self.opens_line(tag):
+        if key is None or self.quoted or not self._opens_line(tag):
             return False
         keys = machine.tools.keys(tool)
         if not keys:
@@ -270,6 +266,6 @@ class BodyJudge(Judge):
         if tag.closing:
             ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
             return _decided(ends(tag), Verdict.IMPLIED)
-        if kind == "wrapper" or not self.opens_line(tag):
+        if kind == "wrapper" or not self._opens_line(tag):
             return Verdict.TEXT
         return _decided(machine.is_certain(tag, machine.block is not None), Verdict.IMPLIED)

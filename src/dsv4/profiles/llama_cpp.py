@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from dsv4.encoding.json_text import to_json
+from dsv4.encoding.json_text import FAILURES, to_json
 from dsv4.errors import shown
 from dsv4.format import tokens
 from dsv4.format.dialects import NAME_END, RESPONSE_FORMAT, STRING_FALSE, STRING_TRUE
@@ -230,6 +230,12 @@ def _json(value: Any) -> str:
         return "{" + ", ".join(f"{to_json(k)}: {_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_json, value)) + "]"
-    if isinstance(value, float) or (isinstance(value, int) and value not in _INTEGERS):
-        return f"{value:g}"
-    return to_json(value)
+    try:
+        if isinstance(value, float) or (isinstance(value, int) and value not in _INTEGERS):
+            return f"{value:g}"
+        return to_json(value)
+    except OverflowError:
+        problem = f"found {shown(value)}, expected a number that a float can hold"
+        raise refused("request", problem) from None
+    except FAILURES as error:
+        raise refused("request", f"found {shown(value)}, expected JSON: {error}") from None

@@ -43,7 +43,7 @@ def _constant(name: str) -> Any:
 def _integer(text: str) -> int | float:
     if text == "-0":
         return -0.0
-    # Python reads no more than some thousand digits, and no float has so many.
+    # Python reads no more than a few thousand digits, and no float has that many.
     return float(text) if len(text) > 20 else int(text)
 
 

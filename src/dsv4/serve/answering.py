@@ -13,7 +13,9 @@ from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, convert, messages, responses
+from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
+from dsv4.api.converting import for_chat_server
+from dsv4.api.flattening import with_flat_names
 from dsv4.api.ids import mark
 from dsv4.api.places import client_path
 from dsv4.encoding.prompt import Prompt
@@ -43,6 +45,7 @@ from dsv4.serve.reading import Reader, usage_of
 from dsv4.serve.recorder import Exchange
 from dsv4.serve.replay.turns import Call, Turn
 from dsv4.serve.server import Server
+from dsv4.tokens import VocabularyError
 
 PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
@@ -177,7 +180,11 @@ class Answering:
             await server.meet_backend()
         call = self._module.read(body, dialect=server.dialect, settings=server.api_settings)
         self._check(body, call)
-        return body, replace(call, echo={**call.echo, **stored}) if stored else call
+        if stored:
+            call = replace(call, echo={**call.echo, **stored})
+        if is_chat(server.backend):
+            call = replace(call, names=with_flat_names(call.names))
+        return body, call
 
     def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
         settings = self._server.settings
@@ -197,7 +204,7 @@ class Answering:
         began = time.monotonic()
         call, recalled = await server.memory.recalled(key.name, call)
         server.metrics.replayed.labels("used").inc(recalled)
-        prompt, ids = await _encoded(call, server, size)
+        prompt, ids = await encoded(call, server, size)
         prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
@@ -254,12 +261,19 @@ def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
     return headers.get("originator", "").startswith("codex")
 
 
-async def _encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
-    def encoded() -> tuple[Prompt, list[int] | None]:
-        prompt = call.request.encode()
-        return prompt, None if server.tokenizer is None else server.tokenizer.encode(prompt)
+async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
+    """The prompt of a request of `size` bytes, and its ids where there is a tokenizer."""
 
-    return await asyncio.to_thread(encoded) if size > _LARGE else encoded()
+    def made() -> tuple[Prompt, list[int] | None]:
+        prompt = call.request.encode()
+        try:
+            return prompt, server.ids_of(prompt)
+        except VocabularyError:
+            raise ApiError(
+                f"The server cannot make prompts: {server.misfit}.", status=500
+            ) from None
+
+    return await asyncio.to_thread(made) if size > _LARGE else made()
 
 
 def read_json(data: bytes, deepest: int) -> dict[str, Any]:
@@ -333,7 +347,7 @@ class _Run:
         backend: Any = self._server.backend
         prepared = self._prepared
         if is_chat(backend):
-            return backend.stream_request(as_chat(prepared.body, prepared.call.protocol))
+            return backend.stream_request(for_chat_server(prepared.body, prepared.call.protocol))
         chunks: Chunks = backend.stream(prepared.prompt, prepared.ids, prepared.options)
         return chunks
 
@@ -360,10 +374,14 @@ class _Run:
         return self._usage()
 
     @property
+    def begun(self) -> float | None:
+        """When the backend was asked."""
+        return self._generation.watch.began
+
+    @property
     def first_heard(self) -> float | None:
         """When the backend sent something first."""
-        watch = self._generation.watch
-        return None if watch is None else watch.first_heard
+        return self._generation.watch.first_heard
 
     @property
     def tail(self) -> str:
@@ -591,8 +609,3 @@ def _turn(turn_id: str, reader: Any) -> Turn | None:
 
 def _full(call: Any) -> str:
     return call.name if call.namespace is None else f"{call.namespace}::{call.name}"
-
-
-def as_chat(body: dict[str, Any], protocol: Any) -> dict[str, Any]:
-    """A request of any protocol as Chat Completions has it."""
-    return body if protocol == "chat" else convert(body, protocol, "chat")

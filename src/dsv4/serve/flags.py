@@ -10,6 +10,15 @@ from typing import Any, Literal, get_args, get_origin
 from dsv4.serve.settings import HINTS, Settings, read_value
 
 _ABSENT = argparse.SUPPRESS
+_METAVARS = {
+    **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
+    **dict.fromkeys(("config", "record"), "FILE"),
+    **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
+    "upstream": "URL",
+    "tokenizer": "PATH",
+    "host": "ADDRESS",
+    "replay": "STORE",
+}
 
 
 def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
@@ -24,14 +33,18 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
         kind = HINTS[field.name]
         option = f"--{field.name.replace('_', '-')}"
         help = field.metadata["help"] + _default(fixed.get(field.name, field.default))
-        if kind is bool:
+        if kind is bool and field.name.startswith("no_"):
+            # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
+            parser.add_argument(option, action="store_true", default=_ABSENT, help=help)
+        elif kind is bool:
             parser.add_argument(
                 option, action=argparse.BooleanOptionalAction, default=_ABSENT, help=help
             )
         elif get_origin(kind) is Literal:
             parser.add_argument(option, choices=get_args(kind), default=_ABSENT, help=help)
         else:
-            parser.add_argument(option, metavar=_metavar(kind), default=_ABSENT, help=help)
+            metavar = _METAVARS.get(field.name) or _metavar(kind)
+            parser.add_argument(option, metavar=metavar, default=_ABSENT, help=help)
 
 
 def _default(value: Any) -> str:

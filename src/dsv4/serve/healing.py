@@ -152,12 +152,17 @@ class Healer:
         return [*events, *self._parser.feed(text)]
 
     def _collect(self, delta: Mapping[str, Any]) -> None:
-        index = delta.get("index", len(self._calls))
+        function = delta.get("function") or {}
+        name, arguments = str(function.get("name") or ""), function.get("arguments") or ""
+        index = delta.get("index")
+        if index is None:  # some servers number nothing: a name begins a call
+            index = len(self._calls) if name or not self._calls else max(self._calls)
         call = self._calls.setdefault(index, _UpstreamCall(""))
         call.id = call.id or str(delta.get("id") or "")
-        function = delta.get("function") or {}
-        call.name = call.name or str(function.get("name") or "")
-        call.arguments.append(str(function.get("arguments") or ""))
+        call.name = call.name or name
+        # And some write an object where its text belongs.
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        call.arguments.append(text)
 
     def end(self) -> list[Event]:
         """The events of the end: the upstream's own calls come after those that had leaked."""

@@ -67,8 +67,7 @@ class Seen:
     usage: dict[str, int] = field(default_factory=dict)
 
     def begins(self, prepared: Any, run: Any) -> None:
-        """The prompt is there, and a stream is free."""
-        self.begun = _now()
+        """The prompt is there: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
         self.prompt = prepared.prompt.text if len(prepared.prompt.text) <= LARGEST else None
@@ -89,10 +88,16 @@ class Seen:
         if self.run is not None:
             self.kept = self.completions()
             self.usage = {name: getattr(self.run.usage, name) for name in _COUNTS}
-            self.first, self.tail = self.run.first_heard, self.run.tail
+            self.begun, self.first = self.run.begun, self.run.first_heard
+            self.tail = self.run.tail
             self.run = None
             if status == "done" and any(choice["finish"] is None for choice in self.kept):
                 self.status = "failed"  # the client was told so, within the stream
+
+    @property
+    def stage(self) -> str:
+        """How far it is: "queued", "running", or the way in which it ended."""
+        return "queued" if self.run is not None and self.run.begun is None else self.status
 
     @property
     def weight(self) -> int:
@@ -119,10 +124,10 @@ class Seen:
             "protocol": self.protocol,
             "model": self.model,
             "size": self.size,
-            "status": self.status,
+            "status": self.stage,
             "problem": self.problem,
             "time": self.time,
-            "queued": _seconds(self.clock, self.begun),
+            "queued": _seconds(self.clock, self.run.begun if runs else self.begun),
             "first": _seconds(self.clock, self.run.first_heard if runs else self.first),
             "total": _seconds(self.clock, self.ended),
             "prompt_tokens": self.prompt_tokens,
@@ -265,7 +270,7 @@ class Inspector:
     def _look(self) -> None:
         """Gives a new version to what is not as it was when somebody looked last."""
         for number, seen in self._seen.items():
-            look = (seen.status, seen.heard)
+            look = (seen.stage, seen.heard)
             known = self._versions.get(number)
             if known is None or known[1] != look:
                 self._version += 1

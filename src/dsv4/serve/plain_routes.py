@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any, TypeAlias
 
 from dsv4.api import ApiError, fields
+from dsv4.encoding.prompt import Prompt
 from dsv4.errors import ParseError
 from dsv4.parsing.events import Event
 from dsv4.parsing.message import assemble
 from dsv4.parsing.parser import StreamParser
-from dsv4.serve.answering import PROTOCOLS, api_error, read_json
+from dsv4.serve.answering import PROTOCOLS, api_error, encoded, read_json
 from dsv4.serve.asgi import Receive, Scope, Send, headers_of, read_body, send_bytes, send_json
+from dsv4.serve.backend import BackendError
 from dsv4.serve.generation import ClientGone
 from dsv4.serve.keys import Key
 from dsv4.serve.metrics import CONTENT_TYPE
@@ -87,6 +90,8 @@ class Routes:
 
     async def models(self, scope: Scope, key: Key, data: bytes) -> Any:
         """One body that the SDKs of both vendors read."""
+        with suppress(BackendError):
+            await self._server.meet_backend()
         model = self._model(self._server.model.name)
         ends = {"first_id": model["id"], "last_id": model["id"]}
         return {"object": "list", "data": [model], "has_more": False, **ends}
@@ -110,11 +115,9 @@ class Routes:
         }
 
     async def count_tokens(self, scope: Scope, key: Key, data: bytes) -> Any:
-        call = self._call("messages", read_json(data, self._server.settings.max_depth))
-        prompt = call.request.encode()
-        if self._server.tokenizer is None:
-            return {"input_tokens": len(prompt.text) // 4}
-        return {"input_tokens": self._server.tokenizer.count(prompt)}
+        prompt, ids = await self._encoded("messages", data)
+        # Without a vocabulary: about four characters make a token.
+        return {"input_tokens": len(prompt.text) // 4 if ids is None else len(ids)}
 
     async def response(self, scope: Scope, key: Key, data: bytes) -> Any:
         id, conversations = scope["path_params"]["id"], self._server.conversations
@@ -139,20 +142,18 @@ class Routes:
         if isinstance(body.get("text"), str):
             ids = tokenizer.encode_text(body["text"])
         else:
-            ids = tokenizer.encode(self._call(_protocol_of(body), body).request.encode())
+            ids = (await self._encoded(_protocol_of(body), data))[1] or []
         return {"ids": ids, "count": len(ids)}
 
     async def render(self, scope: Scope, key: Key, data: bytes) -> Any:
         """A request of any protocol as the prompt that it becomes, with the origin of each part."""
         body = read_json(data, self._server.settings.max_depth)
-        prompt = self._call(_protocol_of(body), body).request.encode()
+        prompt, ids = await self._encoded(_protocol_of(body), data)
         spans = []
         at = 0
         for piece in prompt.pieces:
             spans.append({"start": at, "end": at + len(piece.text), **_described(piece)})
             at += len(piece.text)
-        tokenizer = self._server.tokenizer
-        ids = None if tokenizer is None else tokenizer.encode(prompt)
         return {"prompt": prompt.text, "ids": ids, "spans": spans}
 
     async def parse(self, scope: Scope, key: Key, data: bytes) -> Any:
@@ -188,9 +189,15 @@ class Routes:
             raise ApiError("found neither text nor ids, expected one of them", path="text")
         return [*parser.feed(body["text"]), *parser.finish()]
 
-    def _call(self, protocol: str, body: dict[str, Any]) -> Any:
+    async def _encoded(self, protocol: str, data: bytes) -> tuple[Prompt, list[int] | None]:
+        """The prompt of a request, and its ids. Streams go on while a long one is made."""
         server = self._server
-        return PROTOCOLS[protocol].read(body, dialect=server.dialect, settings=server.api_settings)
+        body = read_json(data, server.settings.max_depth)
+        with suppress(BackendError):
+            await server.meet_backend()
+        read = PROTOCOLS[protocol].read
+        call = read(body, dialect=server.dialect, settings=server.api_settings)
+        return await encoded(call, server, len(data))
 
 
 def _described(piece: Any) -> dict[str, Any]:

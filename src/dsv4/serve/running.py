@@ -20,7 +20,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 from dsv4.errors import Error
 from dsv4.serve import app
-from dsv4.serve.backend import BackendError
+from dsv4.serve.backend import BackendError, is_chat
 from dsv4.serve.metrics import count_together, forget_dead_workers
 from dsv4.serve.posture import Posture, described
 from dsv4.serve.server import Server
@@ -226,6 +226,8 @@ def _started(server: Server, url: str) -> str:
         asyncio.run(_met(server))
     except BackendError as error:
         notes.append(f"{error.message}; it is asked again with the first request")
+    if server.misfit and not is_chat(server.backend):
+        notes.append(f"no request can be answered: {server.misfit}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
     posture = Posture(

@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4.api import Settings as ApiSettings
+from dsv4.encoding.prompt import Prompt
 from dsv4.errors import UnknownModel
 from dsv4.format.dialects import Dialect, dialect_for, dialect_named
-from dsv4.serve.backend import AnyBackend, BackendError, Model
+from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
 from dsv4.serve.conversations import Conversations
 from dsv4.serve.inspector import Begins, inspector_for
 from dsv4.serve.keys import Keyring, read_keys
@@ -21,7 +22,7 @@ from dsv4.serve.replay.recall import Memory
 from dsv4.serve.replay.seal import read_seal
 from dsv4.serve.replay.stores import store_for
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.tokens import Tokenizer
+from dsv4.tokens import Tokenizer, VocabularyError
 
 # Where neither the settings nor the backend say.
 DEFAULT_CONTEXT = 131_072
@@ -74,6 +75,23 @@ class Server:
     @property
     def context(self) -> int:
         return self.model.context or DEFAULT_CONTEXT
+
+    def ids_of(self, prompt: Prompt) -> list[int] | None:
+        """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for one that
+        does not fit the dialect, unless they would only be counted."""
+        if self.tokenizer is None or (is_chat(self.backend) and self.misfit):
+            return None
+        return self.tokenizer.encode(prompt)
+
+    @property
+    def misfit(self) -> str:
+        """Why the vocabulary does not fit the dialect; empty where it does."""
+        try:
+            if self.tokenizer is not None:
+                self.tokenizer.vocabulary.check(self.dialect.special_tokens, str(self.dialect))
+        except VocabularyError as error:
+            return f"{error}; --tokenizer names another"
+        return ""
 
     async def meet_backend(self) -> None:
         """Asks the backend for its model, as far as the settings leave it open."""

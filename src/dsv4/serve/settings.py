@@ -15,14 +15,18 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from dsv4.errors import Error, shown
+from dsv4.reading.failures import reason
 
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
 CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ImageRule: TypeAlias = Literal["replace", "refuse"]
+# Every name that requests use: what each comes to is the dialect's.
+Effort: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
 
 MIB = 1024 * 1024
+LAST_PORT = 65_535
 
 
 class SettingError(Error):
@@ -37,8 +41,8 @@ class SettingError(Error):
         return f"{self.name}: {self.problem}"
 
 
-def _setting(default: Any, help: str, least: float | None = None) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help, "least": least})
+def _setting(default: Any, help: str, least: float | None = None, most: float | None = None) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,73 +50,89 @@ class Settings:
     """How the server runs. Each field is a flag, a variable and a key of the TOML file."""
 
     host: str = _setting("127.0.0.1", "address to listen on")
-    port: int = _setting(8000, "port to listen on; 0 takes a free one", 0)
+    port: int = _setting(8000, "port to listen on; 0 chooses a free one", 0, LAST_PORT)
     workers: int = _setting(1, "number of worker processes", 1)
     config: str | None = _setting(None, "TOML file to read settings from")
 
     backend: BackendName = _setting("demo", "what generates the text")
     upstream: str | None = _setting(None, "base URL of the backend, for example http://gpu:8000")
-    upstream_key_file: str | None = _setting(None, "file with the key that the backend asks for")
+    upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
     upstream_model: str | None = _setting(
-        None, "model name to send to the backend; default: the first it lists"
+        None, "model name to send to the backend; default: the first one it lists"
     )
-    dialect: str | None = _setting(None, "release of the format; default: from the model's name")
-    model: str | None = _setting(None, "model name to announce; default: the backend's own")
-    strict_models: bool = _setting(False, "refuse model names other than the announced one")
-    context: int | None = _setting(None, "context length in tokens; default: the backend's own", 1)
+    dialect: str | None = _setting(
+        None, "release of the format; default: detected from the model's name"
+    )
+    model: str | None = _setting(None, "model name to report to clients; default: the backend's")
+    strict_models: bool = _setting(False, "refuse requests for any other model name")
+    context: int | None = _setting(None, "context length in tokens; default: the backend's", 1)
     tokenizer: str | None = _setting(None, "path of a tokenizer.json; default: the V4 vocabulary")
-    pace: float = _setting(200.0, "tokens per second of the demo backend; 0 does not wait", 0)
+    pace: float = _setting(200.0, "tokens per second of the demo backend; 0 means no delay", 0)
 
     api_key_file: str | None = _setting(
-        None, "file of keys, one `key`, `name:key` or `admin name:key` per line"
+        None, "file of API keys, one `key`, `name:key` or `admin name:key` per line"
     )
-    no_auth: bool = _setting(False, "listen beyond loopback without keys")
-    cors_origins: tuple[str, ...] = _setting((), "origins whose pages may call the server")
+    no_auth: bool = _setting(False, "allow other machines to connect without API keys")
+    cors_origins: tuple[str, ...] = _setting((), "web origins that may call the server")
 
-    thinking: bool = _setting(True, "let the model think unless a request says otherwise")
-    effort: str = _setting("high", "reasoning effort unless a request says otherwise")
+    thinking: bool = _setting(True, "enable thinking unless a request says otherwise")
+    effort: Effort = _setting("high", "reasoning effort unless a request says otherwise")
     systems: SystemPlace = _setting(
-        "reminder", "where system messages after the first turn go in dialects without their token"
+        "reminder",
+        "where to put system messages after the first turn, in dialects without a system token",
     )
     images: ImageRule = _setting("replace", "what to do with images that the model cannot read")
     reasoning_field: ReasoningField = _setting(
-        "reasoning_content", "name of the reasoning in Chat Completions responses"
+        "reasoning_content", "field for the reasoning in Chat Completions responses"
     )
-    calls: CallsMode = _setting("whole", "send a tool call once it is complete, or as it comes")
+    calls: CallsMode = _setting(
+        "whole", "send a tool call when it is complete, or as it is generated"
+    )
     debug: bool = _setting(False, "answer `x-dsv4-debug: 1` with the prompt and the raw completion")
 
-    replay: str = _setting("memory", "off, memory, sealed, sqlite:PATH or redis://HOST")
-    replay_entries: int = _setting(20_000, "turns to remember", 1)
-    replay_bytes: int = _setting(256 * MIB, "bytes of turns to remember", 1)
+    replay: str = _setting(
+        "memory",
+        "where to keep turns for exact replay: off, memory, sealed, sqlite:PATH or redis://HOST",
+    )
+    replay_entries: int = _setting(20_000, "most turns to keep for replay", 1)
+    replay_bytes: int = _setting(256 * MIB, "most bytes of turns to keep for replay", 1)
     seal_key_file: str | None = _setting(None, "file with the key for sealed replay")
 
-    record: str | None = _setting(None, "JSON lines file to record every exchange in")
-    playground: bool = _setting(False, "serve the playground beside the API")
+    record: str | None = _setting(None, "file to record every exchange in, as JSON lines")
+    playground: bool = _setting(False, "also serve the playground")
     playground_hosts: tuple[str, ...] = _setting(
-        (), "names that the playground answers to, besides loopback and `host`"
+        (), "host names that the playground accepts, besides loopback and `host`"
     )
     inspect: bool = _setting(
-        False, "keep the last requests in memory, and show them in the playground"
+        False, "keep recent requests in memory, and show them in the playground"
     )
-    metrics_port: int | None = _setting(None, "port of its own for /metrics", 0)
-    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "what to log")
+    metrics_port: int | None = _setting(None, "separate port for /metrics", 0, LAST_PORT)
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        "info", "least severe messages to log"
+    )
 
     max_body: int = _setting(48 * MIB, "largest request body in bytes", 1)
-    max_depth: int = _setting(256, "deepest nesting of a request's JSON", 1)
+    max_depth: int = _setting(256, "deepest nesting of JSON in a request", 1)
     max_messages: int = _setting(20_000, "most messages in a request", 1)
     max_tools: int = _setting(1_000, "most tools in a request", 1)
-    max_header: int = _setting(64 * 1024, "largest request head in bytes", 1024)
-    streams: int = _setting(512, "requests served at once", 1)
-    queue: int = _setting(512, "requests that may wait for their turn", 0)
-    body_timeout: float = _setting(30.0, "seconds a client may take to send its request", 0.01)
+    max_header: int = _setting(64 * 1024, "largest request header in bytes", 1024)
+    streams: int = _setting(512, "most requests served at once", 1)
+    queue: int = _setting(512, "most requests waiting to be served", 0)
+    body_timeout: float = _setting(30.0, "seconds that a client may take to send its request", 0.01)
     connect_timeout: float = _setting(10.0, "seconds to wait for a connection to the backend", 0.01)
     first_byte_timeout: float = _setting(600.0, "seconds to wait for the first token", 0.01)
     idle_timeout: float = _setting(120.0, "seconds to wait for the next token", 0.01)
-    total_timeout: float = _setting(3600.0, "seconds that one generation may take", 0.01)
-    send_timeout: float = _setting(60.0, "seconds a client may leave its response unread", 0.01)
-    drain_timeout: float = _setting(60.0, "seconds for running streams to end on SIGTERM", 0)
-    retries: int = _setting(2, "tries after the first, before any byte has gone out", 0)
-    keep_alive: float = _setting(5.0, "seconds of silence before a sign of life is sent", 0.05)
+    total_timeout: float = _setting(3600.0, "seconds that a whole generation may take", 0.01)
+    send_timeout: float = _setting(
+        60.0, "seconds that a client may leave its response unread", 0.01
+    )
+    drain_timeout: float = _setting(
+        60.0, "seconds that running streams get to finish after SIGTERM", 0
+    )
+    retries: int = _setting(
+        2, "retries of a request of which nothing has been sent to the client", 0
+    )
+    keep_alive: float = _setting(5.0, "seconds of silence before a keep-alive event is sent", 0.05)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -153,13 +173,15 @@ Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
 
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
-    """Refuses a value of the wrong type, or below the least that makes sense."""
+    """Refuses a value of the wrong type, or outside of what makes sense."""
     kind = HINTS[field.name]
     if not _fits(value, kind):
         raise SettingError(field.name, f"found {shown(value)}, expected {_described(kind)}")
-    least = field.metadata["least"]
-    if least is not None and value is not None and value < least:
+    least, most = field.metadata["least"], field.metadata["most"]
+    if least is not None and value is not None and not value >= least:  # nor is NaN
         raise SettingError(field.name, f"found {value}, expected at least {least}")
+    if most is not None and value is not None and value > most:
+        raise SettingError(field.name, f"found {value}, expected at most {most}")
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -239,7 +261,7 @@ def _from_toml(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             read = tomllib.load(file)
     except OSError as error:
-        raise SettingError("config", f"{path}: {error.strerror}") from None
+        raise SettingError("config", f"{path}: {reason(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError("config", f"{path}: not TOML: {error}") from None
     values = {}

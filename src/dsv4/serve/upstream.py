@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from dsv4.api.bodies import quick_reader
 from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.http_client import Answer, HttpClient, HttpError
-from dsv4.serve.settings import Settings
+from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.sse import EventReader
 
 _DONE = b"[DONE]"
@@ -32,8 +32,8 @@ class Upstream:
         self._settings = settings
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if settings.upstream_key_file:
-            with open(settings.upstream_key_file, encoding="utf-8") as file:
-                headers["authorization"] = f"Bearer {file.read().strip()}"
+            key = _read_key(settings.upstream_key_file)
+            headers["authorization"] = f"Bearer {key}"
         url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
         self._client = HttpClient(url, headers, settings.connect_timeout)
 
@@ -99,6 +99,17 @@ class Upstream:
 
     async def aclose(self) -> None:
         self._client.close()
+
+
+def _read_key(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            key = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError("upstream_key_file", f"{path}: {error}") from None
+    if not key or len(key.split()) > 1:
+        raise SettingError("upstream_key_file", f"{path}: expected a key, and nothing else")
+    return key
 
 
 def _said(error: BaseException) -> str:

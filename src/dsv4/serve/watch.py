@@ -26,11 +26,11 @@ class Watch:
         self._quiet = quiet
         self._late = late
         self._loop = asyncio.get_running_loop()
-        self._began = self.heard_at = self.sent_at = self._loop.time()
+        self.began: float | None = None  # nothing is expected of the backend before it is asked
+        self.heard_at = self.sent_at = self._loop.time()
         self.first_heard: float | None = None
         self.sending = False
-        # Nothing is expected of the backend before it is asked.
-        self.waits_for: str | None = None
+        self.waits_for = "first_byte_timeout"
         shortest = min(
             settings.keep_alive,
             settings.first_byte_timeout,
@@ -43,9 +43,8 @@ class Watch:
 
     def begins(self) -> None:
         """The backend is asked."""
-        if self.waits_for is None:
-            self._began = self.heard_at = self._loop.time()
-            self.waits_for = "first_byte_timeout"
+        if self.began is None:
+            self.began = self.heard_at = self._loop.time()
 
     def heard(self) -> None:
         """The backend sent something."""
@@ -66,21 +65,25 @@ class Watch:
 
     def _look(self) -> None:
         now, settings = self._loop.time(), self._settings
-        waits_for = self.waits_for
-        if waits_for is not None and now - self._began > settings.total_timeout:
+        if self.began is not None and now - self.began > settings.total_timeout:
             self._late("total_timeout")
         elif self.sending and now - self.sent_at > settings.send_timeout:
             self._late("send_timeout")
-        # A client that reads slowly keeps the backend's text waiting: that is not its silence.
-        elif (
-            waits_for is not None
-            and not self.sending
-            and now - self.heard_at > getattr(settings, waits_for)
-        ):
-            self._late(waits_for)
+        elif self._is_silent(now):
+            self._late(self.waits_for)
         elif not self.sending and now - self.sent_at >= settings.keep_alive:
             self._quiet()
         self._timer = self._loop.call_later(self._step, self._look)
+
+    def _is_silent(self, now: float) -> bool:
+        """Whether the backend has said nothing for too long.
+
+        A client that reads slowly keeps the backend's text waiting: that is not its silence.
+        """
+        if self.began is None or self.sending:
+            return False
+        limit: float = getattr(self._settings, self.waits_for)
+        return now - self.heard_at > limit
 
     def close(self) -> None:
         self._timer.cancel()

@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from dsv4.encoding.door import fields_of
 from dsv4.encoding.pieces import Piece
 from dsv4.encoding.prompt import Prompt
 from dsv4.format import tokens
@@ -195,9 +197,7 @@ _OPENING: dict[str, str] = {
 
 
 def _roles(messages: Sequence[Any]) -> dict[int, str]:
-    """The roles of messages; what is not a dict is what parsing gave."""
-    roles = [m.get("role") if isinstance(m, dict) else "assistant" for m in messages]
-    return {n: str(role) for n, role in enumerate(roles)}
+    return {n: str(fields_of(message).get("role")) for n, message in enumerate(messages)}
 
 
 # Rows.
@@ -226,10 +226,8 @@ MOVED = "moved: results follow the order of their calls"
 
 def _with_moves(rows: Sequence[Row]) -> Iterator[Row]:
     """Results that stand in another order than in the conversation say so."""
-    order: list[int] = []
-    for row in rows:
-        if row.message is not None and row.field == "content" and row.message not in order:
-            order.append(row.message)
+    contents = (row.message for row in rows if row.field == "content")
+    order = [message for message in dict.fromkeys(contents) if message is not None]
     moved = {a for a, b in zip(order, sorted(order), strict=True) if a != b}
     for row in rows:
         if row.message in moved and row.field == "content":
@@ -254,10 +252,10 @@ _REASONS = {
 
 
 def _with_ghosts(rows: Iterable[Row], prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
-    waiting = list(_ghosts(prompt, messages))
+    waiting = deque(_ghosts(prompt, messages))
     for row in rows:
         while waiting and _comes_before(waiting[0], row):
-            yield waiting.pop(0)
+            yield waiting.popleft()
         yield row
     yield from waiting
 
@@ -275,11 +273,10 @@ def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
     for index, field, rule in prompt.dropped:
         if rule not in _REASONS or not 0 <= index < len(messages):
             continue
-        message = messages[index]
-        fields = message if isinstance(message, dict) else {}
+        fields = fields_of(messages[index])
         value = fields.get("content" if field == "message" else field)
         lines = _lines(_text_segments(_as_text(value), "ghost"))
-        role = str(fields.get("role", "assistant"))
+        role = str(fields.get("role"))
         name = "content" if field == "message" else field
         yield Row(index, role, name, None, lines, ghost=_REASONS[rule])
 

@@ -205,18 +205,20 @@ def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
     for text, style, _ in line:
         whole = style == "flag" or style.startswith("pill")
         for word in [text] if whole else _WORDS.findall(text):
-            while width_of(word) > width:
-                fitting = _fitting(word, width)
-                yield Segment(word[:fitting], style)
-                word = word[fitting:]
-            yield Segment(word, style)
+            for part in _cut(word, width):
+                yield Segment(part, style)
 
 
-def _fitting(text: str, width: int) -> int:
-    """How many characters have room."""
-    used = 0
-    for at, char in enumerate(text):
-        used += width_of(char)
-        if used > width:
-            return max(at, 1)
-    return len(text)
+def _cut(word: str, width: int) -> Iterator[str]:
+    """A word in parts that have room; a character that has none is a part by itself."""
+    if width_of(word) <= width:
+        yield word
+        return
+    start = used = 0
+    for at, char in enumerate(word):
+        size = width_of(char)
+        if used + size > width and at > start:
+            yield word[start:at]
+            start, used = at, 0
+        used += size
+    yield word[start:]

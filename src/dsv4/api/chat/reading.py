@@ -19,6 +19,7 @@ from dsv4.api.asked import (
 from dsv4.api.bodies import body_of, clean, is_clean
 from dsv4.api.calls import arguments_of, call
 from dsv4.api.content import (
+    BLANK_LINE,
     UNSUPPORTED_IMAGE,
     Block,
     Reader,
@@ -242,7 +243,8 @@ def _read_result(message: Message, path: str) -> list[Message]:
 def _read_assistant(message: Message, path: str) -> list[Message]:
     text = text_content(message.get("content"), f"{path}.content", PARTS)
     refusal = fields.maybe_text_at(message, "refusal", path)
-    read: Message = {"role": "assistant", "content": text or refusal or ""}
+    content = f"{text}{BLANK_LINE}{refusal}" if text and refusal else text or refusal or ""
+    read: Message = {"role": "assistant", "content": content}
     for field in ("reasoning_content", "reasoning"):
         reasoning = fields.maybe_text_at(message, field, path)
         if reasoning and "reasoning_content" not in read:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dsv4.errors import shown
 from dsv4.serve.replay.store import Store
-from dsv4.serve.settings import Settings
+from dsv4.serve.settings import SettingError, Settings
 
 
 def store_for(settings: Settings) -> Store | None:
@@ -21,5 +22,8 @@ def store_for(settings: Settings) -> Store | None:
     if kind in ("redis", "rediss"):
         from dsv4.serve.replay.redis import RedisStore
 
-        return RedisStore(settings.replay, settings.replay_entries, settings.replay_bytes)
+        try:
+            return RedisStore(settings.replay, settings.replay_entries, settings.replay_bytes)
+        except ValueError as error:  # no URL of a server
+            raise SettingError("replay", f"found {shown(settings.replay)}: {error}") from None
     return None
