@@ -25,18 +25,24 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvloop
 from loads import agent
-from serve_load import MODEL, answer_pieces
+from serve_load import MODEL, answer_pieces, answer_tokens
+
+from dsv4.api import chat
+from dsv4.parsing.events import ContentDelta, ReasoningDelta
+from dsv4.tokens import IdParser, Tokenizer
 
 HERE = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+TEXTS = (ReasoningDelta, ContentDelta)
 
 
 # Processes.
@@ -159,6 +165,25 @@ class Load:
     def tokens(self) -> int:
         return int(self.seconds * self.per_second)
 
+    @cached_property
+    def settling(self) -> list[int]:
+        """For each token, the one that settles how its text is shown.
+
+        It is nearly always itself. But line breaks wait, because they go if calls follow, and so
+        does what may be the start of a tag.
+        """
+        call = chat.read(json.loads(self.body(0)))
+        parser = IdParser(Tokenizer.load(), call.parser(call.request.encode()))
+        shown = list(
+            accumulate(
+                sum(len(e.text) for e in parser.feed_ids(ids) if isinstance(e, TEXTS))
+                for _, ids in answer_tokens(self.tokens)
+            )
+        )
+        ends = accumulate(len(text) for _, text in answer_pieces(self.tokens))
+        last = self.tokens - 1
+        return [max(n, min(bisect_left(shown, end), last)) for n, end in enumerate(ends)]
+
     def body(self, stream: int) -> bytes:
         conversation = agent(20, tools=10)
         tools = conversation[0].pop("tools")
@@ -202,6 +227,14 @@ def request_of(load: Load, stream: int) -> bytes:
     return head.encode() + body
 
 
+class Delay(NamedTuple):
+    """How long the text of a token took from the engine to the client."""
+
+    whole: float  # since the token itself was sent
+    settled: float  # since the token was sent without which nobody could have shown the text
+    full: bool  # whether all streams were open
+
+
 @dataclass
 class Measured:
     """What a run showed."""
@@ -209,7 +242,7 @@ class Measured:
     chunks: int = 0
     broken: int = 0
     cpu: float = 0.0
-    delays: list[float] = field(default_factory=list)
+    delays: list[Delay] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
 
     @property
@@ -218,8 +251,9 @@ class Measured:
         return self.chunks / self.cpu if self.cpu else float("inf")
 
 
-async def opened(process: Process, load: Load) -> tuple[list[Client], list[float]]:
-    """All streams, to their ends, and the memory of the server second by second."""
+async def opened(process: Process, load: Load) -> tuple[list[Client], float, list[float]]:
+    """All streams, to their ends; when the last was opened, and the memory of the server second by
+    second."""
     loop = asyncio.get_running_loop()
     host, port = process.url.removeprefix("http://").split(":")
     clients, ends = [], []
@@ -239,20 +273,23 @@ async def opened(process: Process, load: Load) -> tuple[list[Client], list[float
         clients.append(client)
         ends.append(ended)
         await loop.create_connection(lambda c=client: c, host, int(port))
+    full_from = time.monotonic()
     await asyncio.wait(ends, timeout=load.seconds * 10 + 60)
     watching.cancel()
-    return clients, memory
+    return clients, full_from, memory
 
 
 def measure(process: Process, load: Load, sent: Any) -> Measured:
     gc.collect()
     gc.disable()
     before = process.cpu()
-    clients, memory = uvloop.run(opened(process, load))
+    clients, full_from, memory = uvloop.run(opened(process, load))
     measured = Measured(cpu=process.cpu() - before, memory=memory)
     gc.enable()
+    full_to = min(sent[load.tokens - 1 :: load.tokens])  # the first stream that ends
     for stream, client in enumerate(clients):
-        read(client, load, sent[stream * load.tokens : (stream + 1) * load.tokens], measured)
+        times = sent[stream * load.tokens : (stream + 1) * load.tokens]
+        read(client, load, times, (full_from, full_to), measured)
     return measured
 
 
@@ -261,9 +298,12 @@ def measure(process: Process, load: Load, sent: Any) -> Measured:
 _CHUNK = re.compile(rb"([0-9a-fA-F]+)\r\n")
 
 
-def read(client: Client, load: Load, sent: Any, measured: Measured) -> None:
-    """Adds the delays of one stream, and whether it came as it was sent."""
-    pieces = answer_pieces(load.tokens)
+def read(
+    client: Client, load: Load, sent: Any, full: tuple[float, float], measured: Measured
+) -> None:
+    """Adds the delays of one stream, and whether it came as it was sent. All streams were open
+    from and to the times in `full`."""
+    pieces, settling = answer_pieces(load.tokens), load.settling
     # Where the text of each token ends, in characters.
     ends = list(accumulate(len(text) for _, text in pieces))
     said: dict[str, list[str]] = {"reasoning_content": [], "content": []}
@@ -278,7 +318,9 @@ def read(client: Client, load: Load, sent: Any, measured: Measured) -> None:
         arrived = bisect_left(ends, at + 1)
         for n in range(known, min(arrived, len(ends))):
             if pieces[n][1]:
-                measured.delays.append(when - sent[n])
+                open_all = full[0] <= sent[n] <= full[1]
+                delay = Delay(when - sent[n], when - sent[settling[n]], open_all)
+                measured.delays.append(delay)
         known = max(known, arrived)
     whole = {name: "".join(text for field, text in pieces if field == name) for name in said}
     measured.chunks += min(known, load.tokens)
@@ -339,10 +381,14 @@ def hold(load: Load, flags: list[str]) -> None:
     )
     with started(load) as (upstream, sent):
         direct = measure(upstream, load, sent)
-        print(f"  without a gateway     {percentiles(direct.delays)}  ({direct.broken} broken)")
+        print(f"  without a gateway     {percentiles([d.whole for d in direct.delays if d.full])}")
     with started(load) as (upstream, sent), gateway(upstream.url, *flags) as process:
         measured = measure(process, load, sent)
-    print(f"  through dsv4 serve    {percentiles(measured.delays)}")
+    full = [delay for delay in measured.delays if delay.full]
+    waits = sum(n != settled for n, settled in enumerate(load.settling)) / load.tokens
+    print(f"  through dsv4 serve    {percentiles([d.settled for d in full])}")
+    print(f"  with what text waits  {percentiles([d.whole for d in full])}  ({waits:.1%} wait)")
+    print(f"  opening, ending too   {percentiles([d.settled for d in measured.delays])}")
     print(f"  streams broken        {measured.broken}")
     print(f"  chunks                {measured.chunks:,}, {measured.rate:,.0f} per CPU-second")
     settled = measured.memory[int(load.ramp) + 2 :] or measured.memory
@@ -389,16 +435,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--per-second", type=float, default=20)
     parser.add_argument("--ramp", type=float, default=5, help="seconds to open all streams in")
-    parser.add_argument("--steps", type=int, default=1, help="groups of streams in a tick")
+    parser.add_argument(
+        "--steps", type=int, nargs="+", default=[1, 10], help="groups of streams in a tick"
+    )
     parser.add_argument("--litellm", metavar="PYTHON", help="the python that has litellm[proxy]")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of the comparison")
     parser.add_argument("--only", choices=["load", "compare"])
     parser.add_argument("flags", nargs="*", help="flags for dsv4 serve, after --")
     options = parser.parse_args()
     if options.only != "compare":
-        steps, ramp = options.steps, options.ramp
-        load = Load(options.streams, options.seconds, options.per_second, steps, ramp)
-        hold(load, options.flags or ["--backend", "vllm"])
+        for steps in options.steps:
+            load = Load(options.streams, options.seconds, options.per_second, steps, options.ramp)
+            hold(load, options.flags or ["--backend", "vllm"])
     if options.only != "load":
         small = Load(max(options.streams // 10, 1), options.seconds / 3, options.per_second, 1, 1)
         compare(small, options.litellm, options.rounds)

@@ -19,7 +19,7 @@ PARTS = {
     "parquet": (("pyarrow",),),
     "zstd": (("zstandard",),),
     "ray": (("ray",),),
-    "serve": (("aiohttp",), ("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
+    "serve": (("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
     "redis": (("redis",),),
     "fast": (("jiter",),),
     "training": (("datasets",), ("torch",), ("trl",)),

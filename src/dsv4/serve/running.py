@@ -162,17 +162,17 @@ def serve(
     return 0
 
 
-# After how many new objects Python looks for cycles among them, and after how many looks further
-# back: about once for ten requests, and never at all that is in memory while streams come and go.
-_LOOKS = (10_000, 10, 50)
+# After how many new objects Python looks for cycles among them, after how many looks at the last
+# ones again, and after how many of those at everything. Ten thousand objects take milliseconds,
+# which no stream notices; everything is hundreds of thousands.
+_LOOKS = (2_000, 5, 500)
 
 
 def calm_collector() -> None:
     """Lets the search for cycles pass over what is there from the start, and come less often.
 
-    Each token brings objects that are soon gone. By Python's own measure they set off a search of
-    everything in memory several times a second, which takes a tenth of the time of a worker with
-    hundreds of streams, and makes them all wait.
+    As Python sets it up, a worker with hundreds of streams spends a twelfth of its time on it, and
+    a look at everything in memory makes all streams wait for a tenth of a second.
     """
     gc.collect()
     gc.freeze()

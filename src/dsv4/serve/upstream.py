@@ -8,14 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-import aiohttp
-
 from dsv4.api.bodies import quick_reader
 from dsv4.serve.backend import BackendError, Chunk, Chunks
+from dsv4.serve.http_client import Answer, HttpClient, HttpError
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.sse import EventReader
 
 _DONE = b"[DONE]"
+# The types of what may be a stream. A server that says nothing sends the second.
+_STREAMS = ("text/event-stream", "application/octet-stream", "text/plain")
+# No list of models is this large.
+_LARGEST = 64 * 1024 * 1024
 # What to ask for, found out when it is asked.
 Asked: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 # What an event says, and whether the next came with it -> a piece of the completion.
@@ -26,39 +29,28 @@ class Upstream:
     """An HTTP server, by its base URL."""
 
     def __init__(self, settings: Settings) -> None:
-        self._url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
         self._settings = settings
-        self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if settings.upstream_key_file:
             key = _read_key(settings.upstream_key_file)
-            self._headers["authorization"] = f"Bearer {key}"
-        self._session: aiohttp.ClientSession | None = None
-
-    def _connected(self) -> aiohttp.ClientSession:
-        """The session, made in the loop that uses it."""
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(
-                total=None,
-                connect=self._settings.connect_timeout,
-                sock_connect=self._settings.connect_timeout,
-            )
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30)
-            self._session = aiohttp.ClientSession(
-                timeout=timeout, connector=connector, headers=self._headers, read_bufsize=2**18
-            )
-        return self._session
+            headers["authorization"] = f"Bearer {key}"
+        url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
+        self._client = HttpClient(url, headers, settings.connect_timeout)
 
     async def get(self, path: str) -> Any:
         """The JSON of a GET."""
         try:
-            async with self._connected().get(
-                self._url + path,
-                timeout=aiohttp.ClientTimeout(total=self._settings.connect_timeout),
-            ) as response:
-                await _refuse_failure(response)
-                return json.loads(await response.read())
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+            return await asyncio.wait_for(self._got(path), self._settings.connect_timeout)
+        except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
             raise BackendError(f"the backend does not answer: {_said(error)}", 503) from None
+
+    async def _got(self, path: str) -> Any:
+        answer = await self._client.request("GET", path)
+        try:
+            await _refuse_failure(answer)
+            return json.loads(await answer.rest(_LARGEST))
+        finally:
+            self._client.release(answer)
 
     async def chunks(self, path: str, asked: Asked, read: Read) -> Chunks:
         """What `read` makes of each event that a POST is answered with.
@@ -71,9 +63,8 @@ class Upstream:
         """
         reader, ended = EventReader(), False
         before = last = None
-        async with self._opened(path, await asked()) as response:
-            readany = response.content.readany
-            while chunk := await readany():
+        async with self._opened(path, await asked()) as answer:
+            while chunk := await answer.read():
                 found = reader.feed(chunk)
                 if _DONE in found:
                     ended = True
@@ -90,28 +81,24 @@ class Upstream:
             raise BackendError("the backend broke off: its stream has no end")
 
     @asynccontextmanager
-    async def _opened(
-        self, path: str, body: dict[str, Any]
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _opened(self, path: str, body: dict[str, Any]) -> AsyncIterator[Answer]:
         """The answer to a POST, which must be a stream."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
-            response = await self._connected().post(self._url + path, data=data)
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+            answer = await self._client.request("POST", path, data)
+        except (HttpError, asyncio.TimeoutError, OSError) as error:
             raise BackendError(f"the backend cannot be reached: {_said(error)}", 503) from None
         try:
-            await _refuse_failure(response)
-            _refuse_other_types(response)
-            yield response
-        except (aiohttp.ClientError, OSError) as error:
+            await _refuse_failure(answer)
+            _refuse_other_types(answer)
+            yield answer
+        except (HttpError, OSError) as error:
             raise BackendError(f"the backend broke off: {_said(error)}") from None
         finally:
-            response.close()
+            self._client.release(answer)
 
     async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._client.close()
 
 
 def _read_key(path: str) -> str:
@@ -175,10 +162,10 @@ def _error_text(error: Any) -> str:
     return str(text)[:500]
 
 
-async def _refuse_failure(response: aiohttp.ClientResponse) -> None:
-    if response.status < 400:
+async def _refuse_failure(answer: Answer) -> None:
+    if answer.status < 300:
         return
-    body = (await response.content.read(4096)).decode("utf-8", "replace")
+    body = (await answer.rest(4096)).decode("utf-8", "replace")
     try:
         read = json.loads(body)
         body = _error_text(read.get("error", read.get("message", body)))
@@ -186,15 +173,16 @@ async def _refuse_failure(response: aiohttp.ClientResponse) -> None:
         pass
     # Load is for the client to wait for; a request that the backend refuses is the client's own;
     # everything else is ours and the backend's.
-    status = {429: 429, 503: 503, 529: 503, 400: 400, 413: 400, 422: 400}.get(response.status, 502)
-    retry = response.headers.get("retry-after", "")
+    status = {429: 429, 503: 503, 529: 503, 400: 400, 413: 400, 422: 400}.get(answer.status, 502)
+    retry = answer.headers.get("retry-after", "")
     raise BackendError(
-        f"the backend answered {response.status}: {body[:500]}",
+        f"the backend answered {answer.status}: {body[:500]}",
         status,
         float(retry) if retry.isdecimal() else None,
     )
 
 
-def _refuse_other_types(response: aiohttp.ClientResponse) -> None:
-    if response.content_type not in ("text/event-stream", "application/octet-stream", "text/plain"):
-        raise BackendError(f"the backend answered with {response.content_type}, expected a stream")
+def _refuse_other_types(answer: Answer) -> None:
+    kind = answer.headers.get("content-type", _STREAMS[1]).partition(";")[0].strip().lower()
+    if kind not in _STREAMS:
+        raise BackendError(f"the backend answered with {kind}, expected a stream")

@@ -30,7 +30,10 @@ class Turn:
     calls: tuple[Call, ...] = ()
 
     def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        # Not `asdict(self)`, which would make a copy of every id.
+        kept = {name: getattr(self, name) for name in self.__slots__}
+        kept["calls"] = [asdict(call) for call in self.calls]
+        return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Turn | None:
