@@ -19,9 +19,9 @@ from urllib.parse import unquote, urlsplit
 
 import httptools
 
-# So much of an answer may wait to be read; then the backend waits.
+# How many bytes of an answer may wait to be read; beyond that, the backend waits.
 _MOST = 256 * 1024
-# So many seconds a connection may be idle. Servers close them after a while, and some networks
+# How many seconds a connection may be idle. Servers close them after a while, and some networks
 # forget them without a word.
 _IDLE = 15.0
 
