@@ -60,6 +60,8 @@ def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
         ({"backend": "vlm"}, "backend: found 'vlm', expected demo or vllm"),
         ({"backend": "vllm"}, "upstream: found none, expected the URL of the vllm server"),
         ({"upstream": "gpu:8000"}, "upstream: found 'gpu:8000', expected http"),
+        ({"upstream": "http://gpu:eight"}, "upstream: found 'http://gpu:eight', expected http"),
+        ({"upstream": "http://"}, "upstream: found 'http://', expected http"),
         ({"replay": "disk"}, "replay: found 'disk', expected off, memory"),
         ({"replay": "sqlite"}, "replay: found 'sqlite'"),
         ({"replay": "sealed"}, "seal_key_file: found none"),

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 from dsv4.errors import Error, shown
 from dsv4.reading.failures import reason
@@ -141,7 +142,7 @@ class Settings:
             raise SettingError(
                 "upstream", f"found none, expected the URL of the {self.backend} server"
             )
-        if self.upstream and not self.upstream.startswith(("http://", "https://")):
+        if self.upstream and not _is_url(self.upstream):
             raise SettingError(
                 "upstream", f"found {shown(self.upstream)}, expected http://… or https://…"
             )
@@ -170,6 +171,15 @@ class Settings:
 Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
     f"- `{field.name}`: {field.metadata['help']}" for field in dataclasses.fields(Settings)
 )
+
+
+def _is_url(text: str) -> bool:
+    """Whether a text is the URL of an HTTP server."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its port is no number, or its address no address
+        return False
 
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
