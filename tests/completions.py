@@ -111,6 +111,15 @@ def cuts(text: str) -> Iterator[list[str]]:
         yield [text[at : at + size] for at in range(0, len(text), size)]
 
 
+def read_everywhere(text: str, **options: Any) -> dsv4.Message:
+    """The message, which is the same wherever the text is cut."""
+    options = {"thinking": False, "tools": TOOLS, **options}
+    whole = events_of([text], **options)
+    for chunks in (*cuts(text), *([text[:at], text[at:]] for at in range(1, len(text)))):
+        assert merged(events_of(chunks, **options)) == merged(whole), chunks
+    return dsv4.assemble(whole)
+
+
 def calls_of(message: dsv4.Message) -> list[tuple[str, dict[str, Any]]]:
     return [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import dsv4
 from builders import EOS
 from completions import (
     BASH,
@@ -24,9 +23,9 @@ from completions import (
     block,
     calling,
     calls_of,
-    cuts,
-    events_of,
-    merged,
+)
+from completions import (
+    read_everywhere as read,
 )
 
 FENCES = ["```", "~~~", "````", "   ```py", "\t~~~", "- ```", "1. a\n   ```", "see: ```js"]
@@ -58,15 +57,6 @@ QUOTING = {
     "the second value": f"{VALUE}{PARAMETER_END}\n{COMMAND}pwd",
     "the value of a second call": f"{BLOCK}\n{calling('ping')}{BASH}\n{COMMAND}ls",
 }
-
-
-def read(text: str, **options: Any) -> dsv4.Message:
-    """The message, which is the same wherever the text is cut."""
-    options = {"thinking": False, "tools": TOOLS, **options}
-    whole = events_of([text], **options)
-    for chunks in (*cuts(text), *([text[:at], text[at:]] for at in range(1, len(text)))):
-        assert merged(events_of(chunks, **options)) == merged(whole), chunks
-    return dsv4.assemble(whole)
 
 
 def each(cases: dict[str, str]) -> Any:

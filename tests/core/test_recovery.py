@@ -29,6 +29,7 @@ from completions import (
     invoke,
     kinds_of,
     parameter,
+    read_everywhere,
 )
 from shapes import (
     CLOSED,
@@ -198,6 +199,21 @@ class TestSpelling:
         self, case: Shape
     ) -> None:
         check(case)
+
+    # In a name stands whatever is no space, no quote, no bracket and no bar.
+    names = pytest.mark.parametrize("name", ["x", "end▁of", "a·b", "a+b", "x@y", "a名"])
+
+    @names
+    @pytest.mark.parametrize("end", [">", ">\n", "\n", " \n"])
+    def test_plain_wrappers_have_any_name_that_ends_as_theirs(self, name: str, end: str) -> None:
+        message = read_everywhere(f"Now. <{name}_calls{end}{LS_CALL}{EOS}")
+        assert (message.content, calls_of(message)) == ("Now. ", list(LS))
+
+    @names
+    def test_plain_invokes_have_any_namespace(self, name: str) -> None:
+        text = PLAIN.replace("<invoke", f"<{name}:invoke").replace("</invoke", f"</{name}:invoke")
+        message = read_everywhere(f"Now. {text}")
+        assert (message.content, calls_of(message)) == ("Now. ", list(LS))
 
 
 class TestWrappers:
