@@ -5,22 +5,18 @@ recovery.md, rules 5, 6, 9, 15, 16 and 17.
 
 from __future__ import annotations
 
-import re
-
 from dsv4.format import tokens
 from dsv4.format.spellings import (
-    BARS,
     ECHO,
     JSON_WRAPPERS,
-    OPENING_BRACKETS,
     QUOTING,
 )
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import ContentDelta, ReasoningDelta, StopHit
+from dsv4.parsing.lexer import PLAIN_LABEL
 from dsv4.parsing.lines import Lines
 from dsv4.parsing.machine import Ahead, Machine, Move
-from dsv4.parsing.patterns import pattern
 from dsv4.parsing.plain_tags import (
     begins_json_calls,
     holds_json,
@@ -35,8 +31,6 @@ from dsv4.parsing.tags import TOKENS, Partial, Tag
 
 _QUOTING = frozenset(QUOTING)
 _THINK_END = str(tokens.THINK_END)
-# The name of a tag without the DSML token, as far as it has come.
-_PLAIN_LABEL = pattern(rf"[{OPENING_BRACKETS}]/?[ \t]{{0,4}}[{re.escape(BARS)}]{{0,2}}([\w:.-]*)")
 
 
 class Prose:
@@ -135,7 +129,7 @@ class Prose:
             return False
         if partial is Partial.NAME:
             return True
-        label = self._source.match(_PLAIN_LABEL, at)
+        label = self._source.match(PLAIN_LABEL, at)
         return label is not None and is_plain_label(label[1])
 
     def _is_text(self, tag: Tag) -> bool:
