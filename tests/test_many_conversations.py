@@ -1,6 +1,6 @@
 """Sessions, masks and `transformers` held against the encoder, on thousands of conversations.
 
-A part of them is looked at in every run, ten times as many with `make test-large`.
+A part of them is looked at in every run, 25 times as many with `make test-large`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dsv4.tokens import Tokenizer
 from test_session import Growing
 from transformers_names import needs_transformers, small_tokenizer, with_objects
 
-PART, ALL = 1, 10
+PART, ALL = 1, 25
 sizes = pytest.mark.parametrize("size", [PART, pytest.param(ALL, marks=pytest.mark.large)])
 
 TEXTS = ("", "a", "b\n", "\n\nc", "Ünïcode 天气", "<think>", "</｜DSML｜parameter>")
@@ -104,7 +104,7 @@ def test_sessions(size: int, v4_1_file: str) -> None:
     tokenizer = Tokenizer.load(v4_1_file)
     talk = Talk(size)
     compared = 0
-    while compared < 5_200 * size:
+    while compared < 2_080 * size:
         growing = Growing(tokenizer, talk.options(*MERGING))
         for _ in range(talk.randint(2, 12)):
             growing.add(talk.message())
@@ -117,7 +117,7 @@ def test_sessions(size: int, v4_1_file: str) -> None:
 def test_sessions_with_the_real_vocabulary(size: int, tokenizer: Tokenizer) -> None:
     """Here tokens merge."""
     talk = Talk(size)
-    for _ in range(150 * size):
+    for _ in range(60 * size):
         growing = Growing(tokenizer, talk.options("v4", "v4-0731"))
         for _ in range(talk.randint(2, 8)):
             growing.add(talk.message())
@@ -135,7 +135,7 @@ def test_masks(size: int, v4_1_file: str) -> None:
     tokenizer = Tokenizer.load(v4_1_file)
     talk = Talk(size)
     turns = 0
-    while turns < 690 * size:
+    while turns < 276 * size:
         chosen = talk.options(*MERGING)
         conversation = talk.conversation(chosen)
         prompt = dsv4.encode(conversation, **chosen)
@@ -179,7 +179,7 @@ def test_transformers(size: int, v4_1_file: str) -> None:
     """The method that we install, and the template that `transformers` renders."""
     tokenizer = Tokenizer.load(v4_1_file)
     talk = Talk(size)
-    for _ in range(475 * size):
+    for _ in range(190 * size):
         chosen = talk.options("v4", "v4-0731", "v4-vision", "v4.1")
         conversation = with_objects(talk.conversation(chosen))
         prompt = dsv4.encode(conversation, **chosen)

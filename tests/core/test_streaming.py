@@ -25,6 +25,7 @@ from completions import (
     block,
     calling,
     corpus,
+    cuts,
     declared,
     events_of,
     parameter,
@@ -323,3 +324,13 @@ def test_html_in_a_string_is_not_held(text: str) -> None:
     events = [event for character in text for event in parser.feed(character)]
     assert "".join(event.text for event in events if isinstance(event, ArgumentsDelta)) == text
     assert parser.held == ""
+
+
+@pytest.mark.parametrize("name", ["e▁calls", "x*calls", "a$b.calls", "ns:é-calls", "tool_calls"])
+def test_a_wrapper_without_its_bracket_is_one_wherever_the_text_is_cut(name: str) -> None:
+    text = f"<{name}\n{calling('bash', command='ls')}"
+    whole = dsv4.assemble(events_of([text], thinking=False, tools=TOOLS))
+    assert [call.name for call in whole.tool_calls] == ["bash"]
+    assert whole.content == ""
+    for pieces in cuts(text):
+        assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole

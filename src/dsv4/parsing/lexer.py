@@ -71,7 +71,8 @@ _PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
 _IN_LABEL = rf"[^\s=/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]"
 _LABEL = pattern(f"{_IN_LABEL}+")
-# The name of a tag without the DSML token, as it will be if it becomes one.
+# The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
+# will have, or a tag would be another where the text is cut.
 PLAIN_LABEL = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}({_IN_LABEL}*)")
 _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
