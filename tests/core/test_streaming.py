@@ -334,3 +334,15 @@ def test_a_wrapper_without_its_bracket_is_one_wherever_the_text_is_cut(name: str
     assert whole.content == ""
     for pieces in cuts(text):
         assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole
+
+
+@pytest.mark.parametrize("end", [EOS, f"{INVOKE_END}{EOS}", ""])
+def test_json_that_is_read_again_as_text_is_judged_afresh(end: str) -> None:
+    """A close in it that waited for what follows may stand in a quoted call then."""
+    quoted = f'{DSML}invoke name="bash">\n<{DSML}parameter name="x">1</{DSML}parameter>'
+    opening = f'<{DSML}invoke name="bash">\n<{DSML}parameter name="timeout" string="false">'
+    text = f'{opening}<{quoted} remark <"{PARAMETER_END}\n{end}'
+    whole = dsv4.assemble(events_of([text], thinking=False, tools=TOOLS))
+    for at in range(1, len(text)):
+        pieces = text[:at], text[at:]
+        assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole, at

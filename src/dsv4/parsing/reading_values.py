@@ -219,6 +219,7 @@ class Json:
 
     def _again(self) -> Move:
         self._source.put_back()
+        self.value.judge.begin_again()
         return (State.VALUE, self.value)
 
     def end(self) -> Move | None:
@@ -241,7 +242,7 @@ class Json:
         source = self._source
         source.put_back()
         if source.stopped or _EOS in source.waiting or self._ends_closed():
-            return (State.VALUE, self.value)
+            return self._again()
         self.value.take(source.end)
         return self.value.cut()
 

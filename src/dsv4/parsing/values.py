@@ -72,6 +72,9 @@ class ListJudge:
         self._machine = machine
         self.quoted = False
 
+    def begin_again(self) -> None:
+        """It remembers nothing of a way of reading."""
+
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         if tag.kind == "eos":
             return judge_eos(self._machine, tag)

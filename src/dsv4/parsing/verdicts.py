@@ -46,6 +46,10 @@ class Judge:
         self.quoted = False  # there was such a region
         self._looked = (NOWHERE, 0)  # how far after which close was looked for what must follow
 
+    def begin_again(self) -> None:
+        """The value is read again in another way, in which a close may mean something else."""
+        self._looked = (NOWHERE, 0)
+
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
         machine, tool = self._machine, self._invoke.name
