@@ -346,3 +346,13 @@ def test_json_that_is_read_again_as_text_is_judged_afresh(end: str) -> None:
     for at in range(1, len(text)):
         pieces = text[:at], text[at:]
         assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole, at
+
+
+@pytest.mark.parametrize("between", ["<par=t<calls", "<b>x</b>\n<calls>\n", "a <c d <e"])
+def test_where_a_plain_call_is_given_up_does_not_depend_on_the_cut(between: str) -> None:
+    text = f'<invoke name="bash">{between}{calling("bash", command="ls")}{EOS}'
+    whole = dsv4.assemble(events_of([text], thinking=False, tools=TOOLS))
+    assert [call.arguments for call in whole.tool_calls] == ['{"command": "ls"}']
+    for at in range(1, len(text)):
+        pieces = text[:at], text[at:]
+        assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole, at

@@ -67,6 +67,7 @@ class PlainCall:
             if self._closes(tag):
                 return self._close(tag)
             if self._gives_up(tag):
+                source.set_aside(self._at)
                 return self._release()
             self._at += 1
 
