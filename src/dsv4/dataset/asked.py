@@ -73,7 +73,7 @@ class Run:
         wanted = self.overrides.dialect
         try:
             dialect = dialect_named(wanted) if wanted else tokenizer_at(self.tokenizer).dialect
-        except Error:  # which is told where options are checked
+        except Error:  # the check of the options reports it
             return False
         return dialect.image_token is not None
 

@@ -91,7 +91,7 @@ class EventStream:
         watch: Watch | None = None,
         send_piece: Send | None = None,
     ) -> None:
-        """`watch` is told when a write begins and ends. `send_piece` is the shortest way for all
+        """`watch` notes when a write begins and ends. `send_piece` is the shortest way for all
         that comes after the start, `send` if not given."""
         self._send = send
         self._send_piece = send_piece or send

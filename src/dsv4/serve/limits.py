@@ -18,7 +18,7 @@ class Gate:
     def __init__(
         self, streams: int, queue: int, changed: Callable[[int, int], None] = lambda *_: None
     ) -> None:
-        """`changed` is told how many run and how many wait, each time that changes."""
+        """`changed` is called with how many run and how many wait, each time that changes."""
         self._streams = streams
         self._queue = queue
         self._changed = changed
