@@ -21,7 +21,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 	--only-binary :all: $(ENGINES) || echo "no engines for grammars: their tests will be skipped"
 
 # Of the core's lines and branches, at least this share is run by the core's own tests, in percent.
-# Counting doubles the time, so the other tests run without it.
+# Counting takes long, so the others run without it, and those that go through the same lines often.
 COVERAGE := --cov --cov-fail-under=95
 
 .PHONY: demo examples test test-all test-grammar test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
@@ -39,8 +39,8 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not large" tests/core
-	$(BIN)/pytest $(PARALLEL) -m "not large" --ignore=tests/core
+	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
+	$(BIN)/pytest $(PARALLEL) -m "not counted and not large"
 	$(BIN)/pytest tests/browser
 	$(BIN)/python scripts/other_pythons.py
 
@@ -52,7 +52,7 @@ test-all: test test-grammar test-large test-pythons test-wheel docs
 test-grammar: $(VENV)/installed-for-tests
 	DSV4_GRAMMAR_TESTS=all $(BIN)/pytest $(PARALLEL) tests/grammar
 
-test-large: $(VENV)/installed-for-tests
+test-large: $(VENV)/installed-for-tests $(VENV)/installed-for-docs
 	$(BIN)/pytest $(PARALLEL) -m large
 
 test-pythons: $(VENV)/installed-for-tests

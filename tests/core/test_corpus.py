@@ -51,6 +51,7 @@ def halves(text: str) -> Iterator[list[str]]:
         yield [text[:at], "", text[at:]]
 
 
+@pytest.mark.repeats
 @cases
 def test_every_way_of_cutting_gives_the_same_events(case: Case) -> None:
     whole = merged(events_of([case["text"]], **options(case)))
@@ -58,6 +59,7 @@ def test_every_way_of_cutting_gives_the_same_events(case: Case) -> None:
         assert merged(events_of(chunks, **options(case))) == whole
 
 
+@pytest.mark.repeats
 @cases
 def test_the_text_cut_short_anywhere(case: Case) -> None:
     for end in range(0, len(case["text"]), 2):

@@ -14,6 +14,9 @@ from loading import loaded
 differential = loaded("fuzz/differential.py")
 
 
+pytestmark = pytest.mark.repeats
+
+
 @pytest.mark.parametrize("batch", range(10))
 def test_both_readings_are_the_same(batch: int) -> None:
     for number in range(60):

@@ -63,6 +63,7 @@ def each(cases: dict[str, str]) -> Any:
     return pytest.mark.parametrize("first", cases.values(), ids=cases.keys())
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize(
     ("thinking", "tools"),
     [(True, None), (False, TOOLS)],
@@ -86,6 +87,7 @@ class TestASecondBlock:
         assert (message.reasoning if thinking else message.content) == text
 
 
+@pytest.mark.repeats
 class TestFences:
     @pytest.mark.parametrize("fence", FENCES)
     def test_every_one_holds_examples_and_calls(self, fence: str) -> None:

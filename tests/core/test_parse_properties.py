@@ -164,6 +164,7 @@ STRING = f"{BLOCK}{BASH}{COMMAND}"
 JSON = f"{BLOCK}{BASH}{TIMEOUT}"
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("start", ["", STRING, JSON, f'{JSON}"', f"{BLOCK}x", f"{BLOCK}{BASH}"])
 @pytest.mark.parametrize(
     "piece",

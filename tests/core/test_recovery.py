@@ -203,6 +203,7 @@ class TestSpelling:
     # In a name stands whatever is no space, no quote, no bracket and no bar.
     names = pytest.mark.parametrize("name", ["x", "end▁of", "a·b", "a+b", "x@y", "a名"])
 
+    @pytest.mark.repeats
     @names
     @pytest.mark.parametrize("end", [">", ">\n", "\n", " \n"])
     def test_plain_wrappers_have_any_name_that_ends_as_theirs(self, name: str, end: str) -> None:

@@ -65,6 +65,7 @@ def texts() -> Iterator[str]:
         yield "".join(choose.choices(FRAGMENTS, k=choose.randint(1, 14)))
 
 
+@pytest.mark.repeats
 def test_the_parser_makes_the_moves_of_the_table_and_no_others(
     moves: set[tuple[State, State]],
 ) -> None:

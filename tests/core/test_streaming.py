@@ -336,6 +336,7 @@ def test_a_wrapper_without_its_bracket_is_one_wherever_the_text_is_cut(name: str
         assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("end", [EOS, f"{INVOKE_END}{EOS}", ""])
 def test_json_that_is_read_again_as_text_is_judged_afresh(end: str) -> None:
     """A close in it that waited for what follows may stand in a quoted call then."""
@@ -348,6 +349,7 @@ def test_json_that_is_read_again_as_text_is_judged_afresh(end: str) -> None:
         assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole, at
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("between", ["<par=t<calls", "<b>x</b>\n<calls>\n", "a <c d <e"])
 def test_where_a_plain_call_is_given_up_does_not_depend_on_the_cut(between: str) -> None:
     text = f'<invoke name="bash">{between}{calling("bash", command="ls")}{EOS}'

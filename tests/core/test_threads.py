@@ -17,6 +17,8 @@ import pytest
 import dsv4
 import encoding_dsv4
 
+pytestmark = pytest.mark.repeats
+
 THREADS = 8
 CORPUS = Path(__file__).parent.parent / "corpus" / "malformed.jsonl"
 

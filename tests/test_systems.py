@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parent.parent.parent / "src"
+SRC = Path(__file__).parent.parent / "src"
 FILES = sorted(SRC.rglob("*.py"))
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
 
