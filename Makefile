@@ -24,7 +24,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 # Counting takes long, so the others run without it, and those that go through the same lines often.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-grammar test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -46,11 +46,15 @@ test: $(VENV)/installed-for-tests
 
 # Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the
 # documentation.
-test-all: test test-grammar test-large test-pythons test-wheel docs
+test-all: test test-thorough test-large test-pythons test-wheel docs
+
+# Everything on this Python in full: where `make test` takes a part of the cases, all of them.
+test-thorough: $(VENV)/installed-for-tests
+	DSV4_TESTS=all $(BIN)/pytest $(PARALLEL) -m "not large"
 
 # Grammars in full: 2,000 random sets of tools in xgrammar, 300 in the others. Ten minutes.
 test-grammar: $(VENV)/installed-for-tests
-	DSV4_GRAMMAR_TESTS=all $(BIN)/pytest $(PARALLEL) tests/grammar
+	DSV4_TESTS=all $(BIN)/pytest $(PARALLEL) tests/grammar
 
 test-large: $(VENV)/installed-for-tests $(VENV)/installed-for-docs
 	$(BIN)/pytest $(PARALLEL) -m large

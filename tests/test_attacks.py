@@ -67,10 +67,10 @@ def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: 
 @pytest.mark.parametrize("name", attacks.TEXTS)
 def test_twice_the_text_is_twice_the_work(name: str) -> None:
     once, twice = (
-        functions_called(attacks.feed, attacks.TEXTS[name](length), 1) for length in (2_000, 4_000)
+        functions_called(attacks.feed, attacks.TEXTS[name](length), 1) for length in (1_000, 2_000)
     )
-    assert twice <= 2.3 * once + 5_000
-    assert twice <= MOST_CALLS * 4_000
+    assert twice <= 2.3 * once + 2_500
+    assert twice <= MOST_CALLS * 2_000
 
 
 # What a pattern does inside cannot be counted. So here is the one place where time is measured.
@@ -86,19 +86,21 @@ MEASURABLE = 0.01
 LARGEST = 1_000_000
 
 
-def best_time(text: str) -> float:
-    times = []
+def best_times(*texts: str) -> list[float]:
+    """The best of five for each. They take turns, so that all see the same machine."""
+    best = [float("inf")] * len(texts)
     for _ in range(5):
-        start = time.process_time()
-        dsv4.parse(text, thinking=False, tools=attacks.TOOLS)
-        times.append(time.process_time() - start)
-    return min(times)
+        for n, text in enumerate(texts):
+            start = time.process_time()
+            dsv4.parse(text, thinking=False, tools=attacks.TOOLS)
+            best[n] = min(best[n], time.process_time() - start)
+    return best
 
 
 @pytest.mark.parametrize("name", BACKTRACKING)
 def test_no_pattern_backtracks_far(name: str) -> None:
-    size, once = SIZE // 4, 0.0
+    text, size, once = attacks.TEXTS[name], SIZE // 4, 0.0
     while once < MEASURABLE and size < LARGEST:
         size *= 2
-        once = best_time(attacks.TEXTS[name](size))
-    assert once < MEASURABLE or best_time(attacks.TEXTS[name](2 * size)) < 3 * once
+        once, twice = best_times(text(size), text(2 * size))
+    assert once < MEASURABLE or twice < 3 * once

@@ -23,6 +23,7 @@ from builders import (
 )
 from dsv4.compat import chat_template, hf
 from dsv4.tokens import Tokenizer, VocabularyError
+from parts import part
 from transformers_names import (
     Case,
     is_native,
@@ -231,7 +232,7 @@ def ids(messages: Any, **named: Any) -> Any:
 
 @needs_tokens
 class TestIds:
-    @pytest.mark.parametrize("case", [case for case in NATIVE if "error" not in case])
+    @pytest.mark.parametrize("case", part([case for case in NATIVE if "error" not in case], 3))
     def test_vectors(self, case: Case) -> None:
         """The ids are those of the prompt as text, unless a message spells a token."""
         named = {"add_generation_prompt": True, **template_options(case)}

@@ -16,6 +16,7 @@ import dsv4
 from builders import assistant, call, calling, image, openai_tool, result, text, user, vectors
 from dsv4.compat import chat_template
 from dsv4.compat.templates import ENGINES, TEMPLATED
+from parts import fewer, part
 from strategies import conversations, json_objects, json_values, options, tools
 from transformers_names import Case, has_string_arguments, is_native, template_options, with_objects
 
@@ -84,7 +85,8 @@ def native(messages: Any, dialect: str, named: dict[str, Any]) -> str:
 @in_engines
 class TestVectors:
     @pytest.mark.parametrize(
-        ("dialect", "case"), [(dialect, case) for dialect in TEMPLATED for case in cases(dialect)]
+        ("dialect", "case"),
+        part([(dialect, case) for dialect in TEMPLATED for case in cases(dialect)], 3),
     )
     def test_each(self, engine: str, dialect: str, case: Case) -> None:
         named = template_options(case)
@@ -100,7 +102,7 @@ class TestVectors:
 @in_engines
 @in_dialects
 class TestEveryConversation:
-    @settings(max_examples=100)
+    @settings(max_examples=fewer(100, 2))
     @given(st.data())
     def test_is_as_encoded(self, engine: str, dialect: str, data: st.DataObject) -> None:
         messages = with_objects(data.draw(conversations))

@@ -15,6 +15,7 @@ from saying import PROTOCOLS, body
 import dsv4
 from completions import block, calling, corpus, declared
 from dsv4.api import ApiError, ContextOverflow, Settings, Usage
+from parts import part
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 EOS = "<｜end▁of▁sentence｜>"
@@ -194,7 +195,7 @@ def check(
 
 
 @EVERY
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in corpus()])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in part(corpus(), 3)])
 def test_the_sdks_rebuild_what_is_in_a_completion(sdk: Answering, protocol: str, case: Any) -> None:
     thinking = case["start"] == "reasoning"
     choice = case["tool_choice"] if case["tool_choice"] != "auto" else None

@@ -11,6 +11,7 @@ import pytest
 from running import CONVERSATION, ENVIRONMENT, ROOT, command
 
 from dsv4.cli.main import main
+from parts import part
 from small_vocabulary import write_small_vocabulary
 
 CALL = {"function": {"name": "f", "arguments": "{}"}}
@@ -79,8 +80,9 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BAD)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "kind"), part([(name, kind) for name in COMMANDS for kind in BAD], 3)
+)
 def test_bad_file(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "file.json"
     file.write_bytes(BAD[kind])

@@ -1,12 +1,11 @@
 """Grammars in the engines that run them, with the real vocabulary.
 
-A twentieth of it runs with the other tests. `DSV4_GRAMMAR_TESTS=all pytest tests/grammar` runs all:
+A fiftieth of it runs with the other tests. `DSV4_TESTS=all pytest tests/grammar` runs all:
 2,000 random sets of tools and 500 walks for xgrammar, 300 sets for llguidance and for GBNF.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
@@ -23,15 +22,15 @@ from random_walks import walk
 
 import dsv4
 from dsv4.grammar import Grammar, for_request
+from parts import fewer
 
-PARTS = 1 if os.environ.get("DSV4_GRAMMAR_TESTS") == "all" else 20
 # How many cases make one test: an engine takes a third of a second for each.
 BATCH = 20
 WALKS = 5
 
 
 def batches(count: int) -> list[range]:
-    return [range(n, n + BATCH) for n in range(0, count // PARTS, BATCH)]
+    return [range(n, n + BATCH) for n in range(0, fewer(count, 50), BATCH)]
 
 
 class GbnfEngine:

@@ -74,10 +74,12 @@ class Answer(asyncio.Protocol):
 
     async def rest(self, most: int) -> bytes:
         """The body from here on, or as much of it as is wanted."""
-        found = b""
-        while len(found) < most and (part := await self.read()):
-            found += part
-        return found[:most]
+        parts: list[bytes] = []
+        size = 0
+        while size < most and (part := await self.read()):
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)[:most]
 
     @property
     def may_go_on(self) -> bool:
