@@ -360,6 +360,14 @@ class TestToolChoice:
     def test_a_name_opens_the_call(self, choice: Any) -> None:
         assert self.end(choice) == self.BLOCK + '<｜DSML｜invoke name="f">\n'
 
+    @pytest.mark.parametrize("name", ["auto", "none", "required"])
+    def test_an_object_names_a_tool_that_has_the_name_of_a_mode(self, name: str) -> None:
+        choice = {"type": "function", "function": {"name": name}}
+        opened = self.end(choice, tools=[openai_tool(name)])
+        assert opened == f'{self.BLOCK}<｜DSML｜invoke name="{name}">\n'
+        with pytest.raises(dsv4.OptionError, match=f"found '{name}', expected one of the tools"):
+            self.end(choice)
+
     @pytest.mark.parametrize("choice", ["required", "f", NAMED])
     def test_a_model_that_thinks_first_is_left_alone(self, choice: Any) -> None:
         assert self.end(choice, thinking=True) == "<｜Assistant｜><think>"

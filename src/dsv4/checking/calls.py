@@ -99,19 +99,6 @@ def undeclared_calls(conversation: Conversation) -> Iterator[Found]:
         if call.name not in declared:
             location = (*call.location, "function", "name")
             yield Found("undeclared_tool", location, f"no tool {quoted(call.name)} is declared")
-    yield from _undeclared_choice(conversation, declared)
-
-
-def _undeclared_choice(conversation: Conversation, declared: set[str]) -> Iterator[Found]:
-    choice = conversation.request.tool_choice
-    function = choice.get("function") if isinstance(choice, dict) else None
-    name = function.get("name") if isinstance(function, dict) else choice
-    if not isinstance(name, str) or name in ("auto", "none") or name in declared:
-        return
-    if name == "required" and declared:
-        return
-    problem = "no tools are declared" if not declared else f"no tool {quoted(name)} is declared"
-    yield Found("undeclared_tool", ("tool_choice",), problem)
 
 
 def odd_arguments(conversation: Conversation) -> Iterator[Found]:

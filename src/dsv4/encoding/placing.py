@@ -31,6 +31,7 @@ from dsv4.format.dialects import Dialect, dialect_named
 CHOICES = ("auto", "none", "required")
 # Those with which the prompt opens no call.
 _UNFORCED = ("auto", "none")
+_AUTO = ("auto", None)
 
 
 def encode(
@@ -75,28 +76,31 @@ def encode(
         before = any_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
-    choice = (
-        tool_choice if tool_choice.__class__ is str and tool_choice else read_choice(tool_choice)
+    mode, tool = (
+        _AUTO
+        if tool_choice.__class__ is str and tool_choice == "auto"
+        else read_choice(tool_choice)
     )
     extras_given = tools is not None or response_format is not None
-    if choice == "auto" and not (extras_given or before or prefix.__class__ is not str or prefix):
+    if mode == "auto" and not (extras_given or before or prefix.__class__ is not str or prefix):
         chat = maybe_chat(new, release, thinking, bos, effort_words) if drop_thinking else None
         if chat is not None:
             return Prompt(chat, release, None, partial(left_out, new, release, thinking))
-    rules = NATIVE_WITHOUT_TOOLS if choice == "none" else NATIVE
+    rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
     preamble = None
     if extras_given:
         tools = any_list(() if tools is None else tools, ("tools",), "a list of tools")
-        extras = _extras(() if choice == "none" else tools, response_format, release)
+        extras = _extras(() if mode == "none" else tools, response_format, release)
         if extras:
             new, before, preamble = _placed(extras, new, before)
-    if choice not in _UNFORCED:
-        choice = chosen(choice, () if tools is None else tools, before, new, release)
+    forced = mode not in _UNFORCED
+    if forced:
+        tool = chosen(tool, () if tools is None else tools, before, new, release)
     done = render_conversation(
         new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
-    if prefix.__class__ is not str or prefix or choice != "auto":
-        _open_answer(done.flat, prefix, choice, release)
+    if prefix.__class__ is not str or prefix or forced:
+        _open_answer(done.flat, prefix, forced, tool, release)
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
 
 
@@ -122,7 +126,7 @@ def check_options(
     if tools is not None:
         any_list(tools, ("tools",), "a list of tools")
     maybe_schema(response_format)
-    forced = read_choice(tool_choice) not in _UNFORCED
+    forced = read_choice(tool_choice)[0] not in _UNFORCED
     _check_stop(stop)
     _check_prefix(prefix, forced and not thinking)
 
@@ -148,18 +152,20 @@ def _check_prefix(prefix: Any, forced: bool) -> None:
         raise OptionError("prefix", problem)
 
 
-def read_choice(tool_choice: Any) -> str:
-    """A choice of tools: "auto", "none", "required", or the name of a tool.
+def read_choice(tool_choice: Any) -> tuple[str, str | None]:
+    """A choice of tools: "auto", "none" or "required"; or "tool", and the name of the tool.
 
-    The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`.
+    The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`. So it
+    must be for a tool that has the name of a mode.
     """
     if isinstance(tool_choice, str) and tool_choice:
-        return str.__str__(tool_choice)
+        word = str.__str__(tool_choice)
+        return (word, None) if word in CHOICES else ("tool", word)
     fields = maybe_dict(tool_choice)
     if fields is not None and type_of(fields) == "function":
         name = (maybe_dict(fields.get("function")) or {}).get("name")
         if isinstance(name, str) and name:
-            return str.__str__(name)
+            return "tool", str.__str__(name)
         problem = f"found {shown(name)}, expected the tool's name"
         raise OptionError(("tool_choice", "function", "name"), problem)
     expected = f'{", ".join(CHOICES)}, a tool\'s name, or {{"type": "function", "function": …}}'
@@ -230,23 +236,28 @@ def _placed(
 
 
 def chosen(
-    choice: str,
+    name: str | None,
     tools: Iterable[Any],
     context: Sequence[Any],
     messages: Sequence[Any],
     dialect: Dialect,
-) -> str:
-    """The choice, with the name as the model sees it. Raises where there is no such tool."""
+) -> str | None:
+    """A tool that must be called, named as the model sees it; None for any that there is.
+
+    Raises where there is no such tool.
+    """
     tools_there = [*tools, *(tool for _, tool in tools_shown(context, messages))]
+    if name is None:
+        if tools_there:
+            return None
+        raise OptionError("tool_choice", "found 'required', expected it with tools")
     names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
-    if choice == "required" and tools_there:
-        return choice
-    if choice not in names:
-        found = f"found {shown(choice)}, expected it with tools"
+    if name not in names:
+        found = f"found {shown(name)}, expected it with tools"
         if names:
-            found = f"found {shown(choice)}, expected one of the tools: {', '.join(names)}"
+            found = f"found {shown(name)}, expected one of the tools: {', '.join(names)}"
         raise OptionError("tool_choice", found)
-    return names[choice]
+    return names[name]
 
 
 def tools_shown(context: Iterable[Any], messages: Iterable[Any]) -> Iterator[tuple[Location, Any]]:
@@ -280,10 +291,12 @@ def _names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:
         return
 
 
-def _open_answer(flat: list[str], prefix: str, choice: str, dialect: Dialect) -> None:
+def _open_answer(
+    flat: list[str], prefix: str, forced: bool, tool: str | None, dialect: Dialect
+) -> None:
     """Writes what the request gives of the answer: a prefix, or the opening of a call."""
     ending = ending_of(flat)
-    forced = ending.kind == "answer" and choice not in _UNFORCED
+    forced = forced and ending.kind == "answer"
     _check_prefix(prefix, forced)
     if prefix:
         if ending.kind not in ("think", "answer"):
@@ -291,4 +304,4 @@ def _open_answer(flat: list[str], prefix: str, choice: str, dialect: Dialect) ->
             raise OptionError("prefix", problem)
         flat += prefix_entries(prefix, ending.thinking, dialect)
     elif forced:
-        flat += ANSWER[None], forced_call(dialect, None if choice == "required" else choice)
+        flat += ANSWER[None], forced_call(dialect, tool)

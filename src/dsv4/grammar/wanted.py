@@ -22,15 +22,15 @@ class Wanted(NamedTuple):
 
 def wanted(request: Request) -> Wanted:
     """The tools that the request's choice leaves."""
-    choice = read_choice(request.tool_choice)
-    if choice == "none":
+    mode, tool = read_choice(request.tool_choice)
+    if mode == "none":
         return Wanted((), None)
     tools = tuple(_declared(request))
-    if choice == "auto":
+    if mode == "auto":
         return Wanted(tools, None)
     own, before, messages = _given(request)
-    name = chosen(choice, own, before, messages, dialect_named(request.dialect))
-    if name == "required":
+    name = chosen(tool, own, before, messages, dialect_named(request.dialect))
+    if name is None:
         return Wanted(tools, "")
     return Wanted(tuple(tool for tool in tools if tool.name == name), name)
 
