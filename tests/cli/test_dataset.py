@@ -218,8 +218,8 @@ MISUSE: list[tuple[list[str], str]] = [
     (["in.jsonl", "-o", "out.jsonl", "--tokenizer", "odd.json"], "odd.json does not fit"),
     (["bad.jsonl.gz", "-o", "out.jsonl", "--jobs", "1"], "bad.jsonl.gz: not a gzipped file"),
     (["in.jsonl", "-o", "/dev/full", "--jobs", "1"], "cannot write /dev/full: no space left on"),
-    (["in.jsonl", "-o", "out.jsonl.zst"], 'zstd needs the package zstandard: pip install -e "'),
-    (["in.jsonl", "-o", "out.parquet"], 'Parquet needs the package pyarrow: pip install -e "'),
+    (["in.jsonl", "-o", "out.jsonl.zst"], "zstd needs the package zstandard: pip install "),
+    (["in.jsonl", "-o", "out.parquet"], "Parquet needs the package pyarrow: pip install "),
     (["in.jsonl", "-o", "out.jsonl", "--engine", "ray"], "the engine ray needs the package ray"),
 ]
 

@@ -10,6 +10,7 @@ from running import CONVERSATION, as_json, dsv4, printed, refused
 
 import dsv4 as toolkit
 from builders import BOS, assistant, system, user
+from dsv4.version import how_to_install
 
 CHAT = [system(), user("2 + 2?")]
 PROMPT = f"{BOS}Be brief.<｜User｜>2 + 2?<｜Assistant｜><think>"
@@ -148,7 +149,7 @@ class TestIds:
 
 def test_ids_without_the_optional_part() -> None:
     complaint = refused("encode", "--ids", stdin=as_json(*CHAT), bare=True)
-    assert 'pip install -e ".[tokens]"' in complaint
+    assert how_to_install("tokens") in complaint
 
 
 def test_a_tokenizer_that_is_not_there() -> None:

@@ -14,6 +14,7 @@ from running import ENVIRONMENT, ROOT, dsv4, printed
 from dsv4 import __version__, compat
 from dsv4.cli.main import COMMANDS
 from dsv4.cli.version import PARTS
+from dsv4.version import how_to_install
 from loading import loaded
 
 
@@ -39,7 +40,7 @@ class TestVersion:
     def test_with_nothing_installed(self) -> None:
         first, *parts = printed("version", bare=True).splitlines()
         assert first.startswith(f"dsv4 {__version__}, Python 3.")
-        assert parts[0] == 'tokens   not installed: pip install -e ".[tokens]"'
+        assert parts[0] == f"tokens   not installed: {how_to_install('tokens')}"
         assert [part.split()[0] for part in parts] == list(PARTS)
 
     def test_every_extra_is_listed(self) -> None:
