@@ -8,8 +8,11 @@ import re
 from dsv4.api.tools import INPUT
 
 OPENING = f'{{"{INPUT}": "'
-# What is complete of a JSON string, up to its end: no quote, and no half of an escape.
-_COMPLETE = re.compile(r'(?:[^"\\]+|\\[^u]|\\u[0-9a-fA-F]{4})*')
+# What is complete of a JSON string, up to its end: no quote, no half of an escape, nor the first of
+# two escapes that are one character.
+_HEX = "[0-9a-fA-F]"
+_PAIR = rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"
+_COMPLETE = re.compile(rf'(?:[^"\\]+|\\[^u]|{_PAIR}|\\u(?![dD][89abAB]){_HEX}{{4}})*')
 
 
 def input_of(arguments: str) -> str:
@@ -26,7 +29,7 @@ class InputText:
     """The same, piece by piece: for arguments that are sent as they come."""
 
     def __init__(self) -> None:
-        self.text = ""  # what was given so far
+        self._given: list[str] = []
         self._held = ""
         self._state = "opening"
 
@@ -38,14 +41,19 @@ class InputText:
         if self._state == "opening" and not self._opens():
             return ""
         taken = self._taken()
-        self.text += taken
+        self._given.append(taken)
         return taken
+
+    @property
+    def text(self) -> str:
+        """What was given so far."""
+        return "".join(self._given)
 
     def rest(self, arguments: str) -> str:
         """What is still missing once the arguments are complete."""
-        whole = input_of(arguments)
-        rest = whole[len(self.text) :] if whole.startswith(self.text) else ""
-        self.text += rest
+        whole, given = input_of(arguments), self.text
+        rest = whole[len(given) :] if whole.startswith(given) else ""
+        self._given.append(rest)
         return rest
 
     def _opens(self) -> bool:

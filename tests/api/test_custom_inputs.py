@@ -1,0 +1,39 @@
+"""The raw text of a custom tool's call, out of arguments that come in pieces."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dsv4.api.responses.inputs import InputText, input_of
+
+
+def pieces_of(arguments: str, size: int) -> list[str]:
+    """What each piece of the arguments brings, and what is missing at their end."""
+    reader = InputText()
+    parts = [reader.feed(arguments[n : n + size]) for n in range(0, len(arguments), size)]
+    parts.append(reader.rest(arguments))
+    assert reader.text == "".join(parts)
+    return parts
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("text", ["", "a", '"\\/\b\n\t\x01', "é\u2028", "😀 a 😀😀", "x" * 50])
+@pytest.mark.parametrize("escaped", [True, False])
+def test_pieces_add_up_to_the_text(text: str, size: int, escaped: bool) -> None:
+    arguments = json.dumps({"input": text}, ensure_ascii=escaped)
+    parts = pieces_of(arguments, size)
+    assert "".join(parts) == input_of(arguments) == text
+    for part in parts:
+        part.encode()  # which half of a character would not
+
+
+@pytest.mark.parametrize("arguments", ["{}", '{"other": "x"}', "[1]", '{"input": 1}', "no JSON"])
+def test_other_arguments_are_the_text_themselves(arguments: str) -> None:
+    assert "".join(pieces_of(arguments, 1)) == input_of(arguments) == arguments
+
+
+def test_half_a_character_that_stays_alone() -> None:
+    arguments = '{"input": "a\\ud83d b"}'
+    assert "".join(pieces_of(arguments, 1)) == "a\ud83d b"
