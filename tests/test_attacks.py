@@ -13,6 +13,7 @@ import pytest
 
 import dsv4
 from counting import functions_called
+from dsv4.parsing.limits import LONGEST_TAG
 from dsv4.parsing.source import Source
 from loading import loaded
 
@@ -22,6 +23,9 @@ SIZE = 20_000
 # in. A head of a tag has at most 64, and is looked at again for each of its characters.
 MOST_LOOKED_AT = 400
 MOST_CALLS = 150
+# The longest thing that waits in the buffer is two tags; but for a run of EOS, which waits whole.
+LONGEST_BUFFER = 3 * LONGEST_TAG
+WAITS_WHOLE = "EOS in a string"
 
 
 @pytest.fixture
@@ -53,8 +57,24 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return total
 
 
+@pytest.fixture
+def buffer(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How long the buffer was at most."""
+    longest = [0]
+    append = Source.append
+
+    def watched(self: Source, *args: Any) -> None:
+        append(self, *args)
+        longest[0] = max(longest[0], len(self.text))
+
+    monkeypatch.setattr(Source, "append", watched)
+    return longest
+
+
 @pytest.mark.parametrize("name", attacks.TEXTS)
-def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: list[int]) -> None:
+def test_few_characters_are_looked_at_for_each_that_comes(
+    name: str, looked_at: list[int], buffer: list[int]
+) -> None:
     counts = []
     for size in (SIZE // 4, SIZE):
         looked_at[0] = 0
@@ -62,6 +82,7 @@ def test_few_characters_are_looked_at_for_each_that_comes(name: str, looked_at: 
         counts.append(looked_at[0])
     assert counts[1] <= MOST_LOOKED_AT * SIZE
     assert counts[1] <= 4.4 * counts[0] + 20_000
+    assert buffer[0] <= LONGEST_BUFFER or name == WAITS_WHOLE
 
 
 @pytest.mark.parametrize("name", attacks.TEXTS)

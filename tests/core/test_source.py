@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from dsv4.parsing.lexer import reading
@@ -43,3 +45,22 @@ def test_nothing_is_put_back_where_nothing_was_held() -> None:
     source = after("ab", 1)
     source.put_back()
     assert (source.pos, source.waiting) == (1, "b")
+
+
+def test_a_long_text_that_waits_is_not_copied_for_each_piece() -> None:
+    waiting = "\uff5c" * 1_000_000
+    source = Source(reading)
+    source.append(waiting)
+    source.append("x")
+    tracemalloc.start()
+    try:
+        source.append("y" * 4)  # the allocator may move it now, once
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(100):
+            source.append("z")
+        copied = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert source.end == len(waiting) + 105
+    assert copied < len(waiting)

@@ -100,7 +100,10 @@ class Source:
             self._inert.append((self.end, self.end + len(text)))
         if self._kept is not None:
             self._kept.append(text)
-        self.text = self.text + text if self.text else text
+        # A text that nothing else refers to grows in place, however long it is.
+        waiting, self.text = self.text, ""
+        waiting += text
+        self.text = waiting
         self.end += len(text)
 
     def skip(self, count: int, last: str) -> None:
