@@ -47,6 +47,7 @@ def test_nothing_is_put_back_where_nothing_was_held() -> None:
     assert (source.pos, source.waiting) == (1, "b")
 
 
+@pytest.mark.repeats  # while lines are counted, Python lets no text grow in place
 def test_a_long_text_that_waits_is_not_copied_for_each_piece() -> None:
     waiting = "\uff5c" * 1_000_000
     source = Source(reading)
