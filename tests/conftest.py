@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 import dsv4
 from builders import small_vocabulary
+from parts import ALL
 
 # What an assertion there finds is shown as it is for those of tests.
 pytest.register_assert_rewrite("shapes")
@@ -28,7 +29,9 @@ for name in {name for name in os.environ if name.startswith("DSV4_")} - {"DSV4_T
 # How long an example takes says more about the machine than about the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
-settings.register_profile("repeatable", max_examples=100, derandomize=True, **UNTIMED)
+settings.register_profile(
+    "repeatable", max_examples=200 if ALL else 60, derandomize=True, **UNTIMED
+)
 settings.register_profile("explore", max_examples=3000, **UNTIMED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
