@@ -44,7 +44,7 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/pytest tests/browser
 	$(BIN)/python scripts/other_pythons.py
 
-# Everything that takes longer: large inputs, all tests on other Pythons and against the wheel, the
+# Everything that takes longer: large inputs, more tests on other Pythons, all against the wheel, the
 # documentation.
 test-all: test test-thorough test-large test-pythons test-wheel docs
 

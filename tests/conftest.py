@@ -60,6 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     """The tokenizer of the bundled vocabulary. It takes seconds to load, and is loaded once."""
+    for package in EXTRA:
+        pytest.importorskip(package)
     from dsv4.tokens import Tokenizer
 
     return Tokenizer.load()
