@@ -28,6 +28,7 @@ from completions import (
     cuts,
     declared,
     events_of,
+    merged,
     parameter,
 )
 from dsv4 import (
@@ -358,3 +359,15 @@ def test_where_a_plain_call_is_given_up_does_not_depend_on_the_cut(between: str)
     for at in range(1, len(text)):
         pieces = text[:at], text[at:]
         assert dsv4.assemble(events_of(pieces, thinking=False, tools=TOOLS)) == whole, at
+
+
+@pytest.mark.parametrize("named", ['naame="ping"', 'name="ping"', ""])
+@pytest.mark.parametrize("mark", ["｜", "｜DSML｜", ""])
+def test_an_invoke_that_closes_itself_is_the_same_wherever_the_text_is_cut(
+    mark: str, named: str
+) -> None:
+    odd = f"<{mark}invoke {named}/>\n<{mark}invoke {named}/,>"
+    text = f"{BLOCK}\n{calling('ping')}\n{odd}\n{BLOCK_END}"
+    whole = merged(events_of([text], thinking=False, tools=TOOLS))
+    for pieces in cuts(text):
+        assert merged(events_of(pieces, thinking=False, tools=TOOLS)) == whole

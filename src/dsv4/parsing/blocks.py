@@ -132,13 +132,11 @@ class Block:
         machine = self._machine
         name = machine.called(tag)
         if name is None or machine.tools.may_be(name) or machine.is_example(name):
-            certain = None if machine.follow(tag.end) is Ahead.MORE else tag.marked
-            if not tag.marked and certain is False:
-                certain = name is not None
+            # What follows a tag that closes itself decides nothing, so it is not waited for.
+            waits = not tag.self_closed and machine.follow(tag.end) is Ahead.MORE
+            certain = None if waits else tag.marked or name is not None
         else:
             certain = machine.is_certain(tag, wrapped=True)
-        if tag.self_closed and certain is None:
-            certain = True
         if certain is None:
             return None
         self._source.advance(tag.start)

@@ -100,7 +100,8 @@ class Source:
             self._inert.append((self.end, self.end + len(text)))
         if self._kept is not None:
             self._kept.append(text)
-        # A text that nothing else refers to grows in place, however long it is.
+        # CPython lets a text that nothing else refers to grow in place. Were it copied with each
+        # piece, a long run of EOS in a value, which waits here whole, would take quadratic time.
         waiting, self.text = self.text, ""
         waiting += text
         self.text = waiting
