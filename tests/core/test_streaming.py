@@ -371,3 +371,15 @@ def test_an_invoke_that_closes_itself_is_the_same_wherever_the_text_is_cut(
     whole = merged(events_of([text], thinking=False, tools=TOOLS))
     for pieces in cuts(text):
         assert merged(events_of(pieces, thinking=False, tools=TOOLS)) == whole
+
+
+@pytest.mark.parametrize("spaces", ["", " ", "   ", "    ", "     ", " \t", " \n"])
+@pytest.mark.parametrize("bar", ["｜", "|", ""])
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_bar_after_the_word_and_spaces_is_found_wherever_the_text_is_cut(
+    slash: str, bar: str, spaces: str
+) -> None:
+    text = f'a <{slash}DSML{spaces}{bar}invoke name="ping"> b'
+    whole = merged(events_of([text], thinking=False, tools=TOOLS))
+    for pieces in cuts(text):
+        assert merged(events_of(pieces, thinking=False, tools=TOOLS)) == whole
