@@ -32,8 +32,7 @@ def imported(module: str) -> ModuleType:
 
 
 MODULES = site.public_modules()
-PUBLIC = [(module, name) for module, names in MODULES.items() for name in names]
-every_name = pytest.mark.parametrize(("module", "name"), PUBLIC)
+every_module = pytest.mark.parametrize("module", MODULES)
 
 
 def own_docstring(value: Any) -> str:
@@ -63,29 +62,37 @@ def value_is_documented(source: str, name: str) -> bool:
     return False
 
 
-@every_name
-def test_a_name_is_there(module: str, name: str) -> None:
-    assert hasattr(imported(module), name)
+def public_values(module: str) -> dict[str, Any]:
+    """The public names of a module with what they stand for: each of them is there."""
+    room = imported(module)
+    return {name: getattr(room, name) for name in MODULES[module]}
 
 
-@every_name
-def test_a_name_is_documented(module: str, name: str) -> None:
-    value = getattr(imported(module), name)
+def is_documented(module: str, name: str, value: Any) -> bool:
     if isinstance(value, (type, ModuleType)) or inspect.isroutine(value):
-        assert own_docstring(value), f"{module}.{name} has no docstring"
-    elif module == "dsv4" and not name.startswith("_"):
-        # What a constant of the drop-in modules is, its value says.
-        home, original = site.defined_in(module, name)
-        source = site.source_of(home).read_text("utf-8")
-        assert value_is_documented(source, original), f"{name} has no docstring below it"
+        return bool(own_docstring(value))
+    if module != "dsv4" or name.startswith("_"):
+        return True  # what a constant of the drop-in modules is, its value says
+    home, original = site.defined_in(module, name)
+    return value_is_documented(site.source_of(home).read_text("utf-8"), original)
 
 
-@every_name
-def test_methods_are_documented(module: str, name: str) -> None:
-    value = getattr(imported(module), name)
-    members = public_members(value) if isinstance(value, type) else ()
-    missing = [member for member, _ in members if not inspect.getdoc(getattr(value, member))]
-    assert not missing, f"{module}.{name}: no docstring on {', '.join(missing)}"
+@every_module
+def test_names_are_documented(module: str) -> None:
+    values = public_values(module)
+    assert [name for name, value in values.items() if not is_documented(module, name, value)] == []
+
+
+@every_module
+def test_methods_are_documented(module: str) -> None:
+    classes = {n: value for n, value in public_values(module).items() if isinstance(value, type)}
+    missing = [
+        f"{name}.{member}"
+        for name, value in classes.items()
+        for member, _ in public_members(value)
+        if not inspect.getdoc(getattr(value, member))
+    ]
+    assert missing == []
 
 
 def callables(value: Any) -> Iterator[tuple[str, Any]]:
@@ -122,17 +129,18 @@ def in_code(docstring: str | None) -> set[str]:
 
 
 # Names and parameters of `dsv4.compat` are other people's, who document them.
-@pytest.mark.parametrize(
-    ("module", "name"), [each for each in PUBLIC if not each[0].startswith("dsv4.compat")]
-)
-def test_parameters_are_named(module: str, name: str) -> None:
-    value = getattr(imported(module), name)
-    found = {called: not_named(f, documentation(value, f)) for called, f in callables(value)}
-    missing = {called: names for called, names in found.items() if names}
-    assert not missing, f"{module}: docstrings that do not name parameters: {missing}"
+@pytest.mark.parametrize("module", [m for m in MODULES if not m.startswith("dsv4.compat")])
+def test_parameters_are_named(module: str) -> None:
+    missing = {
+        called: names
+        for value in public_values(module).values()
+        for called, function in callables(value)
+        if (names := not_named(function, documentation(value, function)))
+    }
+    assert missing == {}
 
 
-@pytest.mark.parametrize("module", MODULES)
+@every_module
 def test_the_reference_has_every_name(module: str) -> None:
     names = list(imported(module).__all__)
     assert names == MODULES[module]

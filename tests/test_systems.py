@@ -6,11 +6,10 @@ import ast
 import sys
 from pathlib import Path
 
-import pytest
-
 SRC = Path(__file__).parent.parent / "src"
-FILES = sorted(SRC.rglob("*.py"))
-every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+SOURCES = {
+    str(path.relative_to(SRC)): path.read_text("utf-8") for path in sorted(SRC.rglob("*.py"))
+}
 
 # Modules that some systems do not have.
 UNIX = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
@@ -41,14 +40,13 @@ def imported_first(source: str) -> set[str]:
     return plain | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
 
 
-@every_file
-def test_text_is_utf_8(path: Path) -> None:
-    assert not without_encoding(path.read_text("utf-8"))
+def test_text_is_utf_8() -> None:
+    assert {path for path, source in SOURCES.items() if without_encoding(source)} == set()
 
 
-@every_file
-def test_what_a_system_may_lack_is_imported_where_it_is_used(path: Path) -> None:
-    assert not imported_first(path.read_text("utf-8")) & (UNIX | WINDOWS)
+def test_what_a_system_may_lack_is_imported_where_it_is_used() -> None:
+    lacking = UNIX | WINDOWS
+    assert {path for path, source in SOURCES.items() if imported_first(source) & lacking} == set()
 
 
 def test_the_words_of_the_format_have_the_line_ends_that_were_released() -> None:
