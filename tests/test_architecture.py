@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 SRC = Path(__file__).parent.parent / "src"
 
 # From the bottom up. A room imports from rooms below it; rooms of one floor leave each other alone.
@@ -61,7 +63,10 @@ def imported(module: str) -> Iterator[str]:
                 yield submodule if submodule in MODULES else str(node.module)
 
 
-IMPORTS = {module: sorted(set(imported(module))) for module in MODULES}
+@pytest.fixture(scope="module")
+def imports() -> dict[str, list[str]]:
+    """What each module imports."""
+    return {module: sorted(set(imported(module))) for module in MODULES}
 
 
 def room_of(module: str) -> str:
@@ -78,10 +83,10 @@ def is_inside(module: str, rooms: tuple[str, ...]) -> bool:
     return any(module == room or module.startswith(room + ".") for room in rooms)
 
 
-def test_a_room_imports_only_from_below() -> None:
+def test_a_room_imports_only_from_below(imports: dict[str, list[str]]) -> None:
     between_rooms = [
         (module, other)
-        for module, others in IMPORTS.items()
+        for module, others in imports.items()
         for other in others
         if other in MODULES and room_of(other) != room_of(module)
     ]
@@ -89,18 +94,18 @@ def test_a_room_imports_only_from_below() -> None:
     assert upwards == [EXCEPTION]
 
 
-def test_no_cycles() -> None:
+def test_no_cycles(imports: dict[str, list[str]]) -> None:
     ours = {
         module: [m for m in others if m in MODULES and (module, m) != EXCEPTION]
-        for module, others in IMPORTS.items()
+        for module, others in imports.items()
     }
     TopologicalSorter(ours).prepare()
 
 
-def test_the_core_needs_the_standard_library_alone() -> None:
+def test_the_core_needs_the_standard_library_alone(imports: dict[str, list[str]]) -> None:
     foreign = [
         (module, other)
-        for module, others in IMPORTS.items()
+        for module, others in imports.items()
         if is_inside(module, STANDARD_LIBRARY_ALONE)
         for other in others
         if other not in MODULES and other.split(".")[0] not in sys.stdlib_module_names

@@ -98,14 +98,17 @@ def _object(arguments: Any) -> Any:
 
 def small_tokenizer(dialect: str = "v4", name: str = "") -> Any:
     """A tokenizer of `transformers` over a small vocabulary: every byte is a token."""
-    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
+    # It makes a copy of the object for itself.
     return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(small_file(dialect)), pad_token=EOS, name_or_path=name
+        tokenizer_object=_small_object(dialect), pad_token=EOS, name_or_path=name
     )
 
 
 @lru_cache
-def small_file(dialect: str) -> str:
-    return json.dumps(gapless(small_vocabulary(dsv4.DIALECTS[dialect].special_tokens)))
+def _small_object(dialect: str) -> Any:
+    from tokenizers import Tokenizer
+
+    content = gapless(small_vocabulary(dsv4.DIALECTS[dialect].special_tokens))
+    return Tokenizer.from_str(json.dumps(content))

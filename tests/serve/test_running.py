@@ -18,8 +18,19 @@ from typing import Any
 
 import pytest
 
+from small_vocabulary import write_small_vocabulary
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The real one takes a second or two in every process, and other tests have it."""
+    path = write_small_vocabulary(tmp_path_factory.mktemp("vocabulary") / "tokenizer.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DSV4_TOKENIZER", str(path))
+        yield
 
 
 @contextmanager
@@ -143,7 +154,7 @@ def test_a_worker_that_ends_is_replaced_and_that_is_said() -> None:
 
 
 def test_a_signal_lets_running_streams_end_and_takes_no_new_ones() -> None:
-    with served("--pace", "50") as (process, port), opened(port) as response:
+    with served("--pace", "300") as (process, port), opened(port) as response:
         process.send_signal(signal.SIGTERM)
         refused = False
         for _ in range(100):
