@@ -47,12 +47,12 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 	$(BIN)/pytest $(PARALLEL) -m "not counted and not large"
-	$(BIN)/pytest tests/browser
+	$(BIN)/pytest -m smoke tests/browser
 	$(BIN)/python scripts/other_pythons.py
 
-# Everything that takes longer: large inputs, more tests on other Pythons, all against the wheel, the
-# documentation.
-test-all: test test-thorough test-large test-pythons test-wheel docs
+# Everything that takes longer: large inputs, all tests in the browser, more on other Pythons, all
+# against the wheel, the documentation.
+test-all: test test-thorough test-large test-browser test-pythons test-wheel docs
 
 # Everything on this Python in full: where `make test` takes a part of the cases, all of them.
 test-thorough: $(VENV)/installed-for-tests

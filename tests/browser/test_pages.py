@@ -97,6 +97,7 @@ def test_nothing_is_wider_than_the_screen(opened: Any, width: int, full: bool) -
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
 def test_copying_gives_the_prompt(opened: Any, width: int) -> None:
     """All of it, to the last character. Controls alone are signs: HTML has no way to write them."""
@@ -158,6 +159,7 @@ def test_labels_stand_beside_their_text(opened: Any) -> None:
     assert max(tops) < 8
 
 
+@pytest.mark.smoke
 def test_nothing_runs_and_nothing_is_loaded(opened: Any) -> None:
     asked: list[str] = []
     tab = opened()

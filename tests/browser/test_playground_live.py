@@ -42,6 +42,7 @@ def fresh(playground: str) -> None:
 
 
 class TestTalk:
+    @pytest.mark.smoke
     @pytest.mark.parametrize("protocol", PROTOCOLS)
     def test_a_round_trip_with_a_call(self, open_page: Callable[..., Any], protocol: str) -> None:
         tab = opened(open_page)
@@ -65,8 +66,8 @@ class TestTalk:
         say(tab, "Hello")
         tab.wait_for_selector(".spoken.assistant:not(.coming)")
         tab.locator(".spoken.assistant > details summary").last.click()
-        frames = tab.locator(".spoken.assistant .frame-list code").all_inner_texts()
-        assert "chat.completion.chunk" in json.loads(frames[0])["object"]
+        frame = tab.locator(".spoken.assistant .frame-list code").first.inner_text()
+        assert "chat.completion.chunk" in json.loads(frame)["object"]
 
     def test_effort_none_does_not_think(self, open_page: Callable[..., Any]) -> None:
         tab = opened(open_page)
@@ -108,6 +109,7 @@ class TestTalk:
         again.get_by_role("button", name="New conversation").click()
         assert again.locator(".spoken").count() == 0
 
+    @pytest.mark.smoke
     def test_hostile_words_are_only_words(self, open_page: Callable[..., Any]) -> None:
         tab = opened(open_page)
         tab.get_by_label("Offer tools").check()
@@ -129,6 +131,7 @@ class TestTalk:
 
 
 class TestInspector:
+    @pytest.mark.smoke
     def test_it_watches_a_real_client(self, open_page: Callable[..., Any], playground: str) -> None:
         tab = opened(open_page)
         tab.wait_for_selector(".inspector")

@@ -113,6 +113,7 @@ def test_a_ghost_stands_where_reasoning_was_dropped(tab: Any) -> None:
     assert "Rayleigh scattering" in prompt_text(tab)
 
 
+@pytest.mark.smoke
 def test_every_switch_changes_the_prompt(tab: Any) -> None:
     seen = {prompt_text(tab)}
     for label, value in (
@@ -224,6 +225,7 @@ def test_the_keyboard_goes_through_the_rows(tab: Any) -> None:
 # Errors.
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("source", "words", "marked"),
     [
@@ -265,6 +267,7 @@ def test_places_are_marked_where_the_text_stands(tab: Any, lines: int) -> None:
 # The form.
 
 
+@pytest.mark.smoke
 def test_a_form_writes_the_json(tab: Any) -> None:
     write(tab, [{"role": "user", "content": "Hi", "seed": 1.0}])
     tab.get_by_role("button", name="Form").click()
@@ -313,6 +316,7 @@ def test_the_form_says_what_it_cannot_edit(tab: Any) -> None:
 # Hostile conversations.
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("content", HOSTILE)
 @pytest.mark.parametrize("mode", ["JSON", "Form"])
 def test_hostile_text_changes_nothing_but_itself(tab: Any, content: str, mode: str) -> None:

@@ -31,6 +31,7 @@ def address(tab: Any, word: str) -> str:
     return tab.url.partition("#")[2]
 
 
+@pytest.mark.smoke
 def test_the_first_view_is_open(open_page: Open) -> None:
     tab = open_page()
     assert tab.locator("[role=tab][aria-selected=true]").inner_text() == "Prompt"
@@ -51,6 +52,7 @@ def test_the_keyboard_goes_from_tab_to_tab(open_page: Open) -> None:
     assert tab.locator("section.prompt").is_visible()
 
 
+@pytest.mark.smoke
 def test_a_link_restores_the_page(open_page: Open) -> None:
     tab = open_page()
     write(tab, MESSAGES)
@@ -139,6 +141,7 @@ def test_what_is_too_long_has_no_link(open_page: Open) -> None:
     assert tab.evaluate("() => navigator.clipboard.readText()") == "nothing"
 
 
+@pytest.mark.smoke
 def test_nothing_is_sent_anywhere_else(open_page: Open, playground: str) -> None:
     asked: list[str] = []
     tab = open_page()

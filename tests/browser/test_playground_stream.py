@@ -154,6 +154,7 @@ class TestEveryExample:
 
 
 class TestMoving:
+    @pytest.mark.smoke
     def test_by_steps_changes_and_repairs(self, opened: Callable[..., Any]) -> None:
         tab = opened()
         choose(tab, "Example", "3")
@@ -309,6 +310,7 @@ class TestOptions:
         assert "tool_use" not in tab.locator(".protocol.messages").inner_text()
 
 
+@pytest.mark.smoke
 def test_frames_are_those_that_the_writers_send(opened: Callable[..., Any]) -> None:
     tab = opened()
     tab.get_by_role("button", name="To the end").click()
@@ -361,6 +363,7 @@ def test_a_link_from_anywhere_does_no_harm(open_page: Callable[..., Any]) -> Non
 
 
 class TestHostileText:
+    @pytest.mark.smoke
     def test_is_only_text(self, opened: Callable[..., Any]) -> None:
         tab = opened()
         type_text(tab, HOSTILE)
