@@ -30,7 +30,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 # Counting takes long, so the others run without it, and those that go through the same lines often.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-llamacpp clients docs dist format bench fuzz clean
+.PHONY: demo examples test test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -47,7 +47,13 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 	$(BIN)/pytest $(PARALLEL) -m "not counted and not large"
+	$(MAKE) --no-print-directory -j 2 smoke-in-a-browser smoke-on-other-pythons
+
+# Side by side: each leaves a core to the other for much of its time.
+smoke-in-a-browser:
 	$(BIN)/pytest -m smoke tests/browser
+
+smoke-on-other-pythons:
 	$(BIN)/python scripts/other_pythons.py
 
 # Everything that takes longer: large inputs, all tests in the browser, more on other Pythons, all

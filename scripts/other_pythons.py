@@ -22,7 +22,6 @@ from subprocess import PIPE, STDOUT
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / "build" / "pythons"
 SUPPORTED = [(3, minor) for minor in range(10, 15)]
-SIDE_BY_SIDE = 2
 REQUIREMENTS = ["pytest>=8", "hypothesis>=6.100"]
 
 # What differs between Pythons is how classes are made, what the standard library accepts, and how
@@ -49,7 +48,7 @@ def main() -> int:
     found.pop(sys.version_info[:2], None)
     missing = [".".join(map(str, version)) for version in SUPPORTED if version not in found]
     print(f"other Pythons: {len(found)} found; not found, or this one: {', '.join(missing)}")
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    with ThreadPoolExecutor(len(SUPPORTED)) as pool:
         passed = pool.map(lambda version: passes(version, found[version], run_all), found)
         failed = [
             name(version) for version, passes in zip(found, passed, strict=True) if not passes
