@@ -211,8 +211,8 @@ class TestCost:
 
 
 class TestLoading:
-    # Loaded anew: that of the other tests may have been forgotten for those loaded since.
     def test_once(self) -> None:
+        # Not the one of the fixture: those loaded since may have taken its place in the cache.
         loaded = Tokenizer.load()
         assert Tokenizer.load() is loaded
         assert Tokenizer.load(loaded.vocabulary.name) is loaded
