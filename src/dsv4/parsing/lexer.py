@@ -48,8 +48,8 @@ _STARTS = _FIXED_STARTS | {
 _OPEN = f"[{OPENING_BRACKETS}]"
 _BARRED = re.escape(BARS)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
-# The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether it
-# is alone is not decided while spaces are all that has come after it: a bar may follow them.
+# The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
+# it is alone is not decided while spaces are all that has come after it: a bar may follow them.
 _HEAD = pattern(
     rf"{_OPEN}[ \t]{{0,4}}(/?)"
     rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
