@@ -9,7 +9,7 @@ from saying import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, responses
-from dsv4.api.ids import mark, maybe_marked
+from dsv4.api.ids import mark_id, mark_text, marked_id, marked_text
 
 
 def read(*items: Any, dialect: str = "v4", **fields: Any) -> Any:
@@ -67,9 +67,11 @@ def test_a_refusal_is_what_was_said() -> None:
             },
             "S\n\nS2",
         ),
-        ({"summary": [], "encrypted_content": mark("sealed ü")}, "sealed ü"),
+        ({"summary": [], "encrypted_content": mark_text("sealed ü")}, "sealed ü"),
+        ({"summary": [], "encrypted_content": mark_id("turn_1")}, ""),
+        ({"summary": "S", "encrypted_content": mark_id("turn_1")}, "S"),
         ({"summary": [], "encrypted_content": "somebody's"}, ""),
-        ({"summary": [], "encrypted_content": "dsv4.1.!!!"}, ""),
+        ({"summary": [], "encrypted_content": "dsv4.2.!!!"}, ""),
         ({"summary": [], "encrypted_content": None, "status": "in_progress"}, ""),
     ],
 )
@@ -237,5 +239,10 @@ def test_the_dialect_may_be_a_value() -> None:
 @pytest.mark.parametrize("length", range(20))
 def test_a_mark_holds_its_text_whatever_its_length(length: int) -> None:
     text = "é" + "x" * length
-    assert maybe_marked(mark(text)) == text
-    assert maybe_marked(f"{mark(text)}!") is None
+    for mark, marked, other in (
+        (mark_id, marked_id, marked_text),
+        (mark_text, marked_text, marked_id),
+    ):
+        assert marked(mark(text)) == text
+        assert marked(f"{mark(text)}!") is None
+        assert other(mark(text)) is None

@@ -323,7 +323,7 @@ def test_the_events_of_a_response() -> None:
     done = [event["item"] for event in out if event["type"] == "response.output_item.done"]
     assert out[-1]["response"]["output"] == done
     assert all(item["id"] and item["status"] == "completed" for item in done)
-    assert done[0]["encrypted_content"].startswith("dsv4.1.")
+    assert done[0]["encrypted_content"].startswith("dsv4.2.")
     assert [e["output_index"] for e in out if e["type"] == "response.output_item.added"] == [
         0,
         1,

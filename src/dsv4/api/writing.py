@@ -55,11 +55,12 @@ class EventWriter:
         id: str | None = None,
         created: int | None = None,
         model: str | None = None,
-        seal: Callable[[], str] | None = None,
+        seal: Callable[[], str | None] | None = None,
     ) -> None:
         """`call` is the request that is answered. `id` (made if not given), `created` (a time in
         seconds) and `model` (the request's if not given) are written into the response. `seal`
-        is asked, when reasoning ends, what the client is to give back with it."""
+        is asked, when reasoning ends, what the client is to give back with it; None, or none at
+        all, leaves that to the protocol."""
         self.call = call
         self.id = id or new_id(self.id_prefix)
         self.created = int(time.time()) if created is None else created
@@ -77,6 +78,9 @@ class EventWriter:
     def done(self) -> bool:
         """Whether nothing that comes now would be written: one call was wanted, and it is here."""
         return not self.call.parallel and all(outcome.complete for outcome in self.outcomes)
+
+    def _sealed(self) -> str | None:
+        return None if self._seal is None else self._seal()
 
     def write(self, event: Event, choice: int = 0, logprobs: Logprobs = None) -> Events:
         """What an event brings. `choice` is the index of the choice it belongs to, `logprobs` what

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
 from dsv4.api.converting import for_chat_server
 from dsv4.api.flattening import with_flat_names
-from dsv4.api.ids import mark
+from dsv4.api.ids import mark_id
 from dsv4.api.places import client_path
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, OptionError
@@ -513,12 +513,15 @@ class _Run:
     def _named(self) -> dict[str, Any]:
         return {"seal": self._seal}
 
-    def _seal(self) -> str:
-        """What the client is to give back with its reasoning: the turn, or its name."""
+    def _seal(self) -> str | None:
+        """What the client is to give back with its reasoning: the turn, or its name. None is the
+        reasoning itself, where clients may give back nothing else of it."""
         server, prepared = self._server, self._prepared
         turn = _turn(prepared.turn_ids[0], self._readers[0]) if server.memory.seals else None
         sealed = None if turn is None else server.memory.sealed(prepared.key.name, turn)
-        return sealed or mark(prepared.turn_ids[0])
+        if sealed is None and prepared.call.protocol != "responses":
+            return mark_id(prepared.turn_ids[0])
+        return sealed
 
     async def _store(self, response: Any) -> None:
         """Keeps the turn before the client knows of it: it may come back at once."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from dsv4.api.asked import Asked, Choice, Format, Message, Tool
 from dsv4.api.content import Block, Content
-from dsv4.api.ids import mark
+from dsv4.api.ids import mark_id
 from dsv4.api.saying import (
     arguments_object,
     flat_calls,
@@ -114,7 +114,7 @@ def _image(block: Block) -> Block:
 def _assistant(message: Message) -> list[Block]:
     blocks: list[Block] = []
     if message.get("reasoning_content"):
-        signature = (message.get("marks") or (mark(""),))[0]
+        signature = (message.get("marks") or (mark_id(""),))[0]
         thinking = message["reasoning_content"]
         blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
     if message.get("content"):

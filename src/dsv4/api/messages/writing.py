@@ -8,7 +8,7 @@ from typing import Any
 
 from dsv4.api import sse
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
-from dsv4.api.ids import mark
+from dsv4.api.ids import mark_id
 from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
 from dsv4.api.usage import Usage
@@ -129,7 +129,7 @@ class Writer(EventWriter):
 
     def _signature(self) -> str:
         """Clients give it back unchanged, and some drop thinking that has none."""
-        return self._seal() if self._seal is not None else mark(self.id)
+        return self._sealed() or mark_id(self.id)
 
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:

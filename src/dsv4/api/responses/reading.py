@@ -36,7 +36,7 @@ from dsv4.api.content import (
 )
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.formats import read_schema
-from dsv4.api.ids import maybe_marked
+from dsv4.api.ids import marked_text
 from dsv4.api.request import ApiRequest
 from dsv4.api.resolving import resolve
 from dsv4.api.responses.echoing import echo_of
@@ -157,7 +157,7 @@ def _read_reasoning(item: Block, path: str) -> list[Message]:
     content = _texts(item, "content", path)
     summary = _texts(item, "summary", path)
     mark = fields.maybe_text_at(item, "encrypted_content", path) or ""
-    text = content or maybe_marked(mark) or summary
+    text = content or marked_text(mark) or summary
     message: Message = {"role": "assistant", "reasoning_content": text, "content": ""}
     if mark:
         message["marks"] = (mark,)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsv4.api import sse
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
-from dsv4.api.ids import mark
+from dsv4.api.ids import mark_text
 from dsv4.api.openai_errors import error_body
 from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
@@ -156,7 +156,7 @@ class Writer(EventWriter):
         part = prose.part(text)
         item = prose.item(status, [part])
         if prose.thinks:
-            item["encrypted_content"] = mark(text) if self._seal is None else self._seal()
+            item["encrypted_content"] = self._sealed() or mark_text(text)
             done = self._event("response.reasoning_text.done", **prose.place, text=text)
         else:
             known = [_without_bytes(token) for token in prose.logprobs]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dsv4.api.ids import maybe_marked
+from dsv4.api.ids import marked_id
 from dsv4.api.request import ApiRequest
 from dsv4.encoding.sampled import Sampled
 from dsv4.serve.replay.seal import Seal
@@ -91,7 +91,7 @@ def _names(call: ApiRequest, messages: Sequence[Any], n: int) -> list[str]:
     message = messages[n]
     calls = message.get("tool_calls") or ()
     names = [str(given["id"]) for given in calls[:1] if given.get("id")]
-    names += [name for mark in call.marks.get(n, ()) if (name := maybe_marked(mark))]
+    names += [name for mark in call.marks.get(n, ()) if (name := marked_id(mark))]
     if not calls and isinstance(message.get("content"), str):
         names.append(place_of(messages[:n], message["content"]))
     return names
