@@ -7,6 +7,9 @@ dsv4.Error
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from dsv4.errors import EncodeError, Error, OptionError, shown
 
 # What both vendors call an error of a status. A protocol changes the few names that differ.
@@ -35,7 +38,8 @@ class ApiError(Error):
     `status` is the HTTP status, `type` the kind of error as both vendors name it (made from the
     status if not given), `message` says what was found and what would be right. `path` is the
     field of the request it is about (`messages[2].content[0].type`), None if it is about none;
-    `code` is a word for programs, None if there is none.
+    `code` is a word for programs, None if there is none; `details` is what Messages says of an
+    error for programs (`{"error_code": "thread_not_found"}`), None if there is nothing.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class ApiError(Error):
         status: int = 400,
         type: str | None = None,
         code: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -53,6 +58,7 @@ class ApiError(Error):
         self.status = status
         self.type = type or TYPES.get(status, SERVER_FAULT)
         self.code = code
+        self.details = details
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

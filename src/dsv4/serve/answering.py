@@ -12,12 +12,15 @@ from functools import partial
 from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
 from dsv4.api.converting import for_chat_server
 from dsv4.api.flattening import with_flat_names
 from dsv4.api.ids import mark_id
 from dsv4.api.places import client_path
+from dsv4.api.unread import unread_fields
+from dsv4.api.unsupported import UNSUPPORTED
 from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
@@ -52,6 +55,19 @@ PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messa
 _LARGE = 200_000
 # How many pieces of a completion are shown while it comes.
 _TAIL = 40
+# Of the fields that were not read, so many are named, each with so many characters.
+_MOST_NAMES, _LONGEST_NAME = 20, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that was read: its body with all that it refers to, about how many bytes that is,
+    and the fields that were not read."""
+
+    body: dict[str, Any]
+    call: ApiRequest
+    size: int
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -59,7 +75,7 @@ class Prepared:
     """A request that is ready to be generated."""
 
     key: Key
-    body: dict[str, Any]
+    received: Received
     call: ApiRequest
     prompt: Prompt
     ids: list[int] | None
@@ -68,6 +84,10 @@ class Prepared:
     shared: int | None
     recalled: int
     began: float
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self.received.body
 
     @property
     def prompt_tokens(self) -> int:
@@ -133,23 +153,21 @@ class Answering:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
         with server.inspected(key.name, self._protocol, data) as seen:
-            body, call = await self._read(data, key)
+            received = await self._read(data, key)
             with server.gate.place() as turn:
                 send_piece = scope.get(SEND_PIECE, send)
                 client = _Client(key, headers, receive, send, send_piece, turn)
-                return await self._run(body, call, len(data), client, seen)
+                return await self._run(received, client, seen)
 
     async def _run(
         self,
-        body: dict[str, Any],
-        call: ApiRequest,
-        size: int,
+        received: Received,
         client: _Client,
         seen: Begins | None,
     ) -> int:
-        server, headers = self._server, client.headers
+        server, headers, call = self._server, client.headers, received.call
         try:
-            prepared = await self._prepare(body, call, client.key, size)
+            prepared = await self._prepare(received, client.key)
         except ContextOverflow as error:
             if not (call.stream and reads_failures_in_streams(headers)):
                 raise
@@ -169,22 +187,35 @@ class Answering:
         await stream.end()
         return 200
 
-    async def _read(self, data: bytes, key: Key) -> tuple[dict[str, Any], ApiRequest]:
+    async def _read(self, data: bytes, key: Key) -> Received:
         server = self._server
-        body = read_json(data, server.settings.max_depth)
+        body = given = read_json(data, server.settings.max_depth)
+        unread = self._unread(body)
         stored = server.conversations.echo(body) if self._protocol == "responses" else {}
         if self._protocol == "responses" and server.memory.store is not None:
             body = await server.conversations.continued(key.name, body)
         # It is asked again when it is needed, and what it lacks is said then.
         with suppress(BackendError):
             await server.meet_backend()
-        call = self._module.read(body, dialect=server.dialect, settings=server.api_settings)
+        own = without_unsupported(body) if self._passes_on else body
+        call = self._module.read(own, dialect=server.dialect, settings=server.api_settings)
         self._check(body, call)
         if stored:
             call = replace(call, echo={**call.echo, **stored})
         if is_chat(server.backend):
             call = replace(call, names=with_flat_names(call.names))
-        return body, call
+        server.metrics.count_ignored(self._protocol, unread)
+        # What was kept may be long however short the rest is.
+        size = len(data) if body is given else len(data) + _LARGE
+        return Received(body, call, size, tuple(unread))
+
+    @property
+    def _passes_on(self) -> bool:
+        """Whether the backend gets bodies as they are, with all their fields."""
+        return self._protocol == "chat" and is_chat(self._server.backend)
+
+    def _unread(self, body: dict[str, Any]) -> list[str]:
+        return [] if self._passes_on else unread_fields(self._protocol, body)
 
     def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
         settings = self._server.settings
@@ -197,15 +228,13 @@ class Answering:
             if isinstance(given, list) and len(given) > most:
                 raise ApiError(f"found {len(given)} {name}, expected at most {most}", path=name)
 
-    async def _prepare(
-        self, body: dict[str, Any], call: ApiRequest, key: Key, size: int
-    ) -> Prepared:
+    async def _prepare(self, received: Received, key: Key) -> Prepared:
         server = self._server
         began = time.monotonic()
-        call, recalled = await server.memory.recalled(key.name, call)
+        call, recalled = await server.memory.recalled(key.name, received.call)
         server.metrics.replayed.labels("used").inc(recalled)
-        prompt, ids = await encoded(call, server, size)
-        prepared = Prepared(key, body, call, prompt, ids, Options(1), [], None, recalled, began)
+        prompt, ids = await encoded(call, server, received.size)
+        prepared = Prepared(key, received, call, prompt, ids, Options(1), [], None, recalled, began)
         if ids is not None:
             prepared.shared = server.prefixes.shared(key.name, ids)
         prepared.options = self._options(prepared, await self._grammar(call))
@@ -253,6 +282,19 @@ def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
         return ApiError(f"this cannot be enforced: {error}")
     path = client_path(call, error.location)
     return ApiError(f"this cannot be enforced: {error.problem}", path=path)
+
+
+def without_unsupported(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a chat request without what only another server can do."""
+    unsupported = UNSUPPORTED["chat"]
+    return {name: value for name, value in body.items() if name not in unsupported}
+
+
+def _header(names: Sequence[str]) -> str:
+    """Names that a client made up, as a header that it may get back: in ASCII, and not too long."""
+    listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    more = len(names) - len(listed)
+    return ", ".join([*listed, f"+{more}"] if more else listed)
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
@@ -399,6 +441,8 @@ class _Run:
         headers = {"x-request-id": prepared.turn_ids[0]}
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
+        if prepared.received.unread:
+            headers["x-dsv4-ignored"] = _header(prepared.received.unread)
         return headers
 
     def _usage(self) -> Any:
@@ -429,23 +473,28 @@ class _Run:
             return None
 
         await self._generation.run(ignored, None)
+        body = self._folded(self._upstream_id)
+        if self._debug:
+            body["dsv4"] = self._debugged()
+        await self._store(body)
+        await send_json(self._send, 200, body, self._headers)
+
+    def _folded(self, id: str | None) -> dict[str, Any]:
+        """The whole response, under an id if there is one already."""
         call = self._prepared.call
         events: list[Any] = [
             [(event, reader.logprobs_of(event)) for event in reader.events]
             for reader in self._readers
         ]
-        body = self._module.whole(
+        response: dict[str, Any] = self._module.whole(
             call,
             events if call.n > 1 else events[0],
             usage=self._usage(),
             reason=self._reason(),
-            id=self._upstream_id,
+            id=id,
             **self._named(),
         )
-        if self._debug:
-            body["dsv4"] = self._debugged()
-        await self._store(body)
-        await send_json(self._send, 200, body, self._headers)
+        return response
 
     # Streamed.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from prometheus_client import (
@@ -20,6 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from dsv4.api.unread import HARMLESS
 from dsv4.parsing.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
 from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import SettingError
@@ -74,6 +76,12 @@ class Metrics:
             ["outcome"],
             registry=made,
         )
+        self.ignored_fields = Counter(
+            "dsv4_ignored_fields",
+            "Fields of requests that were not read, by protocol and name (`other` where made up)",
+            ["protocol", "field"],
+            registry=made,
+        )
         self.backend_errors = Counter(
             "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
         )
@@ -85,6 +93,12 @@ class Metrics:
         """Notes how many generations run now, and how many requests wait for one to end."""
         self.running.set(running)
         self.waiting.set(waiting)
+
+    def count_ignored(self, protocol: str, fields: Iterable[str]) -> None:
+        """Counts fields that were not read. Clients make up names, and a label must not grow."""
+        for field in fields:
+            label = field if field in HARMLESS[protocol] else "other"
+            self.ignored_fields.labels(protocol, label).inc()
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""

@@ -38,6 +38,7 @@ from dsv4.api.resolving import Terms
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import BILLING, system_text
 from dsv4.api.tools import declared_in, read_allowed, read_function
+from dsv4.api.unsupported import UNSUPPORTED
 from dsv4.format.dialects import Dialect, dialect_named
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -434,18 +435,20 @@ FIELDS: dict[str, tuple[str, fields.Check]] = {
     "frequency_penalty": ("frequency_penalty", fields.number(-2, 2)),
     "user": ("user", fields.text),
     "prompt_cache_key": ("cache_key", fields.text),
+    **{name: ("unsupported", check) for name, check in UNSUPPORTED["chat"].items()},
 }
 # Those that differ from one client to the next are no part of what is remembered.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
 SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
 THINKING = {"thinking", "effort", "options"}
-MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions"}
+MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions", "unsupported"}
 
 
 def _say_more(said: dict[str, Any]) -> None:
     """What several fields say together."""
     said.pop("functions", None)
+    said.pop("unsupported", None)
     if "max_completion_tokens" in said:  # the newer name counts
         said["max_tokens"] = said.pop("max_completion_tokens")
     if not SAMPLING.isdisjoint(said):

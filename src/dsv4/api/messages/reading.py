@@ -31,6 +31,7 @@ from dsv4.api.resolving import resolve
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import system_text
 from dsv4.api.tools import declared_in, read_function
+from dsv4.api.unsupported import UNSUPPORTED
 from dsv4.format.dialects import Dialect, dialect_named
 
 ROLES = ("user", "assistant", "system")
@@ -43,7 +44,9 @@ def read(
     """A Messages request, or one to count its tokens.
 
     `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
-    the format to write; `settings` are the server's. Raises `ApiError`.
+    the format to write; `settings` are the server's. Nothing is stored here: whoever keeps threads
+    puts the messages, the tools and the system text of `thread` into the body first. Raises
+    `ApiError`.
     """
     settings = settings or DEFAULTS
     asked = asked_in(body_of(body, settings.loads))
@@ -305,4 +308,5 @@ FIELDS: dict[str, fields.Check] = {
     "top_p": fields.number(0, 1),
     "top_k": fields.whole_number(-1),
     "metadata": _user,
+    **UNSUPPORTED["messages"],
 }

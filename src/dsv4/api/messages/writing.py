@@ -222,7 +222,10 @@ def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
 def error_body(exception: BaseException) -> dict[str, Any]:
     """An error as Anthropic writes it."""
     found = as_api_error(exception)
-    return {"type": "error", "error": {"type": found.type, "message": _words(found)}}
+    error: dict[str, Any] = {"type": found.type, "message": _words(found)}
+    if found.details is not None:
+        error["details"] = dict(found.details)
+    return {"type": "error", "error": error}
 
 
 def _words(error: ApiError) -> str:

@@ -43,6 +43,7 @@ from dsv4.api.responses.echoing import echo_of
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import system_text
 from dsv4.api.tools import INPUT, declared_in, read_allowed, read_function
+from dsv4.api.unsupported import REASONING_CONTEXT
 from dsv4.format.dialects import Dialect, dialect_named
 
 ROLES = ("user", "system", "developer", "assistant")
@@ -312,11 +313,11 @@ def _instructions(value: Any, path: str) -> str:
 
 
 def _reasoning(value: Any, path: str) -> dict[str, Any]:
-    return fields.checked(fields.table(value, path), {"effort": thinking.effort}, path)
+    return fields.checked(fields.table(value, path), REASONING, path)
 
 
 def _text(value: Any, path: str) -> dict[str, Any]:
-    return fields.checked(fields.table(value, path), {"format": _format}, path)
+    return fields.checked(fields.table(value, path), TEXT, path)
 
 
 def _format(value: Any, path: str) -> Format | None:
@@ -332,6 +333,9 @@ def _include(value: Any, path: str) -> bool:
     """Whether log probabilities are wanted: the one thing that is not there unasked."""
     return "message.output_text.logprobs" in fields.listed(value, path)
 
+
+REASONING: dict[str, fields.Check] = {"effort": thinking.effort, "context": REASONING_CONTEXT}
+TEXT: dict[str, fields.Check] = {"format": _format}
 
 FIELDS: dict[str, fields.Check] = {
     "input": _input,
