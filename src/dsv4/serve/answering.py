@@ -68,6 +68,7 @@ class Received:
     call: ApiRequest
     size: int
     unread: tuple[str, ...] = ()
+    in_thread: bool = False
 
 
 @dataclass(slots=True)
@@ -191,6 +192,9 @@ class Answering:
         server = self._server
         body = given = read_json(data, server.settings.max_depth)
         unread = self._unread(body)
+        in_thread = self._protocol == "messages" and server.threads.holds(body)
+        if in_thread:
+            body = await server.threads.continued(key.name, body)
         stored = server.conversations.echo(body) if self._protocol == "responses" else {}
         if self._protocol == "responses" and server.memory.store is not None:
             body = await server.conversations.continued(key.name, body)
@@ -207,7 +211,7 @@ class Answering:
         server.metrics.count_ignored(self._protocol, unread)
         # What was kept may be long however short the rest is.
         size = len(data) if body is given else len(data) + _LARGE
-        return Received(body, call, size, tuple(unread))
+        return Received(body, call, size, tuple(unread), in_thread)
 
     @property
     def _passes_on(self) -> bool:
@@ -524,7 +528,7 @@ class _Run:
             last = writer.finish(usage=self._usage(), reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
-            await self._store(last[-1].get("response"))
+            await self._store(last[-1].get("response") or self._message(writer.id))
             await stream.write(frames(last))
         except ClientGone:
             raise
@@ -559,6 +563,10 @@ class _Run:
 
     # What is kept.
 
+    def _message(self, id: str) -> dict[str, Any] | None:
+        """What a stream was, whole, where that must be kept."""
+        return self._folded(id) if self._prepared.received.in_thread else None
+
     def _named(self) -> dict[str, Any]:
         return {"seal": self._seal}
 
@@ -582,6 +590,8 @@ class _Run:
                 await server.memory.remember(prepared.key.name, before, turn)
         if response is not None and prepared.call.protocol == "responses":
             await server.conversations.keep(prepared.key.name, prepared.body, response)
+        if response is not None and prepared.received.in_thread:
+            await server.threads.keep(prepared.key.name, prepared.body, response)
 
     def _note(self) -> None:
         server, prepared = self._server, self._prepared

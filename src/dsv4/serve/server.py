@@ -22,6 +22,7 @@ from dsv4.serve.replay.recall import Memory
 from dsv4.serve.replay.seal import read_seal
 from dsv4.serve.replay.stores import store_for
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.threads import Threads
 from dsv4.tokens import Tokenizer, VocabularyError
 
 # Where neither the settings nor the backend say.
@@ -52,6 +53,7 @@ class Server:
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         self.memory = Memory(store_for(settings), seal)
         self.conversations = Conversations(self.memory.store)
+        self.threads = Threads(self.memory.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
         self.api_settings = self._api_settings()
