@@ -14,6 +14,7 @@ import pytest
 
 import dsv4
 from completions import TOOLS, block, calling, corpus, cuts, declared
+from loading import loaded
 from vllm_stand_in import vllm_or_its_stand_in
 
 THINK, END_THINK = "<think>", "</think>"
@@ -298,3 +299,8 @@ class TestIds:
         parser = vllm.plugin.Dsv4ReasoningParser(SimpleNamespace(get_vocab=lambda: IDS))
         assert parser.extract_content_ids([9, 2, 8, 7]) == [8, 7]
         assert parser.extract_content_ids([9, 8]) == []
+
+
+def test_the_example_that_drives_the_plugin(vllm: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    loaded("examples/servers/try_vllm_plugin.py").main()
+    assert "3 completions of v4 and v4.1 read" in capsys.readouterr().out
