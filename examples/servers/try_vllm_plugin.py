@@ -2,7 +2,7 @@
 
 Needs vLLM 0.32 to be importable. Its parsers are composed as its server does it, a tokenizer that
 knows two ids stands for the model's, and each completion is read whole and in pieces of several
-sizes.
+sizes: those that are as they should be, and some that are not.
 """
 
 import json
@@ -71,6 +71,12 @@ def read_whole(name: str, text: str) -> tuple[str, str, list[Any]]:
     return reasoning or "", content or "", made
 
 
+def read_by_dsv4(text: str, dialect: str) -> tuple[str, str, list[Any]]:
+    message = dsv4.parse(text, tools=TOOLS, dialect=dialect)
+    made = [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
+    return message.reasoning, message.content, made
+
+
 def read_in_pieces(name: str, text: str, size: int) -> tuple[str, str, list[Any]]:
     parser, asked = new_parser(name), request()
     pieces = [text[n : n + size] for n in range(0, len(text), size)]
@@ -109,14 +115,19 @@ def try_parser(name: str, dialect: str) -> None:
         pieces = [read_in_pieces(name, text, size) for size in (1, 3, 7, 1000)]
         for found in (read_whole(name, text), *pieces):
             assert found == expected, (found, expected)
-    # Half a call is not sent, and a call ends reasoning that its model forgot to end.
     text = completion(MESSAGES[1], dialect)
-    cut = text[: text.index("Paris")]
-    forgotten = text.replace(str(THINK_END), "")
-    for size in (1, 5, 1000):
-        assert read_in_pieces(name, cut, size) == ("Look.", "", [])
-        reasoning, _, calls = read_in_pieces(name, forgotten, size)
-        assert (reasoning.strip(), calls) == ("Look.", MESSAGES[1]["tool_calls"])
+    calls = text.partition(str(THINK_END))[2]
+    departures = {
+        "half a call": text[: text.index("Paris")],
+        "reasoning that does not end": text.replace(str(THINK_END), ""),
+        "an example in reasoning": f"So:\n```{calls.lstrip()}\n```\n{THINK_END}Done.",
+        "reasoning in two spans": f"A{THINK_END}b{THINK_START}c{THINK_END}d{calls}",
+    }
+    for text in departures.values():
+        expected = read_by_dsv4(text, dialect)
+        pieces = [read_in_pieces(name, text, size) for size in (1, 5, 1000)]
+        for found in (read_whole(name, text), *pieces):
+            assert found == expected, (found, expected)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,19 @@
         --tool-parser-plugin dsv4.compat.vllm_plugin --tool-call-parser dsv4 \\
         --reasoning-parser-plugin dsv4.compat.vllm_plugin --reasoning-parser dsv4
 
-Written for vLLM 0.32. Importing this module registers both. vLLM splits the work: the reasoning
-parser reads up to the end of thinking and passes on what follows as it stands, the tool parser
-reads content and calls. Calls are sent once they are complete, so that nobody runs half of one.
-For models of V4.1 the tool parser is `dsv4-v4.1`.
+Written for vLLM 0.32. Importing this module registers both. For models of V4.1 the tool parser is
+`dsv4-v4.1`.
+
+vLLM splits the work: its reasoning parser reads up to the end of thinking, its tool parser what
+follows. Reasoning cannot be told from what follows it without knowing the tools, so here both read
+one `Completion`, with one `StreamParser`. Of a whole text the reasoning parser reads everything,
+and the tool parser gives what was read; in a stream the reasoning parser passes everything on.
+Calls are sent once they are complete, so that nobody runs half of one.
 """
 
 from __future__ import annotations
 
-import re
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,61 +31,118 @@ from vllm.entrypoints.generate.base.protocol import (
 from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
 from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
-from dsv4.format.dialects import DIALECTS
-from dsv4.format.tokens import DSML, EOS, THINK_END, THINK_START
-from dsv4.parsing.events import (
-    ArgumentsDelta,
-    ContentDelta,
-    Event,
-    ReasoningDelta,
-    ToolCallStart,
-)
-from dsv4.parsing.message import assemble
+from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER
+from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
+from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
 
 NAME = "dsv4"
 
-# Reasoning ends at its token. A model that forgets it and makes calls ends it with their block, at
-# the beginning of a line: that is left to the tool parser.
-_BLOCKS = sorted({f"<{DSML}{dialect.tags.calls}" for dialect in DIALECTS.values()})
-_MARKERS = (str(THINK_END), *_BLOCKS)
-_END = re.compile("|".join([re.escape(THINK_END), *(rf"(?<=\n){re.escape(b)}" for b in _BLOCKS)]))
-_LONGEST = max(map(len, _MARKERS))
 
-
-class ReasoningEnd:
-    """Looks for the end of reasoning in a text that comes in pieces."""
+class Completion:
+    """A completion, whole or in pieces, and the one parser that reads it."""
 
     def __init__(self) -> None:
-        self.found = False
-        self._before = "\n"  # the last character that was given out: a text begins a line
-        self._held = ""
+        self.thinking = False  # whether the text begins with reasoning
+        self.dialect: str | None = None  # that of the tool parser; None if there is none
+        self._parser: StreamParser | None = None
+        self._message: Message | None = None
+        self._repeats: Sequence[Event] = ()
+
+    def read(self, text: str, request: Any) -> Message:
+        """The message in a whole text."""
+        parser = self._new_parser(request)
+        self._message = assemble([*parser.feed(text), *parser.finish()])
+        return self._message
+
+    def take(self, content: str) -> Message | None:
+        """The message that was read last, once, if this is its content."""
+        message, self._message = self._message, None
+        return message if message is not None and message.content == content else None
+
+    def feed(self, text: str, request: Any) -> Message:
+        """What the next piece of a text adds to its message."""
+        if self._parser is None:
+            self._parser = self._new_parser(request)
+        return self._added(self._parser.feed(text))
+
+    def finish(self) -> Message:
+        """What the end of a text adds to its message."""
+        parser, self._parser = self._parser, None
+        return self._added([] if parser is None else parser.finish())
+
+    def _new_parser(self, request: Any) -> StreamParser:
+        return StreamParser(
+            thinking=self.thinking,
+            tools=[_function(tool) for tool in request.tools or ()],
+            tool_choice="none" if request.tool_choice == "none" else "auto",
+            dialect=self.dialect,
+            calls="whole",
+        )
+
+    def _added(self, events: list[Event]) -> Message:
+        # That a parameter came twice is reported when it does, and counts when its call ends.
+        message = assemble([*self._repeats, *events])
+        self._repeats = [d for d in message.diagnostics if d.kind == DUPLICATE_PARAMETER][-1:]
+        return message
+
+
+class _Newest(threading.local):
+    """What the reasoning parser reads that was built last in this thread.
+
+    vLLM builds the two parsers of a request in one go, the reasoning parser first, with the same
+    tokenizer, and tells neither of the other. So the second finds the first here.
+    """
+
+    completion: Completion | None = None
+    tokenizer: Any = None
+
+    def begin(self, tokenizer: Any) -> Completion:
+        self.tokenizer, self.completion = tokenizer, Completion()
+        return self.completion
+
+    def join(self, tokenizer: Any, dialect: str) -> Completion:
+        begun, self.completion = self.completion, None
+        completion = begun if begun is not None and self.tokenizer is tokenizer else Completion()
+        self.tokenizer, completion.dialect = None, dialect
+        return completion
+
+
+_newest = _Newest()
+
+
+class ReasoningAlone:
+    """Reads reasoning where no tool parser of ours does the rest.
+
+    It ends where content begins, and what follows is passed on as it stands, for it may be another
+    tool parser's to read. Characters are read one by one, so that it ends at the same one however
+    the text is cut.
+    """
+
+    def __init__(self, thinking: bool) -> None:
+        self.ended = False
+        self._parser = StreamParser(thinking=thinking, tools=[])
 
     def feed(self, text: str) -> tuple[str, str]:
-        """More reasoning, and what follows it: the rest of the text, once the end has come."""
-        text = self._before + self._held + text
-        self._held = ""
-        match = _END.search(text)
-        if match is None:
-            self._held = _maybe_marker(text[1:])
-            reasoning = text[1 : len(text) - len(self._held)]
-            self._before = reasoning[-1:] or self._before
-            return reasoning, ""
-        self.found = True
-        end = match.end() if match.group() == THINK_END else match.start()
-        return text[1 : match.start()], text[end:]
+        """More reasoning, and what follows it, once content has begun."""
+        reasoning = ""
+        for n, character in enumerate(text, 1):
+            more, content = _texts(self._parser.feed(character))
+            reasoning += more
+            if content:
+                self.ended = True
+                return reasoning, content + self._parser.held + text[n:]
+        return reasoning, ""
 
-    def finish(self) -> str:
-        """What was held back because an end might have begun there."""
-        held, self._held = self._held, ""
-        return held
+    def finish(self) -> tuple[str, str]:
+        """The same of what the end of the text brings."""
+        return ("", "") if self.ended else _texts(self._parser.finish())
 
 
-def _maybe_marker(text: str) -> str:
-    """The end of a text, if one of the markers may begin there."""
-    start = text.rfind("<", -_LONGEST)
-    tail = text[start:] if start >= 0 else ""
-    return tail if tail and any(marker.startswith(tail) for marker in _MARKERS) else ""
+def _texts(events: list[Event]) -> tuple[str, str]:
+    reasoning = "".join(e.text for e in events if isinstance(e, ReasoningDelta))
+    return reasoning, "".join(e.text for e in events if isinstance(e, ContentDelta))
 
 
 def thinks(options: dict[str, Any]) -> bool:
@@ -93,7 +154,7 @@ def thinks(options: dict[str, Any]) -> bool:
 
 
 class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
-    """Reads reasoning up to its end."""
+    """Gives reasoning, and leaves the rest to the tool parser."""
 
     engine_based_streaming = True
 
@@ -102,7 +163,9 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         self._thinks = thinks(kwargs.get("chat_template_kwargs") or {})
         self._start_id = self.vocab.get(str(THINK_START))
         self._end_id = self.vocab.get(str(THINK_END))
-        self._end = ReasoningEnd()
+        self._completion = _newest.begin(tokenizer)
+        self._alone: ReasoningAlone | None = None
+        self._passed_on = False
 
     @property
     def reasoning_start_str(self) -> str:
@@ -133,13 +196,19 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
         return list(token_ids).index(self._end_id) if self._end_id in token_ids else 0
 
+    def adjust_initial_state_from_prompt(self, prompt_token_ids: Sequence[int]) -> None:
+        """Called for a prompt that is not past thinking: it knows better than the options."""
+        self._thinks = self._thinks or self._start_id in prompt_token_ids
+
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
-        """Reasoning, and what follows it as it stands."""
-        if not self._thinks:
-            return None, model_output
-        end = ReasoningEnd()
-        reasoning, rest = end.feed(model_output)
-        return (_cleaned(reasoning + end.finish()) or None), rest or None
+        """Reasoning, and the content; alone, reasoning and what follows it as it stands."""
+        if self._shares:
+            self._completion.thinking = self._thinks
+            message = self._completion.read(model_output, request)
+            return message.reasoning or None, message.content or None
+        alone = ReasoningAlone(self._thinks)
+        reasoning, rest = map("".join, zip(alone.feed(model_output), alone.finish(), strict=True))
+        return reasoning or None, rest or None
 
     def extract_reasoning_streaming(
         self,
@@ -150,31 +219,37 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         current_token_ids: Sequence[int],
         delta_token_ids: Sequence[int],
     ) -> Any:
-        reasoning, rest = self._end.feed(delta_text)
-        reasoning = _cleaned(reasoning)
-        return _message(reasoning, rest) if reasoning or rest else None
+        """Nothing read yet, if a tool parser of ours reads all; alone, more reasoning."""
+        if self._shares:
+            self._completion.thinking = self._thinks
+            self._passed_on = True
+            return _delta("", delta_text)
+        if self._alone is None:
+            self._alone = ReasoningAlone(self._thinks)
+        return _delta(*self._alone.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        return self._end.found
+        """Whether what follows is the tool parser's to read."""
+        return self._passed_on or (self._alone is not None and self._alone.ended)
 
     def finish_streaming(self) -> Any:
-        held = self._end.finish()
-        return _message(held, "") if held else None
+        return None if self._alone is None else _delta(*self._alone.finish())
+
+    @property
+    def _shares(self) -> bool:
+        return self._completion.dialect is not None
 
 
-def _cleaned(reasoning: str) -> str:
-    """Reasoning without tokens that a model may echo and that say nothing."""
-    for token in (THINK_START, EOS):
-        reasoning = reasoning.replace(token, "")
-    return reasoning
-
-
-def _message(reasoning: str, content: str) -> Any:
-    return DeltaMessage(reasoning=reasoning or None, content=content or None)
+def _delta(reasoning: str, content: str, calls: Iterable[Any] = ()) -> Any:
+    """One delta, None if there is nothing to send."""
+    calls = list(calls)
+    if not (reasoning or content or calls):
+        return None
+    return DeltaMessage(reasoning=reasoning or None, content=content or None, tool_calls=calls)
 
 
 class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
-    """Reads content and calls."""
+    """Gives content and calls, and in a stream reasoning too."""
 
     engine_based_streaming = True
     # A forced call is written in the model's own format, not in vLLM's JSON, and read like any.
@@ -185,12 +260,14 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
 
     def __init__(self, tokenizer: Any, tools: Any = None) -> None:
         super().__init__(tokenizer, tools)
-        self._parser: StreamParser | None = None
+        self._completion = _newest.join(tokenizer, self.dialect)
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
-        """Content and calls of a whole text."""
-        parser = self._new_parser(request)
-        message = assemble([*parser.feed(model_output), *parser.finish()])
+        """Content and calls: those the reasoning parser read, or of a text without reasoning."""
+        message = self._completion.take(model_output)
+        if message is None:
+            self._completion.thinking = False
+            message = self._completion.read(model_output, request)
         calls = [
             ToolCall(
                 id=call.id,
@@ -213,46 +290,28 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
         delta_token_ids: Sequence[int],
         request: Any,
     ) -> Any:
-        if self._parser is None:
-            self._parser = self._new_parser(request)
-        return self._delta(self._parser.feed(delta_text))
+        return self._sent(self._completion.feed(delta_text, request))
 
     def finish_streaming(self) -> Any:
         """What the end of the text brings."""
-        parser, self._parser = self._parser, None
-        return None if parser is None else self._delta(parser.finish())
+        return self._sent(self._completion.finish())
 
     def get_remaining_unstreamed_args(self) -> str:
         return ""  # a call is sent whole
 
-    def _new_parser(self, request: Any) -> StreamParser:
-        return StreamParser(
-            thinking=False,
-            tools=[_function(tool) for tool in request.tools or ()],
-            tool_choice="none" if request.tool_choice == "none" else "auto",
-            dialect=self.dialect,
-            calls="whole",
-        )
+    def _sent(self, added: Message) -> Any:
+        return _delta(added.reasoning, added.content, map(self._call, added.tool_calls))
 
-    def _delta(self, events: list[Event]) -> Any:
-        """The events as one delta, None if there is nothing to send."""
-        content = "".join(e.text for e in events if isinstance(e, ContentDelta))
-        reasoning = "".join(e.text for e in events if isinstance(e, ReasoningDelta))
-        calls = [self._call(e, events) for e in events if isinstance(e, ToolCallStart)]
-        if not (content or reasoning or calls):
-            return None
-        return DeltaMessage(content=content or None, reasoning=reasoning or None, tool_calls=calls)
-
-    def _call(self, start: ToolCallStart, events: list[Event]) -> Any:
-        name = _name(start)
-        parts = [e.text for e in events if isinstance(e, ArgumentsDelta) and e.index == start.index]
-        arguments = "".join(parts)
+    def _call(self, call: Any) -> Any:
+        # A call that was given up has a place among the parser's calls, but none among those sent.
+        index = len(self.prev_tool_call_arr)
+        name = _name(call)
         # vLLM looks here to see whether there were calls.
-        self.current_tool_id = start.index
-        self.prev_tool_call_arr.append({"name": name, "arguments": arguments})
-        self.streamed_args_for_tool.append(arguments)
-        function = DeltaFunctionCall(name=name, arguments=arguments)
-        return DeltaToolCall(id=start.id, type="function", index=start.index, function=function)
+        self.current_tool_id = index
+        self.prev_tool_call_arr.append({"name": name, "arguments": call.arguments})
+        self.streamed_args_for_tool.append(call.arguments)
+        function = DeltaFunctionCall(name=name, arguments=call.arguments)
+        return DeltaToolCall(id=call.id, type="function", index=index, function=function)
 
 
 class Dsv41ToolParser(Dsv4ToolParser):
