@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 
 import dsv4
+from dsv4._format import tokens
+from dsv4._format.dialects import V4
 from dsv4.compat.release import parse_message_from_completion_text
-from dsv4.format import tokens
-from dsv4.format.dialects import V4
 
 CHUNK = 4
 SIZES = (100_000, 200_000, 400_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import cycle, islice
 
-from dsv4.format.tokens import EOS, THINK_END
+from dsv4._format.tokens import EOS, THINK_END
 from dsv4.tokens import Tokenizer
 
 MODEL = "DeepSeek-V4-Pro"

@@ -13,7 +13,7 @@ from typing import Any
 from loads import LOADS, Message, agent
 
 import dsv4
-from dsv4.format.tokens import EOS
+from dsv4._format.tokens import EOS
 
 try:
     from tokenizers import Tokenizer as Peer

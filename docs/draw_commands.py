@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dsv4.view.characters import width_of
-from dsv4.view.rows import Line, Segment
-from dsv4.view.svg import picture
+from dsv4._view.characters import width_of
+from dsv4._view.svg_picture import picture
+from dsv4._view.view_rows import Line, Segment
 
 ROOT = Path(__file__).parent.parent
 WIDTH = 118

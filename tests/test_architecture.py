@@ -17,13 +17,13 @@ SRC = Path(__file__).parent.parent / "src"
 # From the bottom up. A room imports from rooms below it; rooms of one floor leave each other alone.
 FLOORS = (
     {"dsv4.errors", "dsv4.values", "dsv4.version"},
-    {"dsv4.format"},
-    {"dsv4.encoding", "dsv4.parsing"},
+    {"dsv4._format"},
+    {"dsv4._encode", "dsv4.parsing"},
     {"dsv4.request"},
-    {"dsv4.decoding", "dsv4.grammar", "dsv4.reading"},
+    {"dsv4._decode", "dsv4.grammar", "dsv4._inputs"},
     {"dsv4.tokens"},
     {"dsv4.compat", "dsv4.profiles"},
-    {"dsv4.checking", "dsv4.view", "dsv4.dataset"},
+    {"dsv4.checking", "dsv4._view", "dsv4.dataset"},
     {"dsv4.api"},
     {"dsv4", "encoding_dsv4", "encoding_dsv32"},  # the public names
     {"dsv4.playground"},
@@ -32,13 +32,13 @@ FLOORS = (
     {"dsv4.__main__"},
 )
 STANDARD_LIBRARY_ALONE = (
-    *("dsv4.errors", "dsv4.values", "dsv4.format", "dsv4.encoding", "dsv4.parsing", "dsv4.request"),
-    *("dsv4.compat.release", "dsv4.compat.vllm", "dsv4.decoding", "dsv4.profiles"),
+    *("dsv4.errors", "dsv4.values", "dsv4._format", "dsv4._encode", "dsv4.parsing", "dsv4.request"),
+    *("dsv4.compat.release", "dsv4.compat.vllm", "dsv4._decode", "dsv4.profiles"),
     "dsv4.api",
 )
 
 # A notebook asks a prompt how it looks: what answers is imported when it does.
-EXCEPTION = ("dsv4.encoding.prompt", "dsv4.view.html")
+EXCEPTION = ("dsv4._encode.prompt", "dsv4._view.html_page")
 
 SPELLING = re.compile(r"｜|▁|</?think>|</?tool_result>|[|‖]\s*DSML")
 
@@ -122,12 +122,12 @@ def spellings(path: Path) -> list[str]:
 
 
 def test_only_the_spec_spells_a_special_token() -> None:
-    elsewhere = {m: path for m, path in MODULES.items() if not is_inside(m, ("dsv4.format",))}
+    elsewhere = {m: path for m, path in MODULES.items() if not is_inside(m, ("dsv4._format",))}
     assert {module for module, path in elsewhere.items() if spellings(path)} == set()
 
 
 def test_the_search_for_spellings_finds_those_of_the_spec() -> None:
-    found = set(spellings(MODULES["dsv4.format.tokens"]))
+    found = set(spellings(MODULES["dsv4._format.tokens"]))
     assert {"｜", "▁", "<think>", "</think>", "<tool_result>"} <= found
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import dsv4
 from builders import assistant, user
-from dsv4.reading.bodies import Overrides, request_of
-from dsv4.reading.failures import InputError
+from dsv4._inputs.input_files import InputError
+from dsv4._inputs.request_bodies import Overrides, request_of
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import vectors
-from dsv4.tokens import Tokenizer, VocabularyError, engines
+from dsv4.tokens import Tokenizer, VocabularyError, coder
 from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
 from strategies import texts
 
@@ -65,17 +65,17 @@ def test_what_a_file_says_of_length_is_not_done(name: str, v4_1_file: str, tmp_p
 
 
 def test_auto_is_the_fastest_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda name: object())
-    assert engines.engine_named("auto") is engines.engine_named("fastokens")
-    monkeypatch.setattr(engines, "find_spec", lambda name: name == "tokenizers" or None)
-    assert engines.engine_named("auto") is engines.engine_named("tokenizers")
+    monkeypatch.setattr(coder, "find_spec", lambda name: object())
+    assert coder.engine_named("auto") is coder.engine_named("fastokens")
+    monkeypatch.setattr(coder, "find_spec", lambda name: name == "tokenizers" or None)
+    assert coder.engine_named("auto") is coder.engine_named("tokenizers")
 
 
 def test_one_shot_is_loaded_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda name: object())
-    assert engines.engine_named("one-shot") is engines.engine_named("tokenizers")
-    monkeypatch.setattr(engines, "find_spec", lambda name: name == "fastokens" or None)
-    assert engines.engine_named("one-shot") is engines.engine_named("fastokens")
+    monkeypatch.setattr(coder, "find_spec", lambda name: object())
+    assert coder.engine_named("one-shot") is coder.engine_named("tokenizers")
+    monkeypatch.setattr(coder, "find_spec", lambda name: name == "fastokens" or None)
+    assert coder.engine_named("one-shot") is coder.engine_named("fastokens")
 
 
 def test_one_shot_reads_no_more_json_than_it_needs() -> None:
@@ -89,9 +89,9 @@ def test_one_shot_reads_no_more_json_than_it_needs() -> None:
 
 @pytest.mark.parametrize("name", ["auto", "one-shot", *NAMES])
 def test_not_installed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    monkeypatch.setattr(coder, "find_spec", lambda name: None)
     with pytest.raises(VocabularyError, match=r"need the package \w+: pip install .*\[tokens\]"):
-        engines.engine_named(name)
+        coder.engine_named(name)
 
 
 @pytest.mark.parametrize("name", ["tiktoken", "", None])

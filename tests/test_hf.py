@@ -392,16 +392,16 @@ class TestTokenizerOptions:
 
 @needs_transformers
 def test_one_vocabulary_serves_all_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsv4.tokens import engines
+    from dsv4.tokens import coder
 
     made: list[Any] = []
-    make = engines._ENGINES["fastokens"]
+    make = coder._ENGINES["fastokens"]
 
     def counted(vocabulary: Any) -> Any:
         made.append(vocabulary)
         return make(vocabulary)
 
-    monkeypatch.setitem(engines._ENGINES, "fastokens", counted)
+    monkeypatch.setitem(coder._ENGINES, "fastokens", counted)
     several = [small_tokenizer() for _ in range(3)]
     several.append(copy.deepcopy(several[0]))
     several[1](["Hi", "Hello"], padding=True, truncation=True, max_length=8)

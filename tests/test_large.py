@@ -15,9 +15,9 @@ import pytest
 
 import dsv4
 import encoding_dsv4
-from dsv4.tokens.fitting import fit
-from dsv4.view.rows import view_of
-from dsv4.view.text import lines_of
+from dsv4._view.terminal_lines import lines_of
+from dsv4._view.view_rows import view_of
+from dsv4.tokens.tokenizer import fit
 
 pytestmark = pytest.mark.large
 

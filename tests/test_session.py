@@ -26,8 +26,8 @@ from builders import (
     text,
     user,
 )
-from dsv4.tokens import Session, Tokenizer, VocabularyError, prefix
-from dsv4.tokens.prefix import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
+from dsv4.tokens import Session, Tokenizer, VocabularyError, prefix_difference
+from dsv4.tokens.prefix_difference import DROPPED, INSTEAD, KEPT, ORDER, TOOLS, VANISHED
 from strategies import dialects, messages, options
 
 Ids = Any  # text -> list[int]
@@ -148,21 +148,21 @@ class Case(NamedTuple):
 
 # What must be so where a cause is given, found out without any prompt's pieces.
 TRUTHS: dict[str, Callable[[Case], bool]] = {
-    prefix.MERGED: lambda c: c.text(c.now).startswith(c.text(c.before)),
-    prefix.ENDS: lambda c: c.text(c.before).startswith(c.text(c.now)),
-    prefix.DROPPED: lambda c: (
+    prefix_difference.MERGED: lambda c: c.text(c.now).startswith(c.text(c.before)),
+    prefix_difference.ENDS: lambda c: c.text(c.before).startswith(c.text(c.now)),
+    prefix_difference.DROPPED: lambda c: (
         (c.message is None or c.role() == "assistant")
         and c.drops(c.now)
         and c.asks_after(c.now)
         and not (c.message is not None and c.asks_after(c.before))
     ),
-    prefix.KEPT: lambda c: (
+    prefix_difference.KEPT: lambda c: (
         c.tooled(c.now) and c.drops(c.before) and (c.message is None or c.role() == "assistant")
     ),
-    prefix.TOOLS: lambda c: c.takes_late("tools"),
-    prefix.FORMAT: lambda c: c.takes_late("response_format"),
-    prefix.INSTEAD: Case.came_instead,
-    prefix.VANISHED: lambda c: (
+    prefix_difference.TOOLS: lambda c: c.takes_late("tools"),
+    prefix_difference.FORMAT: lambda c: c.takes_late("response_format"),
+    prefix_difference.INSTEAD: Case.came_instead,
+    prefix_difference.VANISHED: lambda c: (
         c.drops(c.now)
         and any(
             message["role"] == "developer" and Case(*c[:3], n).asks_after(c.now)
@@ -170,12 +170,12 @@ TRUTHS: dict[str, Callable[[Case], bool]] = {
             if not Case(*c[:3], n).asks_after(c.before)
         )
     ),
-    prefix.RETURNED: lambda c: (
+    prefix_difference.RETURNED: lambda c: (
         c.drops(c.before)
         and c.tooled(c.now)
         and any(message["role"] == "developer" for message in c.before)
     ),
-    prefix.ORDER: lambda c: c.role() == "tool",
+    prefix_difference.ORDER: lambda c: c.role() == "tool",
 }
 
 

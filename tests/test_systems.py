@@ -50,7 +50,7 @@ def test_what_a_system_may_lack_is_imported_where_it_is_used() -> None:
 
 
 def test_the_words_of_the_format_have_the_line_ends_that_were_released() -> None:
-    texts = [*SRC.glob("dsv4/format/*.txt"), *SRC.glob("dsv4/format/*.jinja")]
+    texts = [*SRC.glob("dsv4/_format/*.txt"), *SRC.glob("dsv4/_format/*.jinja")]
     assert texts
     assert [path.name for path in texts if b"\r" in path.read_bytes()] == []
 

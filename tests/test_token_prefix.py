@@ -11,7 +11,7 @@ from hypothesis import given
 
 import dsv4
 from builders import assistant, call, calling, developer, function, reminder, result, system, user
-from dsv4.tokens import Tokenizer, prefix, why_not_prefix
+from dsv4.tokens import Tokenizer, prefix_difference, why_not_prefix
 from strategies import conversations, options
 
 FORMAT = {"type": "json_object"}
@@ -27,66 +27,84 @@ Given = tuple[list[Any], dict[str, Any]]
 @pytest.mark.parametrize(
     ("a", "b", "at", "message", "cause"),
     [
-        (([user()], {}), ([user()], {"bos": False}), "<｜begin", 0, prefix.BOS),
-        (([user()], {"effort": "max"}), ([user()], {}), "Reasoning", 0, prefix.EFFORT),
+        (([user()], {}), ([user()], {"bos": False}), "<｜begin", 0, prefix_difference.BOS),
+        (([user()], {"effort": "max"}), ([user()], {}), "Reasoning", 0, prefix_difference.EFFORT),
         (
             ([system(), user()], {"tools": [function()]}),
             ([system(), user()], {}),
             ".\n\n",
             0,
-            prefix.TOOLS,
+            prefix_difference.TOOLS,
         ),
         (
             ([system(), user()], {}),
             ([system(), user()], {"tools": [function()]}),
             ".",
             0,
-            prefix.TOOLS,
+            prefix_difference.TOOLS,
         ),
-        (([user()], {"response_format": FORMAT}), ([user()], {}), "\n\n##", 0, prefix.FORMAT),
-        (([user(), REASONED], {}), ([user(), REASONED, user()], {}), "<think>", 1, prefix.DROPPED),
+        (
+            ([user()], {"response_format": FORMAT}),
+            ([user()], {}),
+            "\n\n##",
+            0,
+            prefix_difference.FORMAT,
+        ),
+        (
+            ([user(), REASONED], {}),
+            ([user(), REASONED, user()], {}),
+            "<think>",
+            1,
+            prefix_difference.DROPPED,
+        ),
         (
             ([ABRUPT, REASONED], {}),
             ([ABRUPT, REASONED, user()], {}),
             "ar</think>",
             1,
-            prefix.DROPPED,
+            prefix_difference.DROPPED,
         ),
         (
             ([user(), REASONED, user()], {}),
             ([user(), REASONED, user()], {"tools": [function()]}),
             "<｜User｜>",
             0,
-            prefix.TOOLS,
+            prefix_difference.TOOLS,
         ),
         (
             ([user(), REASONED, user()], {}),
             ([user(), REASONED, user(), developer(tools=[function()])], {}),
             "</think>",
             1,
-            prefix.KEPT,
+            prefix_difference.KEPT,
         ),
-        (([user()], {}), ([user()], {"thinking": False}), "<think>", None, prefix.THINKING),
+        (
+            ([user()], {}),
+            ([user()], {"thinking": False}),
+            "<think>",
+            None,
+            prefix_difference.THINKING,
+        ),
         (
             ([user(), REASONED, user()], {}),
             ([user(), REASONED, user()], {"drop_thinking": False}),
             "</think>",
             1,
-            prefix.DROPPING,
+            prefix_difference.DROPPING,
         ),
         (
             ([user(), REASONED, user()], {"drop_thinking": False}),
             ([user(), REASONED, user()], {}),
             "<think>",
             1,
-            prefix.DROPPING,
+            prefix_difference.DROPPING,
         ),
         (
             ([user(), developer(), REASONED, user()], {}),
             ([user(), developer(), REASONED, user(), developer(tools=[function()])], {}),
             "<｜Assistant｜>",
             1,
-            prefix.RETURNED,
+            prefix_difference.RETURNED,
         ),
         # An empty result is no change of thinking.
         (
@@ -94,48 +112,72 @@ Given = tuple[list[Any], dict[str, Any]]
             ([user(), calling(call(id="a")), result("", "a"), user("")], {"tools": [function()]}),
             ">",
             3,
-            prefix.INSTEAD,
+            prefix_difference.INSTEAD,
         ),
         (([user("a"), user("b")], {}), ([user("a"), assistant("b")], {}), "\n\n", 1, MIXED),
-        (([user()], {"thinking": False}), ([user()], {}), "</think>", None, prefix.THINKING),
-        (([user()], {}), ([user(), user("b")], {}), "<｜Assistant｜>", 1, prefix.INSTEAD),
+        (
+            ([user()], {"thinking": False}),
+            ([user()], {}),
+            "</think>",
+            None,
+            prefix_difference.THINKING,
+        ),
+        (
+            ([user()], {}),
+            ([user(), user("b")], {}),
+            "<｜Assistant｜>",
+            1,
+            prefix_difference.INSTEAD,
+        ),
         (
             ([user(task="query")], {}),
             ([user(task="query"), user()], {}),
             "<｜query｜>",
             0,
-            prefix.INSTEAD,
+            prefix_difference.INSTEAD,
         ),
-        (([developer()], {}), ([developer(), user("b")], {}), "Find it.", 0, prefix.VANISHED),
+        (
+            ([developer()], {}),
+            ([developer(), user("b")], {}),
+            "Find it.",
+            0,
+            prefix_difference.VANISHED,
+        ),
         (
             ([user(), developer(), assistant()], {}),
             ([user(), developer(), assistant(), user()], {}),
             "<｜User｜>Find it.",
             1,
-            prefix.VANISHED,
+            prefix_difference.VANISHED,
         ),
         (
             ([user(), TWO_CALLS, result("2", "b")], {"thinking": False}),
             ([user(), TWO_CALLS, result("2", "b"), result("1", "a")], {"thinking": False}),
             "2</tool_result>",
             2,
-            prefix.ORDER,
+            prefix_difference.ORDER,
         ),
         (
             ([user(), assistant("a")], {"thinking": False}),
             ([user(), assistant("a b", wo_eos=True)], {"thinking": False}),
             "<｜end",
             1,
-            prefix.OPEN,
+            prefix_difference.OPEN,
         ),
         (
             ([system("Be brief.")], {}),
             ([system("Be brief."), system("\n\nNow.")], {}),
             ".",
             0,
-            prefix.MERGED,
+            prefix_difference.MERGED,
         ),
-        (([user("a"), assistant()], {}), ([user("a")], {}), "</think>Hello", 1, prefix.ENDS),
+        (
+            ([user("a"), assistant()], {}),
+            ([user("a")], {}),
+            "</think>Hello",
+            1,
+            prefix_difference.ENDS,
+        ),
         (([user("a b")], {}), ([user("a c")], {}), " b", 0, "the content of the message differs"),
         (
             ([user(), reminder()], {}),
@@ -160,15 +202,15 @@ def test_causes(
 # Each makes the prompt of BASE another one, for one cause that is known.
 BASE = [system("Be brief."), user("a"), REASONED, user("c")]
 EDITS: dict[str, tuple[Callable[[list[Any]], list[Any]], dict[str, Any], str]] = {
-    "bos": (list, {"bos": False}, prefix.BOS),
-    "effort": (list, {"effort": "max"}, prefix.EFFORT),
-    "tools": (list, {"tools": [function()]}, prefix.TOOLS),
-    "format": (list, {"response_format": FORMAT}, prefix.FORMAT),
-    "thinking": (list, {"thinking": False}, prefix.THINKING),
-    "user": (lambda m: [*m, user("d")], {}, prefix.INSTEAD),
-    "answered": (lambda m: [*m, REASONED, user("d")], {}, prefix.DROPPED),
+    "bos": (list, {"bos": False}, prefix_difference.BOS),
+    "effort": (list, {"effort": "max"}, prefix_difference.EFFORT),
+    "tools": (list, {"tools": [function()]}, prefix_difference.TOOLS),
+    "format": (list, {"response_format": FORMAT}, prefix_difference.FORMAT),
+    "thinking": (list, {"thinking": False}, prefix_difference.THINKING),
+    "user": (lambda m: [*m, user("d")], {}, prefix_difference.INSTEAD),
+    "answered": (lambda m: [*m, REASONED, user("d")], {}, prefix_difference.DROPPED),
     "content": (lambda m: [m[0], user("x"), *m[2:]], {}, "the content of the message differs"),
-    "shorter": (lambda m: m[:1], {}, prefix.ENDS),
+    "shorter": (lambda m: m[:1], {}, prefix_difference.ENDS),
 }
 
 
@@ -198,7 +240,7 @@ def test_two_changes(names: tuple[str, str], tokenizer: Tokenizer) -> None:
 def test_every_cause_is_tested() -> None:
     (marks,) = [mark for mark in test_causes.pytestmark if mark.name == "parametrize"]
     tested = {row[-1] for row in marks.args[1]}
-    assert {*prefix._CAUSES, prefix.ENDS, prefix.MERGED} <= tested
+    assert {*prefix_difference._CAUSES, prefix_difference.ENDS, prefix_difference.MERGED} <= tested
 
 
 @pytest.mark.parametrize(

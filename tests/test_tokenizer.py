@@ -31,7 +31,7 @@ from builders import (
     user,
     vectors,
 )
-from dsv4.tokens import Tokenizer, VocabularyError, engines, vocabulary
+from dsv4.tokens import Tokenizer, VocabularyError, coder, vocabulary
 from dsv4.tokens.coder import same_start
 from strategies import LOOKALIKES, conversations, options
 
@@ -305,8 +305,8 @@ class TestThreads:
             made.append(vocabulary)
             return lambda text: [ord(letter) for letter in text]
 
-        monkeypatch.setitem(engines._ENGINES, "fastokens", make)
-        monkeypatch.setattr(engines, "find_spec", lambda name: object())
+        monkeypatch.setitem(coder._ENGINES, "fastokens", make)
+        monkeypatch.setattr(coder, "find_spec", lambda name: object())
         fresh = Tokenizer(Any, "fastokens")  # type: ignore[arg-type]
         barrier = Barrier(8)
 

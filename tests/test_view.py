@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import assistant, system, user
-from dsv4.view.characters import harmless, width_of
-from dsv4.view.folding import HEAD_LINES, maybe_folded
-from dsv4.view.html import dressed, page
-from dsv4.view.rows import MOVED, roles_in, view_of
-from dsv4.view.text import lines_of, painted
+from dsv4._view.characters import harmless, width_of
+from dsv4._view.html_page import dressed, page
+from dsv4._view.terminal_lines import lines_of, painted
+from dsv4._view.view_rows import HEAD_LINES, MOVED, maybe_folded, roles_in, view_of
 
 CALL = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
 MESSAGES = [

@@ -11,7 +11,7 @@ import pytest
 
 import dsv4
 from builders import image, small_vocabulary, system, user
-from dsv4.format.tokens import V3_2_TOKENS, V4_TOKENS
+from dsv4._format.tokens import V3_2_TOKENS, V4_TOKENS
 from dsv4.tokens import IdParser, Tokenizer, VocabularyError, vocabulary
 from dsv4.tokens.vocabulary import Vocabulary, find_vocabulary
 

@@ -16,7 +16,7 @@ from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
 import dsv4
-from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4._format.tokens import THINK_END, THINK_START
 
 PLUGIN = "dsv4.compat.vllm_plugin"
 TOOLS = [

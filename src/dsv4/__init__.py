@@ -5,18 +5,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dsv4 import dataset
+from dsv4._decode import Decoded, Note, decode
+from dsv4._encode.cache import set_cache_size
+from dsv4._encode.encode import encode
+from dsv4._encode.fragments import Field, Origin, Piece
+from dsv4._encode.omissions import Omission, OmissionRule
+from dsv4._encode.prompt import Prompt
+from dsv4._encode.sampled_turns import Sampled
+from dsv4._format.dialects import DIALECTS, Dialect, dialect_for
+from dsv4._format.endings import Ending, EndingKind
+from dsv4._format.tokens import Special
 from dsv4.checking import Finding, check
-from dsv4.decoding import Decoded, Note, decode
-from dsv4.encoding.memory import set_cache_size
-from dsv4.encoding.omissions import Omission, OmissionRule
-from dsv4.encoding.pieces import Field, Origin, Piece
-from dsv4.encoding.placing import encode
-from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.sampled import Sampled
 from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
-from dsv4.format.dialects import DIALECTS, Dialect, dialect_for
-from dsv4.format.endings import Ending, EndingKind
-from dsv4.format.tokens import Special
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import (
     AbortReason,

@@ -1,4 +1,4 @@
-"""python -m dsv4"""
+"""Runs the command line: python -m dsv4."""
 
 import sys
 

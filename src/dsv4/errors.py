@@ -1,11 +1,11 @@
-"""Everything dsv4 raises on purpose, by whose fault it is.
+"""Every exception that dsv4 raises on purpose, by whose fault it is.
 
     ValueError
     └── Error
         ├── OptionError         an option or an argument that is not what it should be
-        │   └── UnknownModel    a model's name that tells nothing about its dialect
-        ├── EncodeError         a conversation that has no place in the format
-        ├── ParseError          the model's text departs from the strict grammar
+        │   └── UnknownModel    a model name that does not tell its dialect
+        ├── EncodeError         a conversation that the format cannot express
+        ├── ParseError          model text that the strict grammar does not allow
         └── VocabularyError     a vocabulary that is missing, or not the dialect's (dsv4.tokens)
 
 `error.location` is the place in the caller's own data, as a tuple: `("messages", 3, "content")`.

@@ -1,21 +1,42 @@
-"""A request: the one home of every option, with the prompt and the parser that fit each other."""
+"""A request: every option in one place, with the prompt and the parser that belong together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
-from dsv4.encoding.door import maybe_dict
-from dsv4.encoding.placing import check_options, tools_shown
-from dsv4.encoding.placing import encode as encode
-from dsv4.encoding.prompt import Prompt
-from dsv4.format.dialects import Dialect
-from dsv4.format.endings import Ending
+from dsv4._encode.encode import check_options, tools_shown
+from dsv4._encode.encode import encode as encode
+from dsv4._encode.inputs import maybe_dict
+from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import Dialect
+from dsv4._format.endings import Ending
 from dsv4.parsing.ids import random_id
 from dsv4.parsing.options import Calls
 from dsv4.parsing.parser import StreamParser
 from dsv4.values import Value
+
+# The options of a `Request`, for functions that pass them on to one.
+
+
+class Options(TypedDict, total=False):
+    """Each as a keyword, so that a type checker sees it."""
+
+    tools: Iterable[Any] | None
+    tool_choice: str | Mapping[str, Any]
+    response_format: Mapping[str, Any] | None
+    thinking: bool
+    effort: str | int | None
+    drop_thinking: bool
+    bos: bool
+    context: Iterable[Any]
+    dialect: str | Dialect
+    stop: Sequence[str] | str
+    prefix: str
+
+
+# A request: the one home of every option, with the prompt and the parser that fit each other.
 
 
 @dataclass(frozen=True, repr=False, eq=False)

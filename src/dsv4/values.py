@@ -1,8 +1,4 @@
-"""What is shown and compared by its fields.
-
-`dataclass` writes these methods for each class anew, as source to be compiled: for our values that
-took longer at import than loading half of the modules. It still writes what makes and freezes one.
-"""
+"""Base classes of values that are printed and compared by their fields."""
 
 from __future__ import annotations
 

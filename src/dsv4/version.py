@@ -1,4 +1,4 @@
-"""The version of the package, and how to get what is missing of it, where every room sees it."""
+"""The version of the package, and how to install its optional parts."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import dsv4
-from dsv4.view.html import fragment, page
-from dsv4.view.rows import view_of
+from dsv4._view.html_page import fragment, page
+from dsv4._view.view_rows import view_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "conversation.json"
 LONG = "A long text.\n" + "".join(f"  Line {n} of it, \twith  spaces \n" for n in range(60))

@@ -10,7 +10,7 @@ import pytest
 from accessibility import violations
 from serving import served
 
-from dsv4.format.tokens import USER
+from dsv4._format.tokens import USER
 from dsv4.playground.examples import EXAMPLES
 
 Open = Callable[..., Any]

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from dsv4.encoding.chats import left_out, maybe_chat
-from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.conversation import effort_text, render_conversation
-from dsv4.encoding.prompt import Prompt
-from dsv4.format.dialects import DIALECTS, V4, dialect_named
+from dsv4._encode.encode import effort_text, render_conversation
+from dsv4._encode.prompt import Prompt
+from dsv4._encode.render_v4 import left_out, maybe_chat
+from dsv4._encode.turn_rules import NATIVE
+from dsv4._format.dialects import DIALECTS, V4, dialect_named
 
 TEXTS = st.text(max_size=6) | st.sampled_from(["<｜User｜>", "</think>", "\ud800"])
 USER = st.builds(lambda content: {"role": "user", "content": content}, TEXTS)

@@ -10,7 +10,7 @@ import pytest
 import dsv4
 from builders import BOS, assistant, calling, developer, reminder, result, system, user
 from dsv4 import Ending
-from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
+from dsv4._encode.prompt import maybe_open_reasoning, without_final_header
 
 
 @pytest.mark.parametrize(

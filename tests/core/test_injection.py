@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import dsv4
 from builders import assistant, call, developer, openai_tool, reminder, result, system, text, user
 from dsv4 import Special
-from dsv4.encoding.pieces import Fragment
-from dsv4.encoding.tools import Written
-from dsv4.format.tokens import Markup
+from dsv4._encode.fragments import Fragment
+from dsv4._encode.tools import Written
+from dsv4._format.tokens import Markup
 from strategies import TASKS, V4_LAYOUT, call_ids, dialects, fitting, json_objects, options
 
 THINK = "<think>"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dsv4.encoding import json_text
-from dsv4.encoding.json_text import FAILURES, QUICKER, json_at, to_json
+from dsv4._encode import json_text
+from dsv4._encode.json_text import FAILURES, QUICKER, json_at, to_json
 from strategies import json_values
 
 

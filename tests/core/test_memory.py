@@ -11,9 +11,9 @@ import pytest
 
 import dsv4
 from builders import call, calling, openai_tool, system
-from dsv4.encoding.calls import ParametersWriter
-from dsv4.encoding.memory import CHARACTERS, Memory
-from dsv4.format.dialects import V4
+from dsv4._encode.cache import CHARACTERS, Memory
+from dsv4._encode.tools import ParametersWriter
+from dsv4._format.dialects import V4
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import call, calling
-from dsv4.encoding.calls import parameters_writer
-from dsv4.format.dialects import V4
+from dsv4._encode.tools import parameters_writer
+from dsv4._format.dialects import V4
 from strategies import json_objects
 
 DSML = "｜DSML｜"

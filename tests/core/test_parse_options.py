@@ -24,7 +24,7 @@ from completions import (
     declared,
     events_of,
 )
-from dsv4.format.endings import Ending
+from dsv4._format.endings import Ending
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from builders import (
     user,
 )
 from dsv4 import EncodeError
-from dsv4.format.dialects import V3_2_SERVED
+from dsv4._format.dialects import V3_2_SERVED
 from strategies import json_objects, texts
 
 ASKING = "<｜Assistant｜><think>"

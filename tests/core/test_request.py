@@ -11,7 +11,7 @@ import dsv4
 from builders import BOS, assistant, function, openai_tool, system, text, user
 from completions import block, calling
 from dsv4 import EncodeError, OptionError, Request
-from dsv4.tokens.options import Options
+from dsv4.request import Options
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 

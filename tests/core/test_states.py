@@ -9,8 +9,8 @@ import pytest
 
 import dsv4
 from completions import corpus
-from dsv4.format import tokens
-from dsv4.format.dialects import V4
+from dsv4._format import tokens
+from dsv4._format.dialects import V4
 from dsv4.parsing.machine import Machine
 from dsv4.parsing.parser import READERS
 from dsv4.parsing.states import NEXT, State

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4 import DIALECTS, Special
-from dsv4.format import tokens
-from dsv4.format.tokens import Markup, markup
+from dsv4._format import tokens
+from dsv4._format.tokens import Markup, markup
 
 # As the V4 tokenizer has them.
 IDS = {

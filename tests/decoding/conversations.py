@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import dsv4
-from dsv4.format import tokens
+from dsv4._format import tokens
 
 WORDS = (
     *("alpha", "beta", "天气", "{curly}", "1e9", "<b>x</b>", "\n", "\n\n", "🚀", "a\r\nb", "|", ""),

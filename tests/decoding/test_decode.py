@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import dsv4
 from builders import VECTORS, vectors
 from conversations import Conversation
-from dsv4.decoding.calls import ATTEMPTS
-from dsv4.decoding.sections import BLANK_LINE
-from dsv4.format.dialects import RESPONSE_FORMAT, V3_2_SERVED
+from dsv4._decode.part_readers import ATTEMPTS, BLANK_LINE
+from dsv4._format.dialects import V3_2_SERVED
+from dsv4._format.texts import RESPONSE_FORMAT
 
 DIALECTS = tuple(dsv4.DIALECTS)
 BOS, EOS, USER = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dsv4
-from dsv4.decoding.recognition import dialects_of
+from dsv4._decode.dialect_detection import dialects_of
 
 USER = [{"role": "user", "content": "Hi"}]
 CALL = {"function": {"name": "f", "arguments": "{}"}}

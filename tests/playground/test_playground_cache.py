@@ -14,7 +14,7 @@ from dsv4.playground.cache import VARIANTS, Measure, turns_of
 from dsv4.playground.examples import EXAMPLES
 from dsv4.playground.functions import FUNCTIONS
 from dsv4.tokens import Tokenizer, why_not_prefix
-from dsv4.tokens.prefix import DROPPED
+from dsv4.tokens.prefix_difference import DROPPED
 
 TOKENIZER = Tokenizer.load()
 BENCH = Bench(tokenizer=TOKENIZER)

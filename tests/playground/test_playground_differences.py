@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from dsv4.decoding.prompts import prompt_from
-from dsv4.encoding.pieces import Fragment
-from dsv4.encoding.prompt import Prompt
-from dsv4.format.dialects import V4
-from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4._encode.fragments import Fragment
+from dsv4._encode.prompt import Prompt, prompt_from
+from dsv4._format.dialects import V4
+from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4.playground.differences import MOST_EDITS, changes, differences
 
 UNITS = st.lists(st.sampled_from("abc "), max_size=12)

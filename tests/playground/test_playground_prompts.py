@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsv4
-from dsv4.format.tokens import USER
+from dsv4._format.tokens import USER
+from dsv4._view.characters import visible
+from dsv4._view.view_rows import view_of
 from dsv4.playground.bench import Bench
 from dsv4.playground.examples import EXAMPLES, sources
 from dsv4.playground.functions import FUNCTIONS
@@ -21,8 +23,6 @@ from dsv4.playground.problems import Problem
 from dsv4.profiles import PROFILES
 from dsv4.tokens import Tokenizer
 from dsv4.version import how_to_install
-from dsv4.view.characters import visible
-from dsv4.view.rows import view_of
 from strategies import conversations
 
 BENCH = Bench(tokenizer=Tokenizer.load())

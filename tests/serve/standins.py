@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from aiohttp import web
 
-from dsv4.format.tokens import Special, markup
+from dsv4._format.tokens import Special, markup
 from dsv4.serve import Chunk, Model
 from dsv4.tokens import Tokenizer
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from standins import CompletionsServer, LlamacppServer, SglangServer, StandIn, VllmServer
 
 import dsv4
-from dsv4.format.tokens import DSML, EOS, THINK_END
+from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve.backend import BackendError, Chunk, Logprob, Options
 from dsv4.serve.backends import backend_named
 from dsv4.serve.settings import SettingError, Settings

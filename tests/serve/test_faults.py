@@ -14,7 +14,7 @@ from aiohttp import web
 from gateway import TOOLS, events_of, gateway, run
 from standins import Scripted, VllmServer
 
-from dsv4.format.tokens import DSML, EOS, THINK_END
+from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk
 from dsv4.tokens import Tokenizer
 

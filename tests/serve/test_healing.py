@@ -9,8 +9,8 @@ import pytest
 from gateway import TOOLS, gateway, run
 from standins import ChatServer
 
+from dsv4._format.tokens import DSML, THINK_END, THINK_START
 from dsv4.api import chat
-from dsv4.format.tokens import DSML, THINK_END, THINK_START
 from dsv4.parsing.events import ContentDelta, ReasoningDelta
 from dsv4.serve.backend import Chunk
 from dsv4.serve.healing import Healer

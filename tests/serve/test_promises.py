@@ -13,7 +13,7 @@ import pytest
 from gateway import TOOLS, events_of, gateway, run
 from standins import CompletionsServer, Scripted, SglangServer, VllmServer
 
-from dsv4.format.tokens import DSML, EOS, THINK_END
+from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import BackendError, Chunk, Logprob
 from dsv4.tokens import Tokenizer
 

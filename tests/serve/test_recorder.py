@@ -12,8 +12,8 @@ import pytest
 from gateway import TOOLS, Gateway, gateway, run
 from standins import ChatServer
 
+from dsv4._format.tokens import DSML
 from dsv4.cli.main import main
-from dsv4.format.tokens import DSML
 from dsv4.serve.demo.writing import BROKEN
 from dsv4.serve.recorder import Exchange, Recorder, read_exchange
 from dsv4.serve.settings import SettingError

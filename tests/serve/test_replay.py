@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4.format.tokens import DSML, EOS, THINK_END
+from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk, Model
 
 TURNS = 50

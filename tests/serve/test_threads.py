@@ -19,7 +19,7 @@ from test_healing import answer
 from test_replay import Agent
 from test_stores import redis_url  # noqa: F401
 
-from dsv4.format.tokens import DSML, EOS, THINK_END
+from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk
 
 GO = {"role": "user", "content": "Go."}

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dsv4.format.tokens import DSML, EOS, THINK_END, THINK_START, Special, markup
+from dsv4._format.tokens import DSML, EOS, THINK_END, THINK_START, Special, markup
 from dsv4.tokens import Tokenizer
 
 # After a prompt in thinking mode: reasoning, an answer, the end. The second character of the answer

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from dsv4._format.texts import UNSUPPORTED
 from dsv4.api.bodies import clean
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.fields import maybe_text_at, type_at
-from dsv4.format.dialects import UNSUPPORTED
 
 BLANK_LINE = "\n\n"
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
+from dsv4._encode.prompt import Prompt
 from dsv4.api.asked import UNSAID, Sampling
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.tools import ToolName
-from dsv4.encoding.prompt import Prompt
 from dsv4.parsing.ids import new_id
 from dsv4.parsing.parser import StreamParser
 from dsv4.request import Request

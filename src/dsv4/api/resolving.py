@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeAlias
 
+from dsv4._format.dialects import Dialect
 from dsv4.api.asked import AUTO, Asked, Format, Message
 from dsv4.api.errors import ApiError
 from dsv4.api.request import ApiRequest
@@ -12,7 +13,6 @@ from dsv4.api.settings import Settings
 from dsv4.api.thinking import OFF, dialect_effort
 from dsv4.api.tools import Shown, shown, shown_for
 from dsv4.api.turns import Turns, continued
-from dsv4.format.dialects import Dialect
 from dsv4.request import Request
 
 NO_MARKS: dict[int, tuple[str, ...]] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from dsv4._format.dialects import Dialect
 from dsv4.api.errors import ApiError, wrong
-from dsv4.format.dialects import Dialect
 
 # Every name of an effort that clients send, as the format's own three. "none" is no thinking.
 EFFORTS = {

@@ -9,12 +9,12 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
+from dsv4._format.dialects import Dialect
 from dsv4.api import fields
 from dsv4.api.asked import AUTO, Choice, Declared, Tool, ToolKey
 from dsv4.api.bodies import clean_value
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.remembering import ENTRIES, Remembered
-from dsv4.format.dialects import Dialect
 
 # What stands between a namespace and a name. V4.1 has a form of its own for it, which came with
 # the system token; before it, the form that clients themselves use where names must be flat.

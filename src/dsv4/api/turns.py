@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsv4._format.dialects import Dialect
 from dsv4.api.asked import Asked, Message
 from dsv4.api.content import BLANK_LINE, refuse_images, without_images
 from dsv4.api.errors import ApiError
 from dsv4.api.settings import Settings
 from dsv4.api.tools import prompt_name
-from dsv4.format.dialects import Dialect
 
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from dsv4._inputs.request_bodies import role_of
 from dsv4.checking.conversation import Call, Conversation
 from dsv4.checking.findings import Found
 from dsv4.checking.schemas import problems
 from dsv4.checking.words import quoted
 from dsv4.errors import Location, path_of
-from dsv4.reading.bodies import role_of
 
 
 def results_without_call(conversation: Conversation) -> Iterator[Found]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.door import fields_of, maybe_dict, maybe_list
-from dsv4.encoding.pieces import Piece
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.fragments import Piece
+from dsv4._encode.inputs import fields_of, maybe_dict, maybe_list
+from dsv4._encode.prompt import Prompt
+from dsv4._encode.turn_rules import NATIVE
+from dsv4._format import tokens
+from dsv4._inputs.request_bodies import role_of
 from dsv4.errors import Location
-from dsv4.format import tokens
-from dsv4.reading.bodies import role_of
 from dsv4.request import Request
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dsv4._encode.turn_rules import NATIVE
+from dsv4._inputs.request_bodies import READ_FIELDS, role_of
+from dsv4._inputs.sharegpt import is_sharegpt
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
-from dsv4.encoding.conventions import NATIVE
-from dsv4.reading.bodies import READ_FIELDS, role_of
-from dsv4.reading.sharegpt import is_sharegpt
 
 # What a message of each role has. Some of it is lost by the rules of the format, which is another
 # rule's to say.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from dsv4.encoding.conventions import NATIVE
-from dsv4.reading.bodies import role_of
+from dsv4._encode.turn_rules import NATIVE
+from dsv4._inputs.request_bodies import role_of
 
 Messages: TypeAlias = list[Any]
 Body: TypeAlias = dict[str, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dsv4._format.texts import UNSUPPORTED
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
 from dsv4.errors import Location
-from dsv4.format.dialects import UNSUPPORTED
 
 _REASONING = {
     "old_reasoning": "reasoning before the last user turn is dropped",

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+from dsv4._encode.inputs import any_list
+from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import Dialect
+from dsv4._inputs.input_files import InputError, location_of
+from dsv4._inputs.request_bodies import SAME_OPTIONS, Overrides, messages_of, options_of, role_of
 from dsv4.checking import calls, omissions, texts, tools, turns
 from dsv4.checking import fields as field_names
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Finding, Found, index_of
 from dsv4.checking.kinds import PURPOSES, SERVER_PREFIX, Purpose, maybe_level
-from dsv4.encoding.door import any_list
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Error, Location, OptionError, shown
-from dsv4.format.dialects import Dialect
 from dsv4.profiles import traps
-from dsv4.reading.bodies import SAME_OPTIONS, Overrides, messages_of, options_of, role_of
-from dsv4.reading.failures import InputError, location_of
 from dsv4.request import Request
 
 # Each error costs a look at the whole conversation, and nobody reads this many of them.

@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 
+from dsv4._format import tokens
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
 from dsv4.checking.words import quoted
-from dsv4.format import tokens
 
 
 def spelled_tokens(conversation: Conversation) -> Iterator[Found]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dsv4._encode.turn_rules import NATIVE
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
-from dsv4.encoding.conventions import NATIVE
 
 _ASKING = ("user", "tool", "developer")
 

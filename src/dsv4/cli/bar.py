@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TextIO
 
+from dsv4._view.characters import harmless
 from dsv4.cli.terminal import terminal_width
 from dsv4.cli.words import in_json
 from dsv4.dataset.partial import Progress
 from dsv4.dataset.watching import Watcher
-from dsv4.view.characters import harmless
 
 SECONDS_BETWEEN_DRAWINGS = 0.1
 CELLS = 24

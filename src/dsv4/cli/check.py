@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from dsv4._inputs.input_files import InputError, name_of
+from dsv4._view.characters import harmless
 from dsv4.cli.failure import DONE, FINDINGS, MISUSE, Failure, complain
 from dsv4.cli.reading import read_documents
 from dsv4.cli.requests import (
@@ -20,14 +22,11 @@ from dsv4.cli.requests import (
 from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.words import in_json
 from dsv4.cli.writing import json_text, output
-from dsv4.reading.failures import InputError
-from dsv4.reading.files import name_of
-from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
+    from dsv4._inputs.request_bodies import Overrides
     from dsv4.checking import Finding
     from dsv4.cli.reading import Document
-    from dsv4.reading.bodies import Overrides
 
 EXAMPLE = """
 dsv4 check conversation.json

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from dsv4._view.characters import harmless, width_of
 from dsv4.cli.failure import DONE, FINDINGS
 from dsv4.cli.requests import (
     Placed,
@@ -24,7 +25,6 @@ from dsv4.cli.requests import (
 from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.tokenizing import load_tokenizer, tokenizing
 from dsv4.cli.writing import json_text, output
-from dsv4.view.characters import harmless, width_of
 
 if TYPE_CHECKING:
     import dsv4

@@ -9,18 +9,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dsv4.cli.failure import DONE, FINDINGS, INTERRUPTED, MISUSE, Failure
-from dsv4.cli.requests import (
-    add_prompt_arguments,
-    add_tokenizer_argument,
-    overrides_of,
-    positive,
-)
+from dsv4.cli.requests import add_prompt_arguments, add_tokenizer_argument, overrides_of, positive
 from dsv4.cli.terminal import own_stderr
 from dsv4.cli.writing import json_text
 
 if TYPE_CHECKING:
+    from dsv4._inputs.request_bodies import Overrides
     from dsv4.dataset.run import Summary
-    from dsv4.reading.bodies import Overrides
 
 EXAMPLE = """
 dsv4 dataset conversations.jsonl -o train.parquet

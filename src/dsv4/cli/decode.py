@@ -7,15 +7,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from dsv4._inputs.input_files import name_of
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import read_text
 from dsv4.cli.requests import add_dialect_arguments, add_tokenizer_argument, dialect_of
 from dsv4.cli.tokenizing import load_tokenizer
 from dsv4.cli.writing import json_text, output
-from dsv4.reading.files import name_of
 
 if TYPE_CHECKING:
-    from dsv4.decoding import Decoded
+    from dsv4._decode import Decoded
 
 EXAMPLE = """
 dsv4 decode prompt.txt > request.json
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Status 0 if the request writes the very prompt."""
-    from dsv4.decoding import decode
+    from dsv4._decode import decode
     from dsv4.errors import ParseError
 
     dialect = dialect_of(args)

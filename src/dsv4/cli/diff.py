@@ -7,18 +7,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from dsv4._view.characters import harmless
 from dsv4.cli import diff_profiles
 from dsv4.cli.failure import DONE, FINDINGS, Failure
-from dsv4.cli.requests import (
-    Placed,
-    add_prompt_arguments,
-    add_tokenizer_argument,
-    only_request,
-)
+from dsv4.cli.requests import Placed, add_prompt_arguments, add_tokenizer_argument, only_request
 from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.tokenizing import load_tokenizer, tokenizing
 from dsv4.cli.writing import json_text, output
-from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
     from dsv4.tokens import Difference, Tokenizer
@@ -132,7 +127,7 @@ def parting_of(a: Placed, b: Placed, tokenizer: Tokenizer) -> Parting:
 
 def _true_cause(cause: str, reverse: Difference | None) -> str:
     """The cause, where A may be the later one of the two: what B leaves, A has rewritten."""
-    from dsv4.tokens.prefix import DROPPED, VANISHED
+    from dsv4.tokens.prefix_difference import DROPPED, VANISHED
 
     if reverse is not None and reverse.cause in (DROPPED, VANISHED) and cause != reverse.cause:
         return f"{reverse.cause}: A is the later conversation"

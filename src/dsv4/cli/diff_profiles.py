@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dsv4
+from dsv4._view.characters import harmless
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import Document, read_documents
 from dsv4.cli.requests import check_profile, dialect_of
 from dsv4.cli.terminal import Paint
 from dsv4.cli.writing import json_text, output
-from dsv4.view.characters import harmless
 
 if TYPE_CHECKING:
     from dsv4.profiles import Comparison, Side

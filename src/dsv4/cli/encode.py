@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from dsv4._inputs.input_files import name_of
+from dsv4._view.characters import harmless_lines
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import (
     Placed,
@@ -17,8 +19,6 @@ from dsv4.cli.requests import (
 )
 from dsv4.cli.tokenizing import load_tokenizer, tokenizing
 from dsv4.cli.writing import json_text, output
-from dsv4.reading.files import name_of
-from dsv4.view.characters import harmless_lines
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer

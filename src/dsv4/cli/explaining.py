@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import dsv4
+from dsv4._view.characters import harmless
 from dsv4.cli.terminal import Paint
-from dsv4.view.characters import harmless
 
 LONGEST_QUOTE = 60
 

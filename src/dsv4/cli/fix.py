@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections import Counter
 
+from dsv4._inputs.input_files import name_of
 from dsv4.checking.fixes import fixed
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import documents
 from dsv4.cli.writing import json_text, output
-from dsv4.reading.files import name_of
 
 
 def fix(args: argparse.Namespace) -> int:

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
+from dsv4._inputs.input_files import InputError, reason
 from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
-from dsv4.reading.failures import InputError, reason
 
 # The module of a command is loaded when the command is asked for: help costs little.
 COMMANDS = {
@@ -64,7 +64,7 @@ class OneLineParser(argparse.ArgumentParser):
     """Complains in one line, without the usage in front."""
 
     def error(self, message: str) -> NoReturn:
-        from dsv4.view.characters import harmless
+        from dsv4._view.characters import harmless
 
         self.exit(MISUSE, harmless(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 

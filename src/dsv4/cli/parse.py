@@ -12,14 +12,13 @@ from itertools import count
 from typing import Any, BinaryIO, TextIO
 
 import dsv4
+from dsv4._format.tokens import EOS
+from dsv4._inputs.input_files import decoded, name_of, open_input
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import read_text
 from dsv4.cli.requests import add_dialect_arguments, add_mode_argument, dialect_of, tools_in
 from dsv4.cli.terminal import Paint, add_color_argument
 from dsv4.cli.writing import json_text, output
-from dsv4.format.tokens import EOS
-from dsv4.reading.files import name_of, open_input
-from dsv4.reading.text import decoded
 
 EXAMPLE = """
 dsv4 parse completion.txt

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from dsv4.reading.failures import InputError
-from dsv4.reading.files import name_of, open_input
-from dsv4.reading.text import BYTE_ORDER_MARK, decoded, is_json_lines, json_value
+from dsv4._inputs.input_files import (
+    BYTE_ORDER_MARK,
+    InputError,
+    decoded,
+    is_json_lines,
+    json_value,
+    name_of,
+    open_input,
+)
 
 
 class Document(NamedTuple):

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import dsv4
+from dsv4._format.tokens import TASK_TOKENS
+from dsv4._inputs.input_files import InputError, location_of, name_of
+from dsv4._inputs.request_bodies import Overrides, request_of, role_of
 from dsv4.cli.failure import FINDINGS, MISUSE, Failure
 from dsv4.cli.reading import Document, read_documents, read_json, read_text
-from dsv4.format.tokens import TASK_TOKENS
-from dsv4.reading.bodies import Overrides, request_of, role_of
-from dsv4.reading.failures import InputError, location_of
-from dsv4.reading.files import name_of
 
 CONVERSATION = "a JSON list of messages or a Chat request"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from dsv4._view.characters import harmless
 from dsv4.cli.failure import DONE, Failure
 from dsv4.cli.requests import (
     add_file_argument,
@@ -17,7 +18,6 @@ from dsv4.cli.requests import (
 from dsv4.cli.terminal import add_color_argument, terminal_width, uses_color
 from dsv4.cli.tokenizing import maybe_tokenizer
 from dsv4.cli.writing import output, write_text
-from dsv4.view.characters import harmless
 
 EXAMPLE = """
 dsv4 show conversation.json
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.view.rows import view_of
-    from dsv4.view.text import lines_of, painted
+    from dsv4._view.terminal_lines import lines_of, painted
+    from dsv4._view.view_rows import view_of
 
     _settle_mask(args)
     request = only_request(args)
@@ -64,11 +64,11 @@ def run(args: argparse.Namespace) -> int:
     view = view_of(prompt, request.messages, tokenizer, args.mask)
     title = harmless(request.place)
     if args.html is not None:
-        from dsv4.view.html import page
+        from dsv4._view.html_page import page
 
         write_text(args.html, page(view, title, args.full), [args.file])
     if args.svg is not None:
-        from dsv4.view.svg import picture
+        from dsv4._view.svg_picture import picture
 
         width = args.width or PICTURE_WIDTH
         lines = lines_of(view, width, args.full, signs=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 import dsv4
+from dsv4._view.characters import width_of
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import add_dialect_arguments, dialect_of
 from dsv4.cli.writing import json_text, output
-from dsv4.view.characters import width_of
 
 EXAMPLE = """
 dsv4 special
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4.format import tokens
+    from dsv4._format import tokens
 
     known = dsv4.DIALECTS[dialect_of(args) or "v4"].special_tokens
     named = {name: token for name, token in vars(tokens).items() if token.__class__ is dsv4.Special}

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import dsv4
+from dsv4._inputs.input_files import reason
 from dsv4.cli.failure import FINDINGS, Failure
-from dsv4.reading.failures import reason
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer

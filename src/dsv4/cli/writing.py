@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, TextIO
 
+from dsv4._inputs.input_files import reason
 from dsv4.cli.failure import FINDINGS, Failure, half_character
-from dsv4.reading.failures import reason
 
 
 @contextmanager

@@ -13,21 +13,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dsv4.compat.hf_objects import (
-    INSTALLED,
-    as_schema,
-    dialect_of,
-    name_of,
-    tokenizer_over,
-)
+from dsv4._encode.inputs import as_message, maybe_dict
+from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_header
+from dsv4._encode.turn_rules import NATIVE
+from dsv4._format.dialects import Dialect
+from dsv4.compat.hf_objects import INSTALLED, as_schema, dialect_of, name_of, tokenizer_over
 from dsv4.compat.responses import parse_response, response_template
 from dsv4.compat.templates import TEMPLATED, chat_template
-from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.door import as_message, maybe_dict
-from dsv4.encoding.endings import maybe_open_reasoning, without_final_header
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, OptionError, shown
-from dsv4.format.dialects import Dialect
 from dsv4.request import Request
 from dsv4.version import how_to_install
 

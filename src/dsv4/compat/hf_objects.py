@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import OptionError, shown
-from dsv4.format.dialects import Dialect, dialect_named
 from dsv4.version import how_to_install
 
 # Where a tokenizer has our function, with the dialect that was chosen for it.
@@ -27,7 +27,7 @@ def dialect_of(tokenizer: Any, wanted: str | Dialect | None = None) -> Dialect:
         return known
     if wanted is None and isinstance(tokenizer.__dict__.get(INSTALLED), partial):
         return dialect_named(tokenizer.__dict__[INSTALLED].keywords["dialect"])
-    from dsv4.tokens.dialects import dialect_over
+    from dsv4.tokens.vocabulary import dialect_over
 
     return dialect_over(added(tokenizer), name_of(tokenizer), wanted)
 

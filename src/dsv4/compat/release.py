@@ -15,19 +15,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dsv4.encoding import json_text
-from dsv4.encoding.calls import parameters_writer
-from dsv4.encoding.chats import maybe_chat
-from dsv4.encoding.content import text_of
-from dsv4.encoding.conventions import RELEASED, Conventions
-from dsv4.encoding.conversation import effort_text, render_conversation
-from dsv4.encoding.door import as_message, as_messages, check_roles, maybe_list
-from dsv4.encoding.render import NOWHERE, Renderer
-from dsv4.encoding.tools import function_of, schemas_text
-from dsv4.encoding.turns import call_places, lasts, place_of, sort_results
+from dsv4._encode import json_text
+from dsv4._encode.encode import effort_text, render_conversation
+from dsv4._encode.inputs import as_message, as_messages, check_roles, maybe_list, text_of
+from dsv4._encode.render_v4 import NOWHERE, Renderer, maybe_chat
+from dsv4._encode.tools import function_of, parameters_writer, schemas_text
+from dsv4._encode.turn_rules import (
+    RELEASED,
+    Conventions,
+    call_places,
+    lasts,
+    place_of,
+    sort_results,
+)
+from dsv4._format import tokens
+from dsv4._format.dialects import V4, Dialect
+from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import EncodeError, OptionError, ParseError, shown
-from dsv4.format import tokens
-from dsv4.format.dialects import RESPONSE_FORMAT, V4, Dialect
 from dsv4.parsing.json_values import object_text
 from dsv4.parsing.strict import read_calls, read_strictly
 

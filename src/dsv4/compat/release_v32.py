@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsv4._encode.encode import render_conversation
+from dsv4._encode.inputs import as_messages, check_roles
+from dsv4._encode.render_v32 import RendererV32
+from dsv4._encode.turn_rules import RELEASED
+from dsv4._format.dialects import V3_2
 from dsv4.compat.release import (
     _MODES,
     ASSISTANT_SP_TOKEN,
@@ -37,12 +42,7 @@ from dsv4.compat.release import (
     tools_from_openai_format,
     user_msg_template,
 )
-from dsv4.encoding.conventions import RELEASED
-from dsv4.encoding.conversation import render_conversation
-from dsv4.encoding.door import as_messages, check_roles
-from dsv4.encoding.render_v32 import RendererV32
 from dsv4.errors import OptionError
-from dsv4.format.dialects import V3_2
 
 assistant_msg_template = "{reasoning}{content}{tool_calls}" + eos_token
 

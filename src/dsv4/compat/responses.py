@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4.compat.hf_objects import as_schema, tokenizer_over
-from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
 

@@ -6,17 +6,10 @@ import json
 import os
 from typing import Any
 
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, ROLES, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
+from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import OptionError, shown
-from dsv4.format import tokens
-from dsv4.format.dialects import (
-    NAME_END,
-    RESPONSE_FORMAT,
-    ROLES,
-    STRING_FALSE,
-    STRING_TRUE,
-    Dialect,
-    dialect_named,
-)
 
 # Who renders the template. `transformers` alone has a tag for what the model wrote.
 ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")

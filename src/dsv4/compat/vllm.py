@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsv4._encode.turn_rules import VLLM
 from dsv4.compat.release import (
     ASSISTANT_SP_TOKEN,
     DS_TASK_SP_TOKENS,
@@ -50,7 +51,6 @@ from dsv4.compat.release import (
     tools_from_openai_format,
     user_msg_template,
 )
-from dsv4.encoding.conventions import VLLM
 
 
 def encode_messages(

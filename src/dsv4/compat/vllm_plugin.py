@@ -31,7 +31,7 @@ from vllm.entrypoints.generate.base.protocol import (
 from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
 from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
-from dsv4.format.tokens import THINK_END, THINK_START
+from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER
 from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
 from dsv4.parsing.message import Message, assemble

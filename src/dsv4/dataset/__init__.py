@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
 
 if TYPE_CHECKING:
+    from dsv4._format.dialects import Dialect
     from dsv4.dataset.run import Summary
     from dsv4.dataset.watching import Watcher
-    from dsv4.format.dialects import Dialect
 
 __all__ = ["BadLine", "DatasetError", "Interrupted", "encode_files"]
 
@@ -85,12 +85,12 @@ def encode_files(
     `KeyboardInterrupt`, after Ctrl-C.
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
+    from dsv4._inputs.request_bodies import Overrides
     from dsv4.dataset.asked import Run
     from dsv4.dataset.files import listed, path_of, paths_of
     from dsv4.dataset.forms import form_named, output_named
     from dsv4.dataset.run import encode, encode_parts
     from dsv4.dataset.watching import Watcher
-    from dsv4.reading.bodies import Overrides
 
     target = path_of(output, "output")
     run = Run(

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from dsv4._format.dialects import dialect_named
+from dsv4._inputs.request_bodies import Overrides
 from dsv4.dataset.chunks import USUAL, Size
 from dsv4.dataset.files import form_for, sizes, tokenizer_at
 from dsv4.dataset.job import Job
 from dsv4.dataset.packing import chunk_bytes
 from dsv4.dataset.splitting import WHOLE, Share
 from dsv4.errors import Error
-from dsv4.format.dialects import dialect_named
-from dsv4.reading.bodies import Overrides
 
 # Inputs of fewer bytes are done before a second process has started.
 SMALL = 500_000

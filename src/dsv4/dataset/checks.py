@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsv4._format.dialects import dialect_named
 from dsv4.dataset.asked import Run
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.files import is_file, is_same, tokenizer_at
@@ -9,7 +10,6 @@ from dsv4.dataset.forms import FLAT, FORMS, OWN_COLUMNS
 from dsv4.dataset.partial import unfinished_files
 from dsv4.dataset.sources import source_of
 from dsv4.errors import Error, shown
-from dsv4.format.dialects import dialect_named
 from dsv4.request import Request
 from dsv4.tokens.masks import weigher
 

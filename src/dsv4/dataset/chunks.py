@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from dsv4._inputs.input_files import name_of
 from dsv4.dataset.sources import Source, source_of
-from dsv4.reading.files import name_of
 
 
 class Size(NamedTuple):

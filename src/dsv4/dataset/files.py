@@ -7,11 +7,11 @@ import stat
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dsv4._inputs.input_files import reason
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.forms import FORMS, form_of
 from dsv4.dataset.sources import COMPRESSED
 from dsv4.errors import shown
-from dsv4.reading.failures import reason
 from dsv4.tokens.tokenizer import Tokenizer
 
 

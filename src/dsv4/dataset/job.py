@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from dsv4._encode.prompt import Prompt
+from dsv4._inputs.input_files import BYTE_ORDER_MARK, decoded, json_value
+from dsv4._inputs.request_bodies import Overrides, request_of
 from dsv4.dataset.chunks import Chunk, Position
 from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import BadLine
@@ -17,10 +20,7 @@ from dsv4.dataset.learning import weightless, without
 from dsv4.dataset.memory import Worker, this_worker
 from dsv4.dataset.packing import packed
 from dsv4.dataset.splitting import WHOLE, Share
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Error
-from dsv4.reading.bodies import Overrides, request_of
-from dsv4.reading.text import BYTE_ORDER_MARK, decoded, json_value
 from dsv4.request import Request
 from dsv4.tokens.tokenizer import Tokenizer
 

@@ -19,13 +19,13 @@ from io import FileIO
 from time import monotonic
 from typing import Any, BinaryIO, Protocol
 
+from dsv4._inputs.input_files import reason
 from dsv4.dataset.chunks import START, Position
 from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.forms import FORMS
 from dsv4.dataset.job import Done
 from dsv4.errors import shown
-from dsv4.reading.failures import reason
 
 # Writing to the disk for certain takes a while, so it is not done for every chunk.
 SECONDS_BETWEEN_ENTRIES = 0.25

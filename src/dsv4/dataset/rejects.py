@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
+from dsv4._inputs.input_files import reason
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.partial import Progress
-from dsv4.reading.failures import reason
 
 
 class Rejects:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, TypeAlias
 
+from dsv4._inputs.input_files import reason
 from dsv4.dataset.asked import Run
 from dsv4.dataset.checks import check_files, check_options
 from dsv4.dataset.chunks import Position, read_chunks
@@ -26,7 +27,6 @@ from dsv4.dataset.partial import Partial, Progress, Sink, Stream
 from dsv4.dataset.rejects import Rejects
 from dsv4.dataset.splitting import part_path, shares
 from dsv4.dataset.watching import Watcher
-from dsv4.reading.failures import reason
 from dsv4.tokens.tokenizer import Tokenizer
 from dsv4.version import __version__
 

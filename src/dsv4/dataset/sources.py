@@ -10,13 +10,20 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
+from dsv4._inputs.input_files import (
+    BYTE_ORDER_MARK,
+    InputError,
+    decoded,
+    is_json_lines,
+    json_value,
+    name_of,
+    open_input,
+    reason,
+)
 from dsv4.dataset.columns import Column, column_of
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
 from dsv4.errors import shown
-from dsv4.reading.failures import InputError, reason
-from dsv4.reading.files import name_of, open_input
-from dsv4.reading.text import BYTE_ORDER_MARK, decoded, is_json_lines, json_value
 
 BLOCK = 1 << 17
 # Positions in these say nothing of how much of the file was read.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsv4.encoding.placing import maybe_schema
+from dsv4._encode.encode import maybe_schema
 from dsv4.errors import refusal
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.markup import FORBIDDEN

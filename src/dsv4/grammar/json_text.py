@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dsv4.encoding.json_text import to_json
+from dsv4._encode.json_text import to_json
 from dsv4.grammar.automaton import may_hold
 from dsv4.grammar.names import unlike
 from dsv4.grammar.numbers import number

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from dsv4._format.dialects import dialect_named
 from dsv4.errors import refusal, shown
-from dsv4.format.dialects import dialect_named
 from dsv4.grammar.answers import answer
 from dsv4.grammar.calls import Calls, Tool
 from dsv4.grammar.cleaning import cleaned, possible

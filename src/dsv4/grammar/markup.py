@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
 
 # What reasoning and content must not hold (docs/format.md, section 8).
 FORBIDDEN: tuple[str, ...] = tuple(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from dsv4.encoding.json_text import to_json
+from dsv4._encode.json_text import to_json
 from dsv4.errors import Location, refusal
 from dsv4.grammar.fitting import fits, is_of
 from dsv4.grammar.json_text import JsonText

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dsv4.encoding.namespaces import place_of_function, qualified_function
-from dsv4.encoding.placing import chosen, read_choice, tools_shown
-from dsv4.encoding.tools import function_of
-from dsv4.format.dialects import dialect_named
+from dsv4._encode.encode import chosen, read_choice, tools_shown
+from dsv4._encode.tools import function_of, place_of_function, qualified_function
+from dsv4._format.dialects import dialect_named
 from dsv4.grammar.calls import Tool
 from dsv4.request import Request
 

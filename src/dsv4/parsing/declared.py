@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dsv4.format.dialects import NAMESPACE_END
-from dsv4.format.spellings import HOLDS_ALL
+from dsv4._format.dialects import NAMESPACE_END
+from dsv4._format.spellings import HOLDS_ALL
 
 # Schemas that refer to alternatives do so under one of these.
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")

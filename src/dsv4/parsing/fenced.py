@@ -11,8 +11,8 @@ from collections.abc import Generator
 from functools import cache
 from typing import TypeAlias
 
-from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4.parsing.limits import LONGEST_TAG
 from dsv4.parsing.machine import Ahead, Machine, Move
 from dsv4.parsing.patterns import pattern

@@ -7,7 +7,7 @@ import re
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
-from dsv4.format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
+from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
 from dsv4.parsing.declared import fits
 from dsv4.parsing.limits import DEEPEST_JSON
 from dsv4.parsing.patterns import pattern

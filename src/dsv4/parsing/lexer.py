@@ -12,8 +12,8 @@ import re
 from collections.abc import Generator
 from functools import lru_cache
 
-from dsv4.format import tokens
-from dsv4.format.spellings import (
+from dsv4._format import tokens
+from dsv4._format.spellings import (
     BAR,
     BARS,
     CLOSING_BRACKETS,

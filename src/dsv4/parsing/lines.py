@@ -8,7 +8,7 @@ in a quotation ends with it.
 
 from __future__ import annotations
 
-from dsv4.format.spellings import FENCE_LENGTH, FENCES
+from dsv4._format.spellings import FENCE_LENGTH, FENCES
 from dsv4.parsing.patterns import pattern
 
 _PARTS = pattern(rf"\n|`+|~+|[^\n{FENCES}]+")

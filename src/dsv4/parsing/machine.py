@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
-from dsv4.format import tokens
-from dsv4.format.dialects import NAMESPACE_END, Dialect
-from dsv4.format.spellings import (
+from dsv4._format import tokens
+from dsv4._format.dialects import NAMESPACE_END, Dialect
+from dsv4._format.spellings import (
     ELEMENT_ATTRIBUTES,
     EXAMPLE_NAME,
     NEVER_ARGUMENTS,

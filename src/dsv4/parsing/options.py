@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from dsv4._format.endings import Ending
 from dsv4.errors import OptionError, shown
-from dsv4.format.endings import Ending
 
 Stops: TypeAlias = Sequence[str] | str
 Tools: TypeAlias = Iterable[Any] | None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.endings import Ending
 from dsv4.errors import OptionError, shown
-from dsv4.format.dialects import Dialect, dialect_named
-from dsv4.format.endings import Ending
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.blocks import Block, Broken, Junk
 from dsv4.parsing.declared import Tools

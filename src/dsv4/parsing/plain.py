@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from dsv4.format.spellings import (
+from dsv4._format.spellings import (
     ELEMENT_ATTRIBUTES,
     NATIVE_CALL,
     NATIVE_CALLS_END,
@@ -17,14 +17,7 @@ from dsv4.format.spellings import (
 )
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
-from dsv4.parsing.json_values import (
-    calls_in,
-    object_in,
-    object_text,
-    quoted,
-    read_json,
-    typed,
-)
+from dsv4.parsing.json_values import calls_in, object_in, object_text, quoted, read_json, typed
 from dsv4.parsing.lexer import reading
 from dsv4.parsing.machine import Machine, Move
 from dsv4.parsing.patterns import pattern

@@ -5,7 +5,7 @@ recovery.md, rules 1, 13 and 14.
 
 from __future__ import annotations
 
-from dsv4.format.spellings import (
+from dsv4._format.spellings import (
     JSON_WRAPPERS,
     PLAIN_INVOKES,
     PLAIN_WRAPPER_END,

@@ -5,12 +5,8 @@ recovery.md, rules 5, 6, 9, 15, 16 and 17.
 
 from __future__ import annotations
 
-from dsv4.format import tokens
-from dsv4.format.spellings import (
-    ECHO,
-    JSON_WRAPPERS,
-    QUOTING,
-)
+from dsv4._format import tokens
+from dsv4._format.spellings import ECHO, JSON_WRAPPERS, QUOTING
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.events import ContentDelta, ReasoningDelta, StopHit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dsv4.format import tokens
-from dsv4.format.spellings import BAR, OPENING_BRACKETS, WORD
+from dsv4._format import tokens
+from dsv4._format.spellings import BAR, OPENING_BRACKETS, WORD
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.json_values import read_json
 from dsv4.parsing.limits import LONGEST_SPACE

@@ -20,7 +20,7 @@ from __future__ import annotations
 from json.encoder import encode_basestring
 from typing import TypeAlias
 
-from dsv4.format.spellings import FENCES
+from dsv4._format.spellings import FENCES
 from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta
 from dsv4.parsing.machine import Machine
 from dsv4.parsing.prose import Prose

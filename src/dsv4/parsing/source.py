@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Generator
 from typing import TypeAlias
 
-from dsv4.format.spellings import BAR, OPENING_BRACKETS
+from dsv4._format.spellings import BAR, OPENING_BRACKETS
 from dsv4.parsing.limits import LONGEST_SPACE
 from dsv4.parsing.patterns import pattern
 from dsv4.parsing.tags import Partial, Tag

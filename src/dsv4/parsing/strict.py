@@ -10,19 +10,12 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
 from dsv4.errors import ParseError
-from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
 from dsv4.parsing.call import Call
 from dsv4.parsing.declared import Tools
-from dsv4.parsing.events import (
-    ContentDelta,
-    End,
-    Event,
-    Finish,
-    ReasoningDelta,
-    ToolCallStart,
-)
+from dsv4.parsing.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
 from dsv4.parsing.json_values import object_text, quoted
 from dsv4.parsing.patterns import pattern
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from dsv4.format import tokens
-from dsv4.format.spellings import FIXED, NAMING
+from dsv4._format import tokens
+from dsv4._format.spellings import FIXED, NAMING
 
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in FIXED)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dsv4._format import tokens
+from dsv4._format.tokens import TASK_TOKENS
 from dsv4.errors import OptionError, ParseError, shown
-from dsv4.format import tokens
-from dsv4.format.tokens import TASK_TOKENS
 
 # Tasks that are answered with one of a few words, as the model writes them.
 _LABELS: dict[str, tuple[str, ...]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Protocol
 
-from dsv4.format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
+from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, PARAMETER_PREFIX
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.diagnostics import DiagnosticKind
 from dsv4.parsing.invokes import Invoke

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsv4.format.dialects import Dialect
-from dsv4.format.endings import Ending
+from dsv4._format.dialects import Dialect
+from dsv4._format.endings import Ending
 from dsv4.parsing.ids import random_id
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.options import Calls, Reason, StopIn, Stops, Tools

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from dsv4._format.dialects import DIALECTS
+from dsv4._inputs.request_bodies import Overrides, request_of
 from dsv4.api import ApiError, chat, messages, responses
 from dsv4.errors import Location, shown
-from dsv4.format.dialects import DIALECTS
 from dsv4.playground.bench import Bench
 from dsv4.playground.problems import Problem, flag_of, one_of
-from dsv4.reading.bodies import Overrides, request_of
 from dsv4.request import Request
 
 Protocol: TypeAlias = Literal["file", "chat", "responses", "messages"]

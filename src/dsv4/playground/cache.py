@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4.encoding.prompt import Prompt
-from dsv4.format.tokens import Special
+from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import Special
 from dsv4.playground.bench import Bench
 from dsv4.playground.problems import one_of
 from dsv4.playground.prompts import Asked, Side, fitting, own_side, places_of
 from dsv4.request import Request
 from dsv4.tokens.coder import same_start
 from dsv4.tokens.masks import Owned
-from dsv4.tokens.prefix import Side as PrefixSide
-from dsv4.tokens.prefix import difference_between
+from dsv4.tokens.prefix_difference import Side as PrefixSide
+from dsv4.tokens.prefix_difference import difference_between
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer

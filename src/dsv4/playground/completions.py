@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, V4
-from dsv4.format.spellings import BAR
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, V4
+from dsv4._format.spellings import BAR
 
 
 def _tool(name: str, words: str, **types: str) -> dict[str, Any]:

@@ -18,14 +18,7 @@ from dsv4.playground.cache import AS_SENT, VARIANTS, Measure, turns_of
 from dsv4.playground.code import WIDTH, case, curl, keywords, lines, named
 from dsv4.playground.copying_streams import copy_live, copy_stream
 from dsv4.playground.problems import Problem, one_of, text_of
-from dsv4.playground.prompts import (
-    SIDES,
-    Asked,
-    fitting,
-    own_side,
-    served_dialect,
-    side_or_problem,
-)
+from dsv4.playground.prompts import SIDES, Asked, fitting, own_side, served_dialect, side_or_problem
 from dsv4.request import Request
 
 FORMS = ("curl", "python", "pytest")

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from dsv4._format import tokens
 from dsv4.errors import OptionError, shown
-from dsv4.format import tokens
 
 WAYS = ("character", "token", "random")
 # Random pieces are mostly short, because that is where cuts hurt; some are long.

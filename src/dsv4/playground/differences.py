@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.prompt import Prompt
 
 Ranges: TypeAlias = list[tuple[int, int]]
 # Stretches of two lists that stand for each other.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsv4.format.tokens import ASSISTANT, USER
+from dsv4._format.tokens import ASSISTANT, USER
 
 _FORECAST = {
     "name": "get_forecast",

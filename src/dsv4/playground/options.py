@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.format.dialects import DIALECTS
+from dsv4._format.dialects import DIALECTS
 from dsv4.playground.bench import Bench
 from dsv4.playground.examples import sources
 from dsv4.profiles import PROFILES

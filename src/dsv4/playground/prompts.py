@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dsv4._encode.prompt import Prompt, prompt_from
+from dsv4._format.dialects import DIALECTS, dialect_named
+from dsv4._format.tokens import markup
+from dsv4._view.view_rows import Row, view_of
 from dsv4.api import convert
-from dsv4.decoding.prompts import prompt_from
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import Error, Location, shown
-from dsv4.format.dialects import DIALECTS, dialect_named
-from dsv4.format.tokens import markup
 from dsv4.playground.asking import (
     PROTOCOLS,
     Protocol,
@@ -25,20 +25,12 @@ from dsv4.playground.asking import (
 from dsv4.playground.bench import Bench
 from dsv4.playground.differences import Ranges, differences
 from dsv4.playground.problems import Problem, flag_of, message_and_location, one_of, text_of
-from dsv4.playground.provenance import (
-    Marks,
-    Origins,
-    Span,
-    spans_of,
-    spans_of_texts,
-    tool_name,
-)
+from dsv4.playground.provenance import Marks, Origins, Span, spans_of, spans_of_texts, tool_name
 from dsv4.playground.rows import Cutter, SentRow, tokens_of
 from dsv4.playground.source import Source
 from dsv4.profiles import PROFILES, compare, render
 from dsv4.request import Request
 from dsv4.version import how_to_install
-from dsv4.view.rows import Row, view_of
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -258,7 +250,7 @@ def chat_body(value: Any, protocol: Protocol) -> Any:
 
 def _read_back(text: str, dialect: str) -> Prompt:
     """A server's prompt with its parts told apart, where it can be read; else its tokens alone."""
-    from dsv4.decoding import decode
+    from dsv4._decode import decode
 
     release = dialect_named(dialect)
     try:

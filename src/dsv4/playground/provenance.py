@@ -17,8 +17,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dsv4.encoding.pieces import Piece
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.fragments import Piece
+from dsv4._encode.prompt import Prompt
 from dsv4.errors import Location
 from dsv4.request import Request
 

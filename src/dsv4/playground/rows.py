@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.prompt import Prompt
+from dsv4._view.html_page import dressed
+from dsv4._view.view_rows import Line, Row, Segment, maybe_folded
 from dsv4.errors import Location
 from dsv4.playground.provenance import Span
-from dsv4.view.folding import maybe_folded
-from dsv4.view.html import dressed
-from dsv4.view.rows import Line, Row, Segment
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer

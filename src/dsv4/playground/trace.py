@@ -26,13 +26,7 @@ from itertools import count
 from typing import Any
 
 from dsv4.errors import OptionError, ParseError, shown
-from dsv4.parsing.events import (
-    ArgumentsDelta,
-    ContentDelta,
-    Diagnostic,
-    Event,
-    ReasoningDelta,
-)
+from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.holding import Hold
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from dsv4.format.served import BILLING_HEADER
+from dsv4._format.texts import BILLING_HEADER
 from dsv4.profiles.body import Object
 from dsv4.profiles.recipe_json import read_object, v4_json
 

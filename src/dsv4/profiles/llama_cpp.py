@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from dsv4.encoding.json_text import FAILURES, to_json
+from dsv4._encode.json_text import FAILURES, to_json
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
+from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import shown
-from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, RESPONSE_FORMAT, STRING_FALSE, STRING_TRUE
 from dsv4.profiles.body import (
     Object,
     list_at,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from dsv4._format.texts import BILLING_HEADER, NO_IMAGE, RECIPE_IMAGE
 from dsv4.errors import EncodeError, shown
-from dsv4.format.served import BILLING_HEADER, NO_IMAGE, RECIPE_IMAGE
 from dsv4.profiles.body import (
     Object,
     list_at,

@@ -6,7 +6,7 @@ import json
 from math import isfinite
 from typing import Any
 
-from dsv4.encoding.json_text import to_json
+from dsv4._encode.json_text import to_json
 from dsv4.errors import shown
 from dsv4.profiles.places import refused
 

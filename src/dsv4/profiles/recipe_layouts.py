@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from dsv4.encoding.json_text import to_json
-from dsv4.format import tokens
-from dsv4.format.dialects import NAME_END, RESPONSE_FORMAT, STRING_FALSE, STRING_TRUE, Dialect
-from dsv4.format.served import JSON_OBJECT
+from dsv4._encode.json_text import to_json
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
+from dsv4._format.texts import JSON_OBJECT, RESPONSE_FORMAT
 from dsv4.profiles.body import Object
 from dsv4.profiles.recipe import Call, Conversation, Message, read
 from dsv4.profiles.recipe_json import read_object, v4_json

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
 from dsv4.errors import shown
-from dsv4.format.dialects import ROLES, V4_0731, V4_1, Dialect
 from dsv4.profiles.places import refused
 
 # vLLM and SGLang serve V4.1 with a copy of the encoder from before namespaces, which keeps the

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from dsv4._format import tokens
 from dsv4.errors import shown
-from dsv4.format import tokens
 from dsv4.profiles import recipe, recipe_layouts
 from dsv4.profiles.body import (
     Object,

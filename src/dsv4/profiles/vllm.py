@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import EncodeError, shown
-from dsv4.format import tokens
-from dsv4.format.served import BILLING_HEADER
 from dsv4.profiles.body import (
     Object,
     list_at,

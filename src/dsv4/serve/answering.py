@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from dsv4._encode.prompt import Prompt
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
 from dsv4.api.converting import for_chat_server
 from dsv4.api.flattening import with_flat_names
@@ -21,7 +22,6 @@ from dsv4.api.ids import mark_id
 from dsv4.api.places import client_path
 from dsv4.api.unread import unread_fields
 from dsv4.api.unsupported import UNSUPPORTED
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
 from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.prompt import Prompt
 from dsv4.parsing.options import Reason
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from dsv4._format.tokens import THINK_END, THINK_START, Special
 from dsv4.api import ApiRequest
 from dsv4.api.writing import Logprobs
-from dsv4.format.tokens import THINK_END, THINK_START, Special
 from dsv4.parsing.events import (
     ArgumentsDelta,
     Event,

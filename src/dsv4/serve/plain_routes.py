@@ -8,8 +8,8 @@ from dataclasses import asdict
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from dsv4._encode.prompt import Prompt
 from dsv4.api import ApiError, fields
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import ParseError
 from dsv4.parsing.events import Event
 from dsv4.parsing.message import assemble

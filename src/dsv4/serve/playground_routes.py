@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from starlette.routing import BaseRoute, Route
 
 from dsv4 import playground
+from dsv4._view.html_page import STYLE
 from dsv4.api import ApiError
 from dsv4.errors import Error
 from dsv4.playground.bench import Bench
@@ -42,7 +43,6 @@ from dsv4.serve.asgi import (
 from dsv4.serve.generation import ClientGone
 from dsv4.serve.server import Server
 from dsv4.serve.settings import MIB, Settings
-from dsv4.view.style import STYLE
 
 PAGE = Path(playground.__file__).parent / "page"
 MAX_BODY = 16 * MIB

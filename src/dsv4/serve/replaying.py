@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, get_args
 
+from dsv4._encode.prompt import Prompt
 from dsv4.api import ApiRequest, Settings
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import shown
 from dsv4.parsing.message import assemble
 from dsv4.serve.answering import PROTOCOLS

@@ -6,10 +6,10 @@ import asyncio
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
+from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.api import Settings as ApiSettings
-from dsv4.encoding.prompt import Prompt
 from dsv4.errors import UnknownModel
-from dsv4.format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
 from dsv4.serve.conversations import Conversations
 from dsv4.serve.inspector import Begins, inspector_for

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
+from dsv4._inputs.input_files import reason
 from dsv4.errors import Error, shown
-from dsv4.reading.failures import reason
 
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
 CallsMode: TypeAlias = Literal["whole", "streamed"]

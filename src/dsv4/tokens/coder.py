@@ -1,4 +1,8 @@
-"""Prompts -> ids and back: the vocabulary and its engine, with nothing that grows."""
+"""Prompts to ids and back: the vocabulary, and the engine that encodes ordinary text.
+
+Engines never recognise special tokens in text. "auto" is the engine that encodes fastest;
+"one-shot" the one that loads fastest, for a program that encodes a little and exits.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,88 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from dsv4.decoding.prompts import prompt_from
-from dsv4.decoding.recognition import dialects_of
-from dsv4.encoding.door import any_list
-from dsv4.encoding.pieces import Piece
-from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.raw_turns import RawTurn
+from dsv4._decode.dialect_detection import dialects_of
+from dsv4._encode.fragments import Piece
+from dsv4._encode.inputs import any_list
+from dsv4._encode.prompt import Prompt, prompt_from
+from dsv4._encode.sampled_turns import RawTurn
+from dsv4._format.dialects import V4, Dialect, dialect_named
+from dsv4._format.tokens import EOS, THINK_END
 from dsv4.errors import EncodeError, Location, OptionError, shown
-from dsv4.format.dialects import V4, Dialect, dialect_named
-from dsv4.format.tokens import EOS, THINK_END
-from dsv4.tokens.dialects import dialect_over
-from dsv4.tokens.engines import Encode, engine_named
 from dsv4.tokens.masks import Owned, Policy, Span, borders, weigher
-from dsv4.tokens.vocabulary import Vocabulary, VocabularyError, find_vocabulary, is_bundled
+from dsv4.tokens.vocabulary import (
+    Vocabulary,
+    VocabularyError,
+    dialect_over,
+    find_vocabulary,
+    is_bundled,
+)
+from dsv4.version import how_to_install
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+# What turns text into ids. No engine recognises the added vocabulary in its text.
+#
+# Two choices are made for you. "auto" is the engine that encodes fastest; "one-shot" the one that
+# is loaded fastest, for a program that encodes a little and ends: `tokenizers` reads the V4
+# vocabulary in a third of the time that fastokens needs to prepare for its speed.
+
+
+# Text without special tokens -> ids.
+Encode: TypeAlias = Callable[[str], list[int]]
+
+
+def engine_named(name: str) -> Callable[[Vocabulary], Encode]:
+    """The maker of an engine: by its own name, or the first that is installed of a choice."""
+    if isinstance(name, str) and name in _CHOICES:
+        order = _CHOICES[name]
+        name = next((n for n in order if find_spec(n) is not None), order[0])
+    if not isinstance(name, str) or name not in _ENGINES:
+        expected = ", ".join((*_CHOICES, *_ENGINES))
+        raise VocabularyError(f"engine: found {shown(name)}, expected one of {expected}")
+    if find_spec(name) is None:
+        raise VocabularyError(f"token ids need the package {name}: {how_to_install('tokens')}")
+    return _ENGINES[name]
+
+
+def _fastokens(vocabulary: Vocabulary) -> Encode:
+    from fastokens import Tokenizer  # type: ignore[import-untyped]
+
+    engine = Tokenizer.from_json_str(vocabulary.text)
+    # A checkpoint's file may tell to cut texts, or to fill them up.
+    engine.no_truncation()
+    engine.no_padding()
+    return lambda text: list(engine.encode_ordinary(text).ids)
+
+
+def _tokenizers(vocabulary: Vocabulary) -> Encode:
+    from tokenizers import Tokenizer
+
+    # Most structural tokens are not marked special in the file, so no flag keeps them out of text:
+    # only a vocabulary without them does.
+    engine = Tokenizer.from_str(vocabulary.without_added)
+    engine.no_truncation()
+    engine.no_padding()
+    return lambda text: list(engine.encode(text, add_special_tokens=False).ids)
+
+
+_CHOICES = {"auto": ("fastokens", "tokenizers"), "one-shot": ("tokenizers", "fastokens")}
+_ENGINES: dict[str, Callable[[Vocabulary], Encode]] = {
+    "fastokens": _fastokens,
+    "tokenizers": _tokenizers,
+}
+
+
+# Prompts -> ids and back: the vocabulary and its engine, with nothing that grows.
+
 
 # Short runs between special tokens come again and again: the ids of this many are remembered.
 REMEMBERED_RUNS = 16_384

@@ -1,4 +1,4 @@
-"""Which token came from which message and field, and what weight it has in training."""
+"""Which message and field each token came from, and its weight in training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
-from dsv4.encoding.pieces import Piece
+from dsv4._encode.fragments import Piece
 from dsv4.errors import OptionError, shown
 
 # What a policy says of a piece: its tokens' weight.

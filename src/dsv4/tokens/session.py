@@ -1,4 +1,4 @@
-"""A conversation that grows, paid for by what is new."""
+"""A growing conversation, of which only what is new is encoded."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4.encoding.conventions import NATIVE
-from dsv4.encoding.door import as_message, maybe_list
-from dsv4.encoding.omissions import Omission
-from dsv4.encoding.pieces import Piece
-from dsv4.encoding.prompt import Prompt
-from dsv4.encoding.turns import last_turn, turn_stop
+from dsv4._encode.fragments import Piece
+from dsv4._encode.inputs import as_message, maybe_list
+from dsv4._encode.omissions import Omission
+from dsv4._encode.prompt import Prompt
+from dsv4._encode.turn_rules import NATIVE, last_turn, turn_stop
+from dsv4._format import tokens
 from dsv4.errors import EncodeError, Error, OptionError
-from dsv4.format import tokens
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
-from dsv4.request import Request
+from dsv4.request import Options, Request
 from dsv4.tokens.coder import Coder
+from dsv4.tokens.id_parser import IdParser
 from dsv4.tokens.masks import Owned
-from dsv4.tokens.options import Options
-from dsv4.tokens.prefix import Difference, Side, difference_between
-from dsv4.tokens.stream import IdParser
+from dsv4.tokens.prefix_difference import Difference, Side, difference_between
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

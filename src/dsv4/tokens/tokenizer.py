@@ -1,19 +1,197 @@
-"""Prompts -> ids and back, and what is made of whole conversations."""
+"""`Tokenizer`: ids of prompts, training examples, and conversations cut to fit a limit.
+
+When reasoning is dropped from earlier turns, no single prompt contains all that was sampled: a
+conversation is then grown turn by turn, and each prompt that a later turn would rewrite becomes
+an
+example.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsv4.errors import OptionError
-from dsv4.request import Request
-from dsv4.tokens.coder import Coder
-from dsv4.tokens.expanding import Example, expand
-from dsv4.tokens.fitting import Fitted, fit
-from dsv4.tokens.options import Options
+from dsv4._encode.fragments import Piece
+from dsv4._encode.inputs import as_message, maybe_list
+from dsv4._encode.prompt import Prompt
+from dsv4._encode.turn_rules import call_places
+from dsv4.errors import OptionError, shown
+from dsv4.request import Options, Request
+from dsv4.tokens.coder import Coder, same_start
+from dsv4.tokens.masks import Owned, Weigh
+from dsv4.tokens.session import Session
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+# A conversation as training examples, each turn as it was sampled.
+#
+# When reasoning is dropped from earlier turns, what was sampled is in no single prompt. The
+# conversation is grown stretch by stretch, and wherever a stretch would rewrite what was there,
+# what was there is an example. A session does the growing: so all of it is encoded once, however
+# long it is, and an example costs what it is long.
+
+
+class Example(NamedTuple):
+    """One training example: a prompt, its ids, and weights for what was sampled in it.
+
+    `shared` is how many ids it has in common with the example before it, from the start.
+    """
+
+    prompt: Prompt
+    ids: list[int]
+    weights: list[float]
+    shared: int
+
+
+def expand(tokenizer: Coder, request: Request) -> list[Example]:
+    """The examples of a request's messages, the first turns first."""
+    messages = list(request.messages)
+    examples: list[Example] = []
+    for start, end, owned in _stretches(tokenizer, request, messages):
+        prompt = replace(request, messages=messages[:end]).encode()
+        shared = same_start(examples[-1].ids, owned.ids) if examples else 0
+        examples.append(Example(prompt, owned.ids, owned.weights(_model_from(start)), shared))
+    return examples
+
+
+def _stretches(
+    tokenizer: Coder, request: Request, messages: list[Any]
+) -> Iterator[tuple[int, int, Owned]]:
+    """The prompts in which every assistant turn is as it was sampled: where the messages begin
+    whose turns are in no prompt before it, where its messages end, and its ids."""
+    session = Session(tokenizer, replace(request, messages=()))
+    start = end = 0
+    before = session.snapshot()
+    for stop in _sampled_ends(messages):
+        for message in messages[end:stop]:
+            session.append(message)
+        now = session.snapshot()
+        if session.rewritten is not None:
+            yield start, end, before.owned
+            start = end
+        before, end = now, stop
+    if end:
+        yield start, end, before.owned
+
+
+def _sampled_ends(messages: list[Any]) -> Iterator[int]:
+    """Where stretches of assistant turns end."""
+    sampled = [
+        as_message(message, ("messages", n)).get("role") == "assistant"
+        for n, message in enumerate(messages)
+    ]
+    for end in range(1, len(sampled) + 1):
+        if sampled[end - 1] and not any(sampled[end : end + 1]):
+            yield end
+
+
+def _model_from(start: int) -> Weigh:
+    """Weighs what the model wrote from the message `start` on."""
+
+    def weigh(piece: Piece) -> float:
+        return piece.origin == "model" and (piece.message or 0) >= start
+
+    return weigh
+
+
+# What must go so that a conversation fits a window.
+
+
+# Roles whose message begins a round.
+_ASKING = ("user", "developer")
+
+
+class Fitted(NamedTuple):
+    """A request that fits: `request`, the indices of the messages that were taken out of it, in
+    order, and how many tokens its prompt has."""
+
+    request: Request
+    removed: list[int]
+    tokens: int
+
+
+def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitted:
+    """The request without its oldest rounds, as few of them as will do.
+
+    `count_of` says how many tokens a prompt has.
+    """
+    if not isinstance(request, Request):
+        raise OptionError("request", f"found {shown(request)}, expected a Request")
+    if limit.__class__ is not int or limit < 1:
+        raise OptionError("limit", f"found {shown(limit)}, expected a number of tokens")
+    messages = list(request.messages)
+    groups = _removable([as_message(m, ("messages", n)) for n, m in enumerate(messages)])
+
+    def without(count: int) -> Fitted:
+        removed = sorted(index for group in groups[:count] for index in group)
+        gone = set(removed)
+        kept = [message for n, message in enumerate(messages) if n not in gone]
+        fitted = replace(request, messages=kept) if removed else request
+        return Fitted(fitted, removed, count_of(fitted.encode()))
+
+    whole = without(0)
+    if whole.tokens <= limit:
+        return whole
+    smallest = without(len(groups))
+    if smallest.tokens > limit:
+        problem = f"found {limit}, expected at least the {smallest.tokens} tokens of what must stay"
+        raise OptionError("limit", problem)
+    # Each group that goes makes the prompt shorter, so half of what is left need not be tried.
+    low, high, best = 0, len(groups), smallest
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = without(middle)
+        if tried.tokens <= limit:
+            high, best = middle, tried
+        else:
+            low = middle
+    return best
+
+
+def _removable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
+    """What can go, the first to go first: whole rounds, then the calls of the last round."""
+    together = _between_call_and_result(messages)
+    roles = [message.get("role") for message in messages]
+    rounds = [
+        n
+        for n, role in enumerate(roles)
+        if role in _ASKING and n not in together and not (n and roles[n - 1] == role == "user")
+    ]
+    if not rounds:
+        return []
+    last = rounds[-1]
+    # The last answer or call of the last round stays: the model goes on from there.
+    calls = [
+        n for n in range(last + 1, len(roles)) if roles[n] == "assistant" and n not in together
+    ]
+    stretches = [*pairwise(rounds), *pairwise(calls)]
+    groups = [[n for n in range(*stretch) if roles[n] != "system"] for stretch in stretches]
+    return [group for group in groups if group]
+
+
+def _between_call_and_result(messages: Sequence[dict[str, Any]]) -> set[int]:
+    """The messages before which nothing can be cut: a call is before them, its result is not."""
+    made: dict[Any, int] = {}
+    latest: int | None = None
+    last_result: dict[int, int] = {}  # of the calls of a message
+    for n, message in enumerate(messages):
+        if message.get("role") == "assistant" and (calls := maybe_list(message.get("tool_calls"))):
+            latest = n
+            made |= dict.fromkeys(call_places(calls), n)
+        elif message.get("role") == "tool":
+            id = message.get("tool_call_id")
+            call = made.get(id, latest) if isinstance(id, (str, int)) else latest
+            if call is not None:
+                last_result[call] = n
+    reached = accumulate((last_result.get(n, -1) for n in range(len(messages))), max, initial=-1)
+    return {n for n, result in enumerate(reached) if n <= result}
+
+
+# Prompts -> ids and back, and what is made of whole conversations.
 
 
 class Tokenizer(Coder):

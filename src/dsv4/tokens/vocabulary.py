@@ -1,4 +1,4 @@
-"""A `tokenizer.json`: where it is, the ids of special tokens, the bytes an id stands for."""
+"""A `tokenizer.json`: its path, the ids of special tokens, the bytes of an id, its dialect."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
-from dsv4.errors import Error, shown
-from dsv4.format.tokens import Special
+from dsv4._format.dialects import DIALECTS, Dialect, dialect_for, dialect_named
+from dsv4._format.tokens import Special
+from dsv4.errors import Error, UnknownModel, shown
 from dsv4.version import how_to_install
+
+# A `tokenizer.json`: where it is, the ids of special tokens, the bytes an id stands for.
+
 
 FILE = "tokenizer.json"
 
@@ -177,3 +181,54 @@ def _byte_letters() -> dict[int, int]:
 
 
 _BYTES = _byte_letters()
+
+
+# Which dialect a vocabulary is for: its special tokens say, and the name of its checkpoint.
+
+
+# How the hub's cache names the folder of a checkpoint.
+_CACHED = "models--"
+
+
+def dialect_over(added: Mapping[str, int], name: str, wanted: str | Dialect | None) -> Dialect:
+    """The dialect of prompts for a vocabulary.
+
+    `added` are its special tokens and their ids; `name` the path or name of its checkpoint.
+    `wanted` is the dialect that the caller asks for, None to have it recognised: releases that
+    share a vocabulary are told apart by name. Raises `VocabularyError` where the tokens of the
+    dialect are not all there, or where no dialect fits.
+    """
+    if wanted is not None:
+        return _checked(dialect_named(wanted), added, name)
+    named = maybe_named(name)
+    if named is not None:
+        return _checked(named, added, name)
+    fitting = [d for d in DIALECTS.values() if not misfits(d.special_tokens, added)]
+    if not fitting:
+        least = min(DIALECTS.values(), key=lambda dialect: len(dialect.special_tokens))
+        wrong = misfits(least.special_tokens, added)
+        raise VocabularyError(f"{name} does not fit any dialect: {wrong}")
+    # Whoever has more tokens than another dialect needs has them for a reason. Of two that need
+    # the same, the first is the first release.
+    return max(fitting, key=lambda dialect: len(dialect.special_tokens))
+
+
+def maybe_named(name: str) -> Dialect | None:
+    """The dialect that the name of a checkpoint tells, or of the folder that it is in."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part]
+    if parts and os.path.splitext(parts[-1])[1] == ".json":
+        parts.pop()
+    cached = [part for part in parts if part.startswith(_CACHED)]
+    for part in (*parts[-1:], *cached):
+        try:
+            return dialect_for(part)
+        except UnknownModel:
+            pass
+    return None
+
+
+def _checked(dialect: Dialect, added: Mapping[str, int], name: str) -> Dialect:
+    wrong = misfits(dialect.special_tokens, added)
+    if wrong:
+        raise VocabularyError(f"{name} does not fit {dialect}: {wrong}")
+    return dialect

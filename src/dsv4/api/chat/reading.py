@@ -5,17 +5,9 @@ from __future__ import annotations
 import marshal
 from typing import Any
 
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import fields, thinking
-from dsv4.api.asked import (
-    Asked,
-    Choice,
-    Declared,
-    Format,
-    Message,
-    Sampling,
-    Tool,
-    ToolKey,
-)
+from dsv4.api.asked import Asked, Choice, Declared, Format, Message, Sampling, Tool, ToolKey
 from dsv4.api.bodies import body_of, clean, is_clean
 from dsv4.api.calls import arguments_of, call
 from dsv4.api.content import (
@@ -39,7 +31,6 @@ from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import BILLING, system_text
 from dsv4.api.tools import declared_in, read_allowed, read_function
 from dsv4.api.unsupported import UNSUPPORTED
-from dsv4.format.dialects import Dialect, dialect_named
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 

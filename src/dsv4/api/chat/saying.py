@@ -6,14 +6,7 @@ from typing import Any
 
 from dsv4.api.asked import Asked, Choice, Format, Message, Tool
 from dsv4.api.content import Content
-from dsv4.api.saying import (
-    arguments_text,
-    flat_calls,
-    flat_tools,
-    switched,
-    turns,
-    without_nothing,
-)
+from dsv4.api.saying import arguments_text, flat_calls, flat_tools, switched, turns, without_nothing
 from dsv4.api.thinking import OFF
 
 NAME = "Chat Completions"

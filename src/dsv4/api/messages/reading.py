@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import fields, thinking
 from dsv4.api.asked import AUTO, NO_TOOLS, Asked, Choice, Declared, Format, Message, Sampling, Tool
 from dsv4.api.bodies import body_of, clean
@@ -32,7 +33,6 @@ from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import system_text
 from dsv4.api.tools import declared_in, read_function
 from dsv4.api.unsupported import UNSUPPORTED
-from dsv4.format.dialects import Dialect, dialect_named
 
 ROLES = ("user", "assistant", "system")
 ERROR = "Error: "

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import fields, thinking
 from dsv4.api.asked import (
     AUTO,
@@ -44,7 +45,6 @@ from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.system import system_text
 from dsv4.api.tools import INPUT, declared_in, read_allowed, read_function
 from dsv4.api.unsupported import REASONING_CONTEXT
-from dsv4.format.dialects import Dialect, dialect_named
 
 ROLES = ("user", "system", "developer", "assistant")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.prompt import Prompt
 from dsv4.serve.backend import Backend, Chunks, Form, Model, Options
 from dsv4.serve.backends.vllm import read_completion, read_models, sampling
 from dsv4.serve.settings import Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from dsv4.encoding.prompt import Prompt
-from dsv4.format.tokens import EOS
+from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import EOS
 from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
 from dsv4.serve.demo.answers import answer_to
 from dsv4.serve.demo.reading import read_prompt

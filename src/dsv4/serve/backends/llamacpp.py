@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from dsv4.encoding.prompt import Prompt
+from dsv4._encode.prompt import Prompt
 from dsv4.serve.backend import (
     Backend,
     Chunk,

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.decoding import decode
-from dsv4.encoding.prompt import Prompt
-from dsv4.format.dialects import Dialect, dialect_named
+from dsv4._decode import decode
+from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import Dialect, dialect_named
 
 # What agents put into a turn beside what the user said.
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dsv4.encoding.prompt import Prompt
-from dsv4.format import tokens
-from dsv4.format.dialects import Dialect
-from dsv4.request import encode
+from dsv4._encode.encode import encode
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._format.dialects import Dialect
 from dsv4.serve.demo.answers import Answer
 from dsv4.serve.demo.reading import Asked
 from dsv4.tokens import Tokenizer

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dsv4._encode.sampled_turns import Sampled
 from dsv4.api.ids import marked_id
 from dsv4.api.request import ApiRequest
-from dsv4.encoding.sampled import Sampled
 from dsv4.serve.replay.seal import Seal
 from dsv4.serve.replay.store import Store
 from dsv4.serve.replay.turns import Turn, place_of, says_the_same

@@ -1,0 +1,350 @@
+"""Readers of the parts of turns: tools sections, response formats, calls, results, images.
+
+A part is recognised only where it is written exactly as the format writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dsv4._encode.json_text import FAILURES, to_json
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, Tags
+from dsv4._format.texts import RESPONSE_FORMAT
+from dsv4._format.tokens import RESULT_END, RESULT_START
+
+# The tools section and the response format at the end of a system or developer text.
+
+
+BLANK_LINE = "\n\n"
+_FORMAT_START = BLANK_LINE + RESPONSE_FORMAT
+_decoder = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A tools section, a response format, or one after the other, at `start` to `end`."""
+
+    start: int
+    end: int
+    tools: list[Any] | None
+    response_format: Any
+
+
+def sections(text: str, dialect: Dialect, start: int = 0, end: int | None = None) -> list[Section]:
+    """Every section in a stretch of text that is written exactly as the format writes it."""
+    end = len(text) if end is None else end
+    return list(_sections(text, BLANK_LINE + dialect.tools_open, dialect.tools_close, start, end))
+
+
+def _sections(text: str, opening: str, closing: str, at: int, end: int) -> Iterator[Section]:
+    next_tools, next_format = _find(text, opening, at, end), _find(text, _FORMAT_START, at, end)
+    while min(next_tools, next_format) < end:
+        if next_tools < next_format:
+            found = _tools_at(text, next_tools, opening, closing, end)
+            at = found.end if found else next_tools + 1
+            next_tools = _find(text, opening, at, end)
+            if found and (format := _format_at(text, at, end)):
+                found = Section(found.start, format.end, found.tools, format.response_format)
+                at = found.end
+        else:
+            found = _format_at(text, next_format, end)
+            at = found.end if found else next_format + 1
+        next_format = _find(text, _FORMAT_START, at, end)
+        if found:
+            yield found
+
+
+def _find(text: str, wanted: str, at: int, end: int) -> int:
+    found = text.find(wanted, at, end)
+    return end if found < 0 else found
+
+
+def _tools_at(text: str, at: int, opening: str, closing: str, end: int) -> Section | None:
+    # A line break in a JSON string is written as an escape: the first closing text is the one.
+    start = at + len(opening)
+    stop = text.find(closing, start, end)
+    if stop < 0:
+        return None
+    try:
+        functions = [_same_json(line) for line in text[start:stop].split("\n")]
+    except ValueError:
+        return None
+    if not all(_is_function(function) for function in functions):
+        return None
+    tools = [{"type": "function", "function": function} for function in functions]
+    return Section(at, stop + len(closing), tools, None)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("name"), str) and bool(value["name"])
+
+
+def _format_at(text: str, at: int, end: int) -> Section | None:
+    if not text.startswith(_FORMAT_START, at, end):
+        return None
+    start = at + len(_FORMAT_START)
+    try:
+        line = text[start : _find(text, "\n", start, end)]  # as JSON is written, it is in one
+        value, length = _decoder.raw_decode(line)
+        same = to_json(value) == line[:length]
+    except FAILURES:
+        return None
+    return Section(at, start + length, None, value) if same and value else None
+
+
+def _same_json(text: str) -> Any:
+    """The value of JSON that is written as the format writes it; else a `ValueError`."""
+    try:
+        value = json.loads(text)
+        if to_json(value) == text:
+            return value
+    except FAILURES:
+        pass
+    raise ValueError(text)
+
+
+# Blocks of calls, read back where they are written exactly as the format writes them.
+
+
+# A text may spell the opening of a block without being one. After this many it is no longer looked
+# for, so that the work stays in proportion to the text.
+ATTEMPTS = 64
+
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+class Blocks:
+    """The blocks of calls in a text: where each one starts, where it ends, and its calls."""
+
+    def __init__(self, text: str, tags: Tags) -> None:
+        self._text = text
+        self._block_open, self._block_close = str(tags.block_open), str(tags.block_close)
+        self._invoke_open, self._invoke_close = str(tags.invoke_open), str(tags.invoke_close)
+        self._open, self._close = str(tags.parameter_open), str(tags.parameter_close)
+        # What a parameter's value ends with: the call goes on, or ends.
+        self._goes_on = f"{self._close}\n{self._open}"
+        self._ends = self._close + self._invoke_close
+        self.found: dict[int, tuple[int, list[Any]]] = dict(self._all())
+        self._starts = list(self.found)
+
+    def _all(self) -> Iterator[tuple[int, tuple[int, list[Any]]]]:
+        attempts, at = ATTEMPTS, 0
+        while attempts and (start := self._text.find(self._block_open, at)) >= 0:
+            try:
+                end, calls = self._block(start + len(self._block_open))
+            except ValueError:
+                attempts, at = attempts - 1, start + 1
+            else:
+                yield start, (end, calls)
+                at = end
+
+    def ending_at(self, start: int, end: int) -> tuple[int, list[Any]] | None:
+        """The block that ends a stretch of text: where it starts, and its calls."""
+        if not self._text.endswith(self._block_close, start, end):
+            return None
+        index = bisect_left(self._starts, start)
+        for at in self._starts[index : index + ATTEMPTS]:
+            stop, calls = self.found[at]
+            if stop >= end:
+                return (at, calls) if stop == end else None
+        return None
+
+    def next_in(self, start: int, end: int) -> int | None:
+        """Where the first block in a stretch of text starts."""
+        index = bisect_left(self._starts, start)
+        if index == len(self._starts):
+            return None
+        at = self._starts[index]
+        return at if self.found[at][0] <= end else None
+
+    def _block(self, at: int) -> tuple[int, list[Any]]:
+        text = self._text
+        calls: list[Any] = []
+        while True:
+            at, name, arguments = self._call(at)
+            function = {"name": name, "arguments": arguments}
+            calls.append({"id": f"call_{len(calls)}", "type": "function", "function": function})
+            if text.startswith(self._block_close, at):
+                return at + len(self._block_close), calls
+            at = self._past("\n", at)
+
+    def _call(self, at: int) -> tuple[int, str, str]:
+        """A call: where it ends, the tool's name, and its arguments as JSON."""
+        text = self._text
+        start = self._past(self._invoke_open, at)
+        stop = text.find(NAME_END, start)
+        if stop < 0 or text.find("\n", start, stop) >= 0:
+            raise ValueError
+        at = stop + len(NAME_END)
+        arguments: dict[str, str] = {}
+        if not text.startswith(self._invoke_close, at):
+            at = self._parameters(self._past(self._open, at), arguments)
+        written = ", ".join([f"{to_json(key)}: {value}" for key, value in arguments.items()])
+        return at + len(self._invoke_close), text[start:stop], f"{{{written}}}"
+
+    def _parameters(self, at: int, arguments: dict[str, str]) -> int:
+        """Reads parameters from the name of the first on. Returns where the last one ends."""
+        text = self._text
+        while True:
+            key_end, is_text = self._key_end(at)
+            key = text[at:key_end]
+            start = key_end + len(STRING_TRUE if is_text else STRING_FALSE)
+            end, goes_on = self._value_end(start)
+            if key in arguments:
+                raise ValueError
+            value = text[start:end]
+            arguments[key] = to_json(value) if is_text else _checked(value)
+            if not goes_on:
+                return end + len(self._close)
+            at = end + len(self._goes_on)
+
+    def _key_end(self, start: int) -> tuple[int, bool]:
+        """Where a name ends, and whether its value is text. It is all in one line."""
+        text = self._text
+        line_end = text.find("\n", start)
+        as_text = text.find(STRING_TRUE, start, line_end)
+        as_json = text.find(STRING_FALSE, start, line_end if as_text < 0 else as_text)
+        if as_json >= 0:
+            return as_json, False
+        if as_text < 0:
+            raise ValueError
+        return as_text, True
+
+    def _value_end(self, start: int) -> tuple[int, bool]:
+        """Where a value ends: at a closing tag after which the call goes on, or ends."""
+        text = self._text
+        end = text.find(self._close, start)
+        while end >= 0:
+            if text.startswith(self._ends, end):
+                return end, False
+            if text.startswith(self._goes_on, end):
+                return end, True
+            end = text.find(self._close, end + 1)
+        raise ValueError
+
+    def _past(self, wanted: str, at: int) -> int:
+        if not self._text.startswith(wanted, at):
+            raise ValueError
+        return at + len(wanted)
+
+
+def _checked(text: str) -> str:
+    """A value that is no string, written as the format writes it; else a `ValueError`."""
+    try:
+        value, end = _scan(text, 0)
+        if end == len(text) and value.__class__ is not str and to_json(value) == text:
+            return text
+    except (StopIteration, *FAILURES):
+        pass
+    raise ValueError
+
+
+# User turns and other texts -> messages: results of tools, and images.
+
+
+class Part(NamedTuple):
+    """A stretch of a user turn: the result of a tool, or what somebody wrote."""
+
+    is_result: bool
+    start: int
+    end: int
+
+
+def parts(text: str, start: int, end: int, image: str | None) -> list[Part]:
+    """A user turn, cut into results and the stretches of text between them.
+
+    A result ends at the first closing tag that ends the turn or is followed by a blank line. But
+    where an image stands right before a closing tag, it is that tag which ends the result.
+    """
+    found: list[Part] = []
+    at = start
+    closes = _Closings(text, end, image)
+    while (opening := _result_start(text, at, end)) is not None:
+        closing = closes.of(opening)
+        if closing is None:
+            break
+        if opening > at:
+            found.append(Part(False, at, opening - len(BLANK_LINE)))
+        found.append(Part(True, opening + len(RESULT_START), closing))
+        at = closing + len(RESULT_END)
+        if at == end:
+            return found
+        at += len(BLANK_LINE)
+    return [*found, Part(False, at, end)]
+
+
+def _result_start(text: str, at: int, end: int) -> int | None:
+    if text.startswith(RESULT_START, at, end):
+        return at
+    found = text.find(BLANK_LINE + RESULT_START, at, end)
+    return None if found < 0 else found + len(BLANK_LINE)
+
+
+class _Closings:
+    """Where results end, in a turn that ends at `end`. It is asked from left to right."""
+
+    def __init__(self, text: str, end: int, image: str | None) -> None:
+        self._text, self._end = text, end
+        self._shut_image = None if image is None else image + RESULT_END
+        self._image_at = -1 if image is not None else end
+
+    def of(self, opening: int) -> int | None:
+        """The closing tag of the result that opens here."""
+        at = self._text.find(RESULT_END, opening, self._end)
+        while at >= 0:
+            after = at + len(RESULT_END)
+            if after == self._end:
+                return at
+            if self._text.startswith(BLANK_LINE, after, self._end) and not self._cuts(after):
+                return at
+            at = self._text.find(RESULT_END, at + 1, self._end)
+        return None
+
+    def _cuts(self, after: int) -> bool:
+        """Whether a result that ended here would leave the end of another without its beginning."""
+        if self._shut_image is None or self._next_image(after) == self._end:
+            return False
+        opening = _result_start(self._text, after + len(BLANK_LINE), self._end)
+        return opening is None or self._image_at < opening
+
+    def _next_image(self, at: int) -> int:
+        if self._image_at < at and self._shut_image is not None:
+            found = self._text.find(self._shut_image, at, self._end)
+            self._image_at = self._end if found < 0 else found
+        return self._image_at
+
+
+class Pictures:
+    """Texts with images in them, for a dialect that has an image token. It numbers the images."""
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+        self.count = 0
+
+    def content(self, text: str) -> Any:
+        """A text as a message's content: as it is, or a list of blocks where images stand in it."""
+        if self._token is None or self._token not in text:
+            return text
+        return list(self._blocks(text, self._token))
+
+    def _blocks(self, text: str, token: str) -> Iterator[dict[str, Any]]:
+        """Each image is a block of its own: what separates it is not part of the texts."""
+        first, *others = text.split(token)
+        last = len(others) - 1
+        if first:
+            yield _text(first.removesuffix(BLANK_LINE))
+        for n, stretch in enumerate(others):
+            yield {"type": "image_url", "image_url": {"url": f"image:{self.count}"}}
+            self.count += 1
+            if n < last and stretch != BLANK_LINE:
+                yield _text(stretch.removeprefix(BLANK_LINE).removesuffix(BLANK_LINE))
+            elif n == last and stretch:
+                yield _text(stretch.removeprefix(BLANK_LINE))
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}

@@ -1,0 +1,392 @@
+"""What must be decided about a prompt of the V4 family before its turns become messages.
+
+That is: thinking, dropping, and turns that no token separates from what stands before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dsv4._decode.part_readers import BLANK_LINE, Part, Section, parts
+from dsv4._decode.prompt_scan import HEADERS, Choice, Found, Kind, Lexeme, Reading, lexemes
+from dsv4._decode.turn_splitter import State, Turn, Walk
+from dsv4._format import tokens
+from dsv4._format.dialects import Dialect
+
+# Turns that nothing parts from what stands before them.
+#
+# An answer without its end leaves no trace of where it ends, and one without a header none of
+# where it begins; nor does a system text have a beginning. But where tokens are known to be
+# tokens, the end of reasoning and a block of calls are an answer's own, and a tools section is a
+# system's.
+
+
+def unglued(turns: list[Turn], shown: list[bool], found: Found) -> list[Turn]:
+    """The turns with such answers as turns of their own.
+
+    `shown` says of each turn whether an answer in its place has a thinking part.
+    """
+    return [
+        part
+        for turn, reasons in zip(turns, shown, strict=True)
+        for part in _parted(turn, reasons, found)
+    ]
+
+
+def _parted(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
+    if turn.asked is not None:  # a header follows: all of it is the question
+        yield turn
+        return
+    for part in _without_sections(turn, found):
+        if part.role == "assistant":
+            yield from _answers(part, reasons, found)
+        else:
+            yield from _without_answer(part, reasons, found)
+
+
+def _without_sections(turn: Turn, found: Found) -> Iterator[Turn]:
+    """A turn, and the system texts with tools or a format that follow it."""
+    taken = found.sections_in(turn.start, turn.end)
+    if turn.role == "system" or not taken or (turn.role == "user" and taken[-1].end == turn.end):
+        yield turn
+        return
+    at = turn.start
+    if turn.role != "assistant" or turn.header is not None or turn.after_task:
+        yield replace(turn, end=taken[0].start, closed=False, task=None)
+        at = taken[0].start
+    for section in taken:
+        yield Turn("system", at, section.end)
+        at = section.end
+    if turn.role == "assistant" and turn.closed:
+        yield Turn("assistant", at, turn.end, task=turn.task)
+    elif at < turn.end:
+        yield Turn("system", at, turn.end)
+
+
+def _without_answer(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
+    """A turn, and the open answers that follow it."""
+    taken = found.sections_in(turn.start, turn.end)
+    begin = taken[-1].end if taken else turn.start
+    at = _first_trace(begin, turn.end, reasons, found)
+    if turn.task is not None or at is None:
+        yield turn
+        return
+    yield replace(turn, end=at)
+    if turn.role == "user":
+        yield Turn("system", at, at)
+    yield from _answers(Turn("assistant", at, turn.end, closed=False), reasons, found)
+
+
+def _first_trace(start: int, end: int, reasons: bool, found: Found) -> int | None:
+    """Where the first thing stands that only an answer writes."""
+    thought = found.text.find(tokens.THINK_END, start, end) if reasons else -1
+    block = found.blocks.next_in(start, end)
+    places = [place for place in (thought, block) if place is not None and place >= 0]
+    return min(places, default=None)
+
+
+def _answers(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
+    """One answer after the other, each but the last without its end."""
+    at = turn.start
+    while True:
+        content = at
+        if reasons:
+            thought = found.text.find(tokens.THINK_END, at, turn.end)
+            content = at if thought < 0 else thought + len(tokens.THINK_END)
+        end = _end_of_content(content, turn.end, reasons, found)
+        if end is None:
+            yield replace(turn, start=at)
+            return
+        yield replace(turn, start=at, end=end, closed=False, task=None)
+        turn = replace(turn, header=None, after_task=False)
+        at = end
+
+
+def _end_of_content(start: int, end: int, reasons: bool, found: Found) -> int | None:
+    """Where an answer's content and calls end, if another answer follows."""
+    thought = found.text.find(tokens.THINK_END, start, end) if reasons else -1
+    block = found.blocks.next_in(start, end)
+    if block is not None and (thought < 0 or block < thought):
+        stop = found.blocks.found[block][0]
+        return stop if stop < end else None
+    return thought if thought >= 0 else None
+
+
+# What must be known of a prompt of the V4 family before its turns are written as messages.
+
+
+# Stands for everything that came before a prompt that goes on with a conversation.
+ASSUMED_CONTEXT = ({"role": "latest_reminder", "content": ""},)
+
+
+def _efforts(dialect: Dialect) -> list[tuple[str | int, str]]:
+    """The efforts that write something, each once: a number rather than a name."""
+    written: dict[str, str | int] = {}
+    for effort, text in dialect.efforts.items():
+        if text and effort is not None and not isinstance(written.get(text), int):
+            written[text] = effort
+    return [(effort, text) for text, effort in written.items()]
+
+
+class Plan:
+    """The turns of a prompt, and all that must be known before they are written as messages."""
+
+    def __init__(self, found: Found, choice: Choice) -> None:
+        self.found, self.choice = found, choice
+        self.text, self.dialect = found.text, found.dialect
+        self.reading = Reading()
+        # Whether the system token opens the prompt.
+        self.opened = False
+        self.start = self._read_opening()
+        listed = lexemes(self.text, self.dialect, self.start, found.protected)
+        self._settle_context(listed)
+        has_token = self.dialect.system_token is not None
+        goes_on = self.opened and bool(self.reading.context)
+        self.walk = Walk(
+            *(self.text, listed, self.start, has_token, choice.trusted),
+            State.SYSTEM if goes_on else State.BETWEEN,
+            choice.joined,
+        )
+        self.turns = self.walk.turns
+        self._settle_mode()
+        if has_token:
+            self._settle_systems()
+        self._look_at_turns()
+        self._settle_dropping()
+        if self.walk.has_hidden_answers:
+            for n in range(1, len(self.turns)):
+                self._find_answer(n)
+        if self.dialect.image_token is not None and not has_token:
+            self._part_images(self.dialect.image_token)
+        if not choice.trusted:
+            if self.reading.thinking and self._has_loose_ends():
+                self._rejoin()
+        else:
+            shown = [self.shows_reasoning(n) for n in range(len(self.turns))]
+            self.turns = unglued(self.turns, shown, found)
+            self._look_at_turns()
+
+    def _look_at_turns(self) -> None:
+        # The last turn that asks: before it, old reasoning may be dropped.
+        turns, found = self.turns, self.found
+        backwards = range(len(turns) - 1, -1, -1)
+        self.last = next((n for n in backwards if _asks(turns[n])), -1)
+        self._sections: list[list[Section]] = [[]] * len(turns)
+        if self.choice.sections and found.sections:
+            self._sections = [found.sections_in(turn.start, turn.end) for turn in turns]
+
+    @property
+    def has_developers(self) -> bool:
+        return "developer" in self.dialect.roles
+
+    def _read_opening(self) -> int:
+        """BOS, the system token and the effort. Returns where the first turn begins."""
+        text, reading, at = self.text, self.reading, 0
+        if text.startswith(tokens.BOS):
+            reading.bos, at = True, len(tokens.BOS)
+        token = self.dialect.system_token
+        if token is not None and text.startswith(token, at):
+            self.opened, at = True, at + len(token)
+        if self.choice.thinking is not False and (self.opened or token is None):
+            for effort, written in _efforts(self.dialect):
+                if text.startswith(written, at):
+                    reading.effort = effort
+                    return at + len(written)
+        return at
+
+    def _settle_context(self, listed: list[Lexeme]) -> None:
+        """Where systems have a token, some prompts can only go on with a conversation.
+
+        One that thinks begins with an effort, and the first system turn of all asks for nothing.
+        """
+        reading = self.reading
+        if self.dialect.system_token is None or reading.bos or reading.effort is not None:
+            return
+        thinks = self.choice.thinking
+        if thinks is None:
+            thinks = any(lexeme.kind is Kind.THINK for lexeme in listed)
+        if thinks or (self.opened and listed[0].kind in HEADERS):
+            reading.context = ASSUMED_CONTEXT
+
+    def _settle_mode(self) -> None:
+        thinking = self.reading.effort is not None or Kind.THINK in self.walk.headers
+        wanted = self.choice.thinking
+        self.reading.thinking = thinking if wanted is None else wanted
+
+    def _settle_systems(self) -> None:
+        """Where systems have a token, only the first turn of a conversation has none."""
+        reading, turns = self.reading, self.turns
+        plain = bool(turns) and turns[0].role == "system" and not turns[0].opened
+        shown = self.opened and not reading.context
+        if shown and not plain and (reading.effort is None or _starts_opened(turns)):
+            turns.insert(0, self._first_system())
+        for turn in turns if reading.context or not self.opened else turns[1:]:
+            if turn.role == "system" and not turn.opened:
+                turn.role, turn.closed = "assistant", False
+
+    def _first_system(self) -> Turn:
+        """The system turn that the prompt opens with, if nothing parts it from what follows.
+
+        It is empty, or it ends with the tools before an answer that has no header.
+        """
+        end, first = self.start, self.turns[0] if self.turns else None
+        if first is not None and first.role == "assistant" and self.choice.sections:
+            taken = self.found.sections_in(first.start, first.end)
+            end = first.start = taken[-1].end if taken else first.start
+        return Turn("system", self.start, end)
+
+    def _settle_dropping(self) -> None:
+        reading, turns = self.reading, self.turns
+        if not self.found.sections:
+            tools = False
+        elif self.choice.trusted:
+            tools = self.choice.sections and any(s.tools for s in self.found.sections)
+        else:
+            tools = any(s.tools for n in range(len(turns)) for s in self.sections_of(n))
+        aloud = any(turn.asked is Kind.THINK for turn in turns[: max(self.last, 0)])
+        drop = not (reading.thinking and aloud and not tools)
+        reading.drop = drop if self.choice.drop is None else self.choice.drop
+        self.dropping = reading.thinking and reading.drop and not tools
+
+    def sections_of(self, n: int) -> list[Section]:
+        """The sections that can be taken off a turn: any of a system's, a developer's last."""
+        turn, found = self.turns[n], self._sections[n]
+        if turn.role == "system" or (turn.role == "assistant" and turn.header is None):
+            return found
+        if turn.role != "user" or not found:
+            return []
+        if self._answered_without_header(n):
+            return found[-1:]
+        ends = found[-1].end == turn.end and found[-1].start > turn.start
+        return found[-1:] if ends and self.has_developers else []
+
+    def _answered_without_header(self, n: int) -> bool:
+        after = self.turns[n + 1 : n + 3]
+        return [t.role for t in after] == ["system", "assistant"] and after[0].start == after[1].end
+
+    def shows_reasoning(self, n: int) -> bool:
+        """Whether a turn, an answer, has a thinking part."""
+        shown = self.reading.thinking and (not self.dropping or n > self.last)
+        return shown and not self.turns[n].after_task
+
+    def _find_answer(self, n: int) -> None:
+        """Where an answer begins that nothing parts from the turn before it.
+
+        What shows is a tools section before it, the end of its reasoning, or a block of calls.
+        """
+        answer, before, between = self.turns[n], n - 1, None
+        if answer.role != "assistant" or answer.start != answer.end or answer.header is not None:
+            return
+        if self.turns[before].role == "system" and before > 0:
+            between, before = self.turns[before], before - 1
+        asked = self.turns[before]
+        if answer.after_task or asked.end != answer.end or asked.role == "assistant":
+            return
+        found = self._sections[before] if between is not None else []
+        if between is not None and found:
+            asked.end = between.start = found[-1].start
+            between.end = answer.start = found[-1].end
+            self._sections[n - 1], self._sections[before] = found[-1:], found[:-1]
+            return
+        if self.shows_reasoning(n):
+            at = self.text.find(tokens.THINK_END, asked.start, asked.end)
+        else:
+            block = self.found.blocks.ending_at(asked.start, asked.end)
+            at = -1 if block is None else block[0]
+        if at >= 0:
+            asked.end = answer.start = at
+            if between is not None:
+                between.start = between.end = at
+
+    def _part_images(self, image: str) -> None:
+        """Parts a user turn from a system text that touches its last image."""
+        parted = []
+        for turn in self.turns:
+            parted.append(turn)
+            if turn.role != "user" or turn.asked is not None:
+                continue
+            at = self.text.rfind(image, turn.start, turn.end) + len(image)
+            if at < turn.start + len(image):
+                continue
+            if self.text.startswith(tokens.RESULT_END, at, turn.end):
+                at += len(tokens.RESULT_END)
+            if at < turn.end and not self.text.startswith(BLANK_LINE, at):
+                parted.append(Turn("system", at, turn.end, task=turn.task))
+                turn.end, turn.task = at, None
+        self.turns = parted
+        self._look_at_turns()
+
+    def _has_loose_ends(self) -> bool:
+        """Whether something without a token of its own follows an answer."""
+        loose = (n for n, turn in enumerate(self.turns) if turn.role == "system" and n)
+        return self.walk.has_bare_answers or next(loose, None) is not None
+
+    def _rejoin(self) -> None:
+        """Joins an answer with what follows it where the token between them can only be text.
+
+        That is so where a thinking part would be without its end.
+        """
+        joined: list[Turn] = []
+        for n, turn in enumerate(self.turns):
+            before = joined[-1] if joined else None
+            if before is not None and self._belongs_to(before, n, turn):
+                self.walk.demoted.append(Lexeme(Kind.EOS, before.end, turn.start))
+                before.end, before.task = turn.end, turn.task
+                before.closed = turn.role == "assistant" and turn.closed
+            else:
+                joined.append(turn)
+        if len(joined) < len(self.turns):
+            self.turns = joined
+            self._look_at_turns()
+
+    def _belongs_to(self, before: Turn, n: int, turn: Turn) -> bool:
+        if (
+            before.role != "assistant"
+            or not before.closed
+            or before.task
+            or turn.header is not None
+        ):
+            return False
+        if turn.after_task or turn.opened or turn.role not in ("assistant", "system"):
+            return False
+        if not self.shows_reasoning(n) or before.after_task:
+            return False
+        ends = [self.text.find(tokens.THINK_END, t.start, t.end) >= 0 for t in (before, turn)]
+        return not ends[0] or (turn.role == "assistant" and not ends[1])
+
+    def parts_of(self, n: int) -> list[Part]:
+        """A user turn in results and texts. Where nothing was called, results are text."""
+        turn = self.turns[n]
+        if self.choice.results and turn.task is None and self._may_have_results(turn):
+            found = parts(self.text, turn.start, turn.end, self.dialect.image_token)
+            if self.found.first_call < turn.start or any(map(self._is_pictured, found)):
+                return found
+        return [Part(False, turn.start, turn.end)]
+
+    def is_structured(self, turn: Turn) -> bool:
+        """Whether a user turn may be more than a text."""
+        return bool(self.found.sections) or self._may_have_results(turn)
+
+    def _may_have_results(self, turn: Turn) -> bool:
+        return self.text.find(tokens.RESULT_START, turn.start, turn.end) >= 0
+
+    def _is_pictured(self, part: Part) -> bool:
+        token = self.dialect.image_token
+        return (
+            part.is_result
+            and token is not None
+            and self.text.find(token, part.start, part.end) >= 0
+        )
+
+    def stays(self, n: int) -> bool:
+        """Whether a turn of a role that does not last is written."""
+        return not self.dropping or n >= self.last
+
+
+def _asks(turn: Turn) -> bool:
+    return turn.role == "user" or (turn.role == "system" and turn.opened)
+
+
+def _starts_opened(turns: list[Turn]) -> bool:
+    return bool(turns) and turns[0].opened

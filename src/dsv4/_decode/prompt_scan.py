@@ -1,0 +1,254 @@
+"""What a prompt contains whichever way it is read: structural tokens, sections and calls.
+
+Text that only spells a token is hidden first: the first character of each such spelling is
+replaced
+by one that the prompt does not contain, so positions stay the same and the change can be undone.
+The encoder always writes the assistant token together with a think token, so the pair is one
+lexeme. `PromptReading` collects what one interpretation of the prompt yields.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from functools import cached_property, lru_cache, partial
+from typing import Any, NamedTuple
+
+from dsv4._decode.decoded import Note
+from dsv4._decode.part_readers import Blocks, Section, sections
+from dsv4._format import tokens
+from dsv4._format.dialects import DIALECTS, Dialect
+from dsv4.errors import OptionError
+from dsv4.request import Request
+
+# Text that spells a token, hidden from the reader.
+#
+# The first character of each spelling is put aside for one that the prompt does not hold. So what
+# is left to be found are tokens, every position stays the same, and the way back is a
+# replacement.
+
+
+# Characters for private use, which no text of the format needs.
+_FREE = range(0xF0000, 0xFFFFD)
+
+
+class Mask:
+    """A prompt with some spellings hidden: `text`. `unmasked` undoes it in a value."""
+
+    def __init__(self, text: str, hidden: Iterable[int]) -> None:
+        places = sorted(set(hidden))
+        self._stand_ins = _stand_ins(text, {text[place] for place in places})
+        self._back = {ord(stand_in): first for first, stand_in in self._stand_ins.items()}
+        self.text = self._masked(text, places)
+
+    def _masked(self, text: str, places: list[int]) -> str:
+        parts: list[str] = []
+        done = 0
+        for place in places:
+            parts += text[done:place], self._stand_ins[text[place]]
+            done = place + 1
+        return "".join([*parts, text[done:]])
+
+    def unmasked(self, value: Any) -> Any:
+        """A value read from the masked text, with all texts in it as they were."""
+        if not self._back:
+            return value
+        if isinstance(value, str):
+            return value.translate(self._back)
+        if isinstance(value, dict):
+            return {self.unmasked(key): self.unmasked(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.unmasked(item) for item in value]
+        return value
+
+
+def _stand_ins(text: str, characters: set[str]) -> dict[str, str]:
+    free = (chr(code) for code in _FREE if chr(code) not in text)
+    try:
+        return {character: next(free) for character in sorted(characters)}
+    except StopIteration:
+        raise OptionError("prompt", "found every character for private use in it") from None
+
+
+# The tokens that give a prompt of the V4 family its structure.
+#
+# The encoder always writes the assistant token together with a think token, so the pair is one
+# lexeme, and an assistant token by itself is text. Think tokens elsewhere, DSML and the image
+# token structure nothing at this level: the tools section is full of them.
+
+
+class Kind(IntEnum):
+    USER = 0
+    THINK = auto()  # a header that lets the model think
+    ANSWER = auto()  # a header that does not
+    EOS = auto()
+    REMINDER = auto()
+    SYSTEM = auto()
+    TASK = auto()
+    ACTION = auto()
+    END = auto()  # of the prompt
+
+
+HEADERS = (Kind.THINK, Kind.ANSWER)
+
+
+_KINDS: dict[str, Kind] = {
+    str(tokens.USER): Kind.USER,
+    tokens.ASSISTANT + tokens.THINK_START: Kind.THINK,
+    tokens.ASSISTANT + tokens.THINK_END: Kind.ANSWER,
+    str(tokens.EOS): Kind.EOS,
+    str(tokens.LATEST_REMINDER): Kind.REMINDER,
+    **{str(token): Kind.TASK for token in tokens.TASK_TOKENS.values()},
+    str(tokens.ACTION): Kind.ACTION,
+}
+_OPENING, _CLOSING = tokens.USER.split("User")
+# Anything that has the form of a token: it takes less time than a choice between many.
+_TOKEN = re.compile(
+    f"{_OPENING}[^{_CLOSING}<]+{_CLOSING}({tokens.THINK_START}|{tokens.THINK_END})?"
+)
+TASKS = {str(token): task for task, token in tokens.TASK_TOKENS.items()}
+
+
+class Lexeme(NamedTuple):
+    """A structural token, and where it stands."""
+
+    kind: Kind
+    start: int
+    end: int
+
+
+# There are many: it matters that this takes half the time of calling the class.
+_lexeme: Callable[[tuple[Kind, int, int]], Lexeme] = partial(tuple.__new__, Lexeme)
+
+
+@lru_cache
+def _kinds(dialect: Dialect) -> dict[str, Kind]:
+    """How the structural tokens of a dialect are spelled."""
+    known = dict(_KINDS)
+    if dialect.system_token is not None:
+        known[str(dialect.system_token)] = Kind.SYSTEM
+    return known
+
+
+def lexemes(
+    text: str, dialect: Dialect, start: int, protected: Iterable[tuple[int, int]]
+) -> list[Lexeme]:
+    """The structural tokens from `start` on, with the end of the text as the last of them.
+
+    Nothing inside a protected stretch is one: schemas and arguments may spell anything.
+    """
+    found = list(_tokens(text, _kinds(dialect), start))
+    stretches = sorted(protected)
+    if stretches:
+        starts = [first for first, _ in stretches]
+        ends = [-1, *(last for _, last in stretches)]  # -1 for what is before all of them
+        found = [lexeme for lexeme in found if lexeme[1] >= ends[bisect_right(starts, lexeme[1])]]
+    return [*found, Lexeme(Kind.END, len(text), len(text))]
+
+
+def _tokens(text: str, kinds: dict[str, Kind], start: int) -> Iterator[Lexeme]:
+    for match in _TOKEN.finditer(text, start):
+        found = match[0]
+        kind = kinds.get(found)
+        if kind is None and match[1]:  # a think token after another than the assistant's
+            found = found.removesuffix(match[1])
+            kind = kinds.get(found)
+        if kind is not None:
+            at = match.start()
+            yield _lexeme((kind, at, at + len(found)))
+
+
+# What is read from a prompt, before it is a request.
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to make of a prompt where it can be read in two ways. None means: look.
+
+    `trusted` says that every token is one, and none is text that spells it; `joined` that all
+    tokens in the turn of a user or a reminder are text.
+    """
+
+    thinking: bool | None = None
+    drop: bool | None = None
+    sections: bool = True
+    results: bool = True
+    trusted: bool = False
+    joined: bool = False
+
+
+@dataclass
+class Reading:
+    """A conversation, as it was read.
+
+    `prefix` is the model's reasoning, where that is open; `tool_choice` is what opened a call.
+    """
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    thinking: bool = False
+    effort: str | int | None = None
+    drop: bool = True
+    bos: bool = False
+    context: tuple[dict[str, Any], ...] = ()
+    prefix: str = ""
+    tool_choice: str = "auto"
+    notes: list[Note] = field(default_factory=list)
+
+    def note(self, kind: str, start: int, end: int, text: str, message: int | None = None) -> None:
+        """Notes something about a stretch of the prompt, and the message it became."""
+        self.notes.append(Note(kind, start, end, message, text))
+
+    def request(self, dialect: Dialect, mask: Mask) -> Request:
+        """The reading as a request, with all texts as they stand in the prompt."""
+        return Request(
+            mask.unmasked(self.messages),
+            thinking=self.thinking,
+            effort=self.effort if self.thinking else None,
+            drop_thinking=self.drop,
+            bos=self.bos,
+            context=self.context,
+            dialect=dialect.name if DIALECTS.get(dialect.name) is dialect else dialect,
+            prefix=mask.unmasked(self.prefix),
+            tool_choice=mask.unmasked(self.tool_choice),
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """What stands in a text whichever way it is read: found once for all readings."""
+
+    text: str
+    dialect: Dialect
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        return sections(self.text, self.dialect)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        return Blocks(self.text, self.dialect.tags)
+
+    @cached_property
+    def first_call(self) -> int:
+        """Where the first block of calls stands: after the end, if there is none."""
+        return next(iter(self.blocks.found), len(self.text))
+
+    @property
+    def protected(self) -> Iterator[tuple[int, int]]:
+        """Stretches in which nothing structures the prompt."""
+        yield from ((section.start, section.end) for section in self.sections)
+        yield from ((start, end) for start, (end, _) in self.blocks.found.items())
+
+    def sections_in(self, start: int, end: int) -> list[Section]:
+        if not self.sections:
+            return []
+        first = bisect_left(self._section_starts, start)
+        last = bisect_left(self._section_starts, end)
+        return [section for section in self.sections[first:last] if section.end <= end]
+
+    @cached_property
+    def _section_starts(self) -> list[int]:
+        return [section.start for section in self.sections]

@@ -1,0 +1,251 @@
+"""Reads V3.2 prompts into messages and options.
+
+V3.2 merges nothing: every user turn has its own header, and results stand in a block of their own
+right after the answer that called for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dsv4._decode.part_readers import Section
+from dsv4._decode.prompt_scan import HEADERS, Choice, Found, Kind, Lexeme, Reading, lexemes
+from dsv4._format import tokens
+from dsv4._format.texts import DEVELOPER_MESSAGE
+from dsv4._format.tokens import ONE_RESULT_END, ONE_RESULT_START, RESULTS_END, RESULTS_START
+
+_CLOSINGS = {
+    ONE_RESULT_END + RESULTS_END + tokens.THINK_START: Kind.THINK,
+    ONE_RESULT_END + RESULTS_END + tokens.THINK_END: Kind.ANSWER,
+}
+_BLOCK_OPEN = RESULTS_START + ONE_RESULT_START
+_NEXT_RESULT = ONE_RESULT_END + ONE_RESULT_START
+
+
+def read_v32(found: Found, choice: Choice) -> Reading:
+    """A prompt, read in one way."""
+    return _Reader(found, choice).reading
+
+
+@dataclass
+class _Turn:
+    """A message to be: a stretch of text, and what stands before an answer."""
+
+    role: str
+    start: int
+    end: int
+    header: Kind | None = None
+    call: int = 0
+
+
+def _next(listed: list[Lexeme], *kinds: Kind) -> list[int]:
+    """For each lexeme, the index of the next of some kinds after it; -1 where there is none."""
+    found, after = -1, []
+    for index in range(len(listed) - 1, -1, -1):
+        after.append(found)
+        if listed[index].kind in kinds:
+            found = index
+    return after[::-1]
+
+
+class _Reader:
+    def __init__(self, found: Found, choice: Choice) -> None:
+        self._found, self._choice, self._text = found, choice, found.text
+        self.reading = Reading()
+        self._turns: list[_Turn] = []
+        self._header: Kind | None = None  # of the answer that is to come
+        self._headers: list[Kind] = []
+        self.reading.bos = self._text.startswith(tokens.BOS)
+        self._start = len(tokens.BOS) if self.reading.bos else 0
+        self._walk()
+        self._write()
+
+    # Lexemes -> turns.
+
+    def _walk(self) -> None:
+        listed = lexemes(self._text, self._found.dialect, self._start, self._found.protected)
+        headers, ends = _next(listed, *HEADERS), _next(listed, Kind.EOS)
+        at = self._start
+        for index, lexeme in enumerate(listed):
+            if lexeme.start < at:  # inside a result, or the header of a user turn
+                continue
+            if lexeme.kind is Kind.USER and self._is_asked(headers[index], ends[index]):
+                header = listed[headers[index]]
+                self._unclosed(at, lexeme)
+                self._turns.append(_Turn("user", lexeme.end, header.start, header.kind))
+                at = self._open(header.kind, header.end)
+            elif lexeme.kind is Kind.EOS:
+                at = self._answer(at, lexeme, listed[index + 1].start)
+            elif lexeme.kind is Kind.END:
+                self._unclosed(at, lexeme)
+            else:
+                self._demote(lexeme)
+
+    def _is_asked(self, header: int, end: int) -> bool:
+        """Whether a header ends a user turn.
+
+        The end of a turn comes first where a user token is only spelled, in an answer.
+        """
+        answering = self._header is not None and not self._choice.trusted
+        return header >= 0 and not (answering and 0 <= end < header)
+
+    def _demote(self, lexeme: Lexeme) -> None:
+        spelling = self._text[lexeme.start : lexeme.end]
+        text = f"{spelling} has no place here"
+        self.reading.note("token-as-text", lexeme.start, lexeme.end, text)
+
+    def _open(self, header: Kind, at: int) -> int:
+        self._header = header
+        self._headers.append(header)
+        return at
+
+    def _unclosed(self, at: int, lexeme: Lexeme) -> None:
+        """Text that no end closes: a system's, or what the model has begun to write."""
+        if at < lexeme.start:
+            self._turns.append(_Turn("system", at, lexeme.start, self._header))
+        self._header = None
+
+    def _answer(self, at: int, lexeme: Lexeme, bound: int) -> int:
+        self._turns.append(_Turn("assistant", at, lexeme.start, self._header))
+        self._header = None
+        block = self._found.blocks.ending_at(at, lexeme.start)
+        if block is None or not self._text.startswith(_BLOCK_OPEN, lexeme.end):
+            return lexeme.end
+        return self._results(lexeme.end + len(_BLOCK_OPEN), len(block[1]), bound)
+
+    def _results(self, at: int, calls: int, bound: int) -> int:
+        """The results after an answer: one for each call, or fewer in a block without an end.
+
+        `bound` is where the next token stands. A result may spell one, so that it only bounds a
+        block without an end; whatever else, a result does not reach into the next block.
+        """
+        text, start = self._text, at
+        limit = text.find(_BLOCK_OPEN, at)
+        limit = len(text) if limit < 0 else limit
+        for call in range(calls - 1):
+            end = text.find(_NEXT_RESULT, at, limit)
+            if end < 0:
+                return self._some_results(start, calls, bound)
+            self._turns.append(_Turn("tool", at, end, call=call))
+            at = end + len(_NEXT_RESULT)
+        ends = [(end, c) for c in _CLOSINGS if (end := text.find(c, at, limit)) >= 0]
+        if not ends:
+            return self._some_results(start, calls, bound)
+        end, closing = min(ends)
+        self._turns.append(_Turn("tool", at, end, call=calls - 1))
+        return self._open(_CLOSINGS[closing], end + len(closing))
+
+    def _some_results(self, at: int, calls: int, bound: int) -> int:
+        text = self._text
+        while self._turns[-1].role == "tool" and self._turns[-1].start >= at:
+            self._turns.pop()
+        for call in range(calls):
+            follows = text.find(_NEXT_RESULT, at, bound) if call < calls - 1 else -1
+            end = follows if follows >= 0 else text.rfind(ONE_RESULT_END, at, bound)
+            if end < 0:
+                break
+            self._turns.append(_Turn("tool", at, end, call=call))
+            at = end + len(_NEXT_RESULT if follows >= 0 else ONE_RESULT_END)
+            if follows < 0:
+                return at
+        return at
+
+    # Turns -> messages.
+
+    def _write(self) -> None:
+        reading, asking = self.reading, [n for n, t in enumerate(self._turns) if t.role == "user"]
+        self._last = asking[-1] if asking else -1
+        thinking = Kind.THINK in self._headers
+        reading.thinking = thinking if self._choice.thinking is None else self._choice.thinking
+        if not self._headers:
+            reading.note("mode-guessed", 0, self._start, "nothing shows whether the model thinks")
+        for n, turn in enumerate(self._turns):
+            self._write_turn(n, turn)
+        if not reading.messages:
+            self._add("system", "")
+        if self._choice.drop is not None:
+            reading.drop = self._choice.drop
+
+    def _write_turn(self, n: int, turn: _Turn) -> None:
+        if turn.role == "user":
+            self._user(n, turn)
+        elif turn.role == "assistant":
+            self._assistant(n, turn)
+        elif turn.role == "tool":
+            content = self._text[turn.start : turn.end]
+            self._add("tool", content, tool_call_id=f"call_{turn.call}")
+        elif turn.header is not None and n == len(self._turns) - 1 and self._choice.results:
+            self.reading.prefix = self._text[turn.start : turn.end]
+            self.reading.note("open-turn", turn.start, turn.end, "a turn without its end")
+        else:
+            self._system(turn.start, turn.end)
+
+    def _add(self, role: str, content: str, **fields: Any) -> dict[str, Any]:
+        message = {"role": role, "content": content, **fields}
+        self.reading.messages.append(message)
+        return message
+
+    def _sections(self, start: int, end: int) -> list[Section]:
+        return self._found.sections_in(start, end) if self._choice.sections else []
+
+    def _system(self, start: int, end: int) -> None:
+        at = self._systems(start, end)
+        if at < end or at == start:
+            self._add("system", self._text[at:end])
+
+    def _systems(self, at: int, end: int) -> int:
+        for section in self._sections(at, end):
+            message = self._add("system", self._text[at : section.start])
+            _put(section, message, self.reading)
+            at = section.end
+        return at
+
+    def _user(self, n: int, turn: _Turn) -> None:
+        at = turn.start
+        taken = [s for s in self._sections(at, turn.end) if s.start == at]
+        if taken:
+            at = taken[0].end
+        if self._choice.sections and self._text.startswith(DEVELOPER_MESSAGE, at, turn.end):
+            content = self._text[at + len(DEVELOPER_MESSAGE) : turn.end]
+            if content:
+                message = self._add("developer", content)
+                for section in taken:
+                    _put(section, message, self.reading)
+                if self.reading.thinking and n < self._last:
+                    self.reading.drop = False
+                return
+        self._add("user", self._text[turn.start : turn.end])
+
+    def _assistant(self, n: int, turn: _Turn) -> None:
+        at = turn.start if turn.header is not None else self._systems(turn.start, turn.end)
+        index = len(self.reading.messages)
+        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        if self.reading.thinking and n > self._last:
+            end = self._text.find(tokens.THINK_END, at, turn.end)
+            if end >= 0:
+                message["reasoning_content"] = self._text[at:end]
+                at = end + len(tokens.THINK_END)
+        if turn.header is None:
+            note = "no header shows where it begins"
+            self.reading.note("boundary-lost", turn.start, turn.end, note, index)
+        elif turn.header is Kind.ANSWER and self.reading.thinking and n < self._last:
+            note = "its reasoning was left out of the prompt"
+            self.reading.note("reasoning-dropped", at, at, note, index)
+        block = self._found.blocks.ending_at(at, turn.end)
+        message["content"] = self._text[at : turn.end if block is None else block[0]]
+        if block is not None:
+            message["tool_calls"] = block[1]
+            note = "the ids of calls are not in a prompt"
+            self.reading.note("ids-invented", block[0], turn.end, note, index)
+        self.reading.messages.append(message)
+
+
+def _put(section: Section, message: dict[str, Any], reading: Reading) -> None:
+    if section.tools:
+        message["tools"] = section.tools
+    if section.response_format is not None:
+        message["response_format"] = section.response_format
+    index = len(reading.messages) - 1
+    note = "read as tools or a response format, which a text could also spell"
+    reading.note("tools-from-text", section.start, section.end, note, index)

@@ -1,0 +1,281 @@
+"""Reads prompts of the V4 family into messages and options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsv4._decode.part_readers import BLANK_LINE, Part, Pictures, Section
+from dsv4._decode.plan_v4 import Plan
+from dsv4._decode.prompt_scan import Choice, Found, Kind, Reading
+from dsv4._decode.turn_splitter import Turn
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, Dialect
+
+# User turns that follow each other.
+
+
+class Neighbours:
+    """What keeps user turns apart that follow each other without a header.
+
+    The encoder would join two user messages. So one of them is a developer's, or the first carries
+    a task, or an empty system message stands between.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        turns = plan.turns
+        self.developers = {
+            n
+            for n, turn in enumerate(turns if plan.found.sections else ())
+            if turn.role == "user" and plan.sections_of(n) and plan.stays(n)
+        }
+        self.guessed: set[int] = set()
+        self.tasked: set[int] = set()
+        self.parted: set[int] = set()
+        for n in range(1, len(turns)) if plan.walk.has_neighbours else ():
+            before = turns[n - 1]
+            joined = before.role == turns[n].role == "user" and not (
+                before.asked is not None or before.task
+            )
+            if joined and not (self._is_developer(n - 1) or self._is_developer(n)):
+                self._part(n - 1, n)
+
+    def _is_developer(self, n: int) -> bool:
+        return n in self.developers or n in self.guessed
+
+    def _part(self, before: int, n: int) -> None:
+        if self._may_be_developer(n):
+            self.guessed.add(n)
+        elif self._may_be_developer(before):
+            self.guessed.add(before)
+        elif any(self._plan.parts_of(turn)[0].is_result for turn in (before, n)):
+            self.parted.add(before)
+        else:
+            self.tasked.add(before)
+
+    def _may_be_developer(self, n: int) -> bool:
+        plan, turn = self._plan, self._plan.turns[n]
+        if not plan.has_developers or turn.start == turn.end or not plan.stays(n):
+            return False
+        return not any(part.is_result for part in plan.parts_of(n))
+
+
+# Prompts of the V4 family -> messages and options.
+
+
+# A task that keeps a user turn from being joined by the next, and is written nowhere.
+UNWRITTEN_TASK = "query"
+
+
+def read_v4(found: Found, choice: Choice) -> Reading:
+    """A prompt, read in one way."""
+    plan = Plan(found, choice)
+    _Writer(plan).write()
+    return plan.reading
+
+
+class _Writer:
+    """Writes the messages of a plan to its reading."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._reading = plan.reading
+        self._messages = plan.reading.messages
+        self._text = plan.text
+        self._pictures = Pictures(plan.dialect.image_token)
+        self._neighbours = Neighbours(plan)
+        # How many calls the last answer made that made any.
+        self._calls = 0
+        self._write_turn = {
+            "system": self._system,
+            "latest_reminder": self._reminder,
+            "assistant": self._answer,
+            "user": self._user,
+        }
+
+    def write(self) -> None:
+        parted = self._neighbours.parted
+        for n, turn in enumerate(self._plan.turns):
+            self._write_turn[turn.role](n, turn)
+            if turn.task is not None:
+                self._put_task(turn.task)
+            if n in parted:
+                self._add("system", "")
+        self._end()
+        self._note_options()
+
+    def _end(self) -> None:
+        plan = self._plan
+        last = plan.turns[-1] if plan.turns else None
+        has_token = plan.dialect.system_token is not None
+        if last is None and has_token:
+            self._add("assistant", "", wo_eos=True)  # which writes nothing
+        elif last is None:
+            self._add("system", "")
+        elif last.role == "user" and last.asked is None and not (last.task or has_token):
+            self._add("system", "")  # a user turn at the end would ask
+
+    def _add(self, role: str, content: Any, **fields: Any) -> dict[str, Any]:
+        message = {"role": role, "content": content, **fields}
+        self._messages.append(message)
+        return message
+
+    def _content(self, start: int, end: int) -> Any:
+        if self._plan.dialect.image_token is None:
+            return self._text[start:end]
+        before = self._pictures.count
+        content = self._pictures.content(self._text[start:end])
+        if self._pictures.count > before:
+            self._note("image-unnamed", start, end, "images are numbered, their sources are lost")
+        return content
+
+    def _note(self, kind: str, start: int, end: int, text: str) -> None:
+        """A note about the message that is written next."""
+        self._reading.note(kind, start, end, text, len(self._messages))
+
+    # Turns.
+
+    def _system(self, n: int, turn: Turn) -> None:
+        at = self._systems(n, turn.start)
+        if at < turn.end or at == turn.start:
+            self._add("system", self._content(at, turn.end))
+
+    def _systems(self, n: int, at: int) -> int:
+        """The system messages that end with tools or a format. Returns where the rest begins."""
+        for section in self._plan.sections_of(n):
+            self._with_section("system", at, section)
+            at = section.end
+        return at
+
+    def _with_section(self, role: str, start: int, section: Section) -> None:
+        if not self._plan.choice.trusted:
+            self._note(
+                *("tools-from-text", section.start, section.end),
+                "read as tools or a response format, which a text could also spell",
+            )
+        message = self._add(role, self._content(start, section.start))
+        if section.tools:
+            message["tools"] = section.tools
+        if section.response_format is not None:
+            message["response_format"] = section.response_format
+
+    def _reminder(self, n: int, turn: Turn) -> None:
+        self._add("latest_reminder", self._content(turn.start, turn.end))
+
+    def _user(self, n: int, turn: Turn) -> None:
+        known = self._neighbours
+        if n in known.guessed:
+            self._note("developer-or-user", turn.start, turn.end, "read as a developer's turn")
+            self._add("developer", self._content(turn.start, turn.end))
+        elif turn.asked is not None and not self._plan.is_structured(turn):
+            self._user_text(turn.start, turn.end)
+        elif n in known.developers:
+            self._with_section("developer", turn.start, self._plan.sections_of(n)[0])
+        else:
+            self._user_parts(n, n in known.tasked)
+
+    def _user_parts(self, n: int, tasked: bool) -> None:
+        results = 0
+        for part in self._plan.parts_of(n):
+            if part.is_result:
+                self._result(part, results)
+                results += 1
+                continue
+            self._user_text(part.start, part.end)
+            if tasked:
+                self._note("developer-or-user", part.start, part.end, "kept apart by a task")
+                self._messages[-1]["task"], tasked = UNWRITTEN_TASK, False
+
+    def _user_text(self, start: int, end: int) -> None:
+        if self._text.find(BLANK_LINE, start, end) >= 0:
+            self._note("users-joined", start, end, "may have been several messages")
+        self._messages.append({"role": "user", "content": self._content(start, end)})
+
+    def _result(self, part: Part, number: int) -> None:
+        """A result. An id of no call would be sorted to the front, so it gets one of the calls'."""
+        if not self._calls:
+            self._note("results-guessed", part.start, part.end, "read as a result, without a call")
+        call = min(number, self._calls - 1) if self._calls else number
+        self._add("tool", self._content(part.start, part.end), tool_call_id=f"call_{call}")
+
+    def _answer(self, n: int, turn: Turn) -> None:
+        at, end = turn.start, turn.end
+        if turn.header is None:
+            at = self._systems(n, at)
+        if turn.header is None and not turn.after_task:
+            self._note("boundary-lost", turn.start, turn.end, "no header shows where it begins")
+        reasoning = None
+        if self._plan.shows_reasoning(n):
+            reasoning_end = self._text.find(tokens.THINK_END, at, end)
+            if reasoning_end < 0 and self._is_open_end(n, turn):
+                self._reading.prefix = self._text[at:end]
+                self._note("open-reasoning", at, end, "reasoning that has not ended")
+                return
+            if reasoning_end >= 0:
+                reasoning, at = self._text[at:reasoning_end], reasoning_end + len(tokens.THINK_END)
+        elif turn.header is Kind.ANSWER and self._reading.thinking and n < self._plan.last:
+            self._note("reasoning-dropped", at, at, "its reasoning was left out of the prompt")
+        block = self._plan.found.blocks.ending_at(at, end)
+        if block is not None:
+            self._note("ids-invented", block[0], end, "the ids of calls are not in a prompt")
+            self._note("arguments-respelled", block[0], end, "as the format writes JSON")
+        if not turn.closed:
+            if (choice := self._forced(n, turn)) is not None:
+                self._reading.tool_choice = choice
+                return
+            self._note("open-turn", turn.start, end, "a turn without its end")
+        content = self._content(at, end if block is None else block[0])
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        self._messages.append(message)
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        if block is not None:
+            message["tool_calls"] = block[1]
+            self._calls = len(block[1])
+        if not turn.closed:
+            message["wo_eos"] = True
+
+    def _forced(self, n: int, turn: Turn) -> str | None:
+        """The choice of a tool that opens a call at the end of the prompt."""
+        if n < len(self._plan.turns) - 1 or turn.header is not Kind.ANSWER:
+            return None
+        tags, text = self._plan.dialect.tags, self._text[turn.start : turn.end]
+        if not text.startswith(tags.block_open):
+            return None
+        names = [t["function"]["name"] for m in self._messages for t in m.get("tools", ())]
+        openings = {"required": str(tags.block_open)} if names else {}
+        for name in names:
+            openings.setdefault(name, f"{tags.block_open}{tags.invoke_open}{name}{NAME_END}")
+        return next((choice for choice, opening in openings.items() if opening == text), None)
+
+    def _is_open_end(self, n: int, turn: Turn) -> bool:
+        last = n == len(self._plan.turns) - 1
+        return last and not turn.closed and turn.header is Kind.THINK
+
+    def _put_task(self, task: str) -> None:
+        message = self._messages[-1]
+        message["task"] = task
+        if task == "read_url" and isinstance(message["content"], str):
+            before, token, url = message["content"].rpartition(tokens.EXTRACTED_URL)
+            if token and url:
+                message["content"], message["extracted_url"] = before, url
+
+    # Options.
+
+    def _note_options(self) -> None:
+        plan, reading = self._plan, self._reading
+        end = plan.start
+        for lexeme in plan.walk.demoted:
+            spelling = self._text[lexeme.start : lexeme.end]
+            reading.note("token-as-text", lexeme.start, lexeme.end, f"{spelling} has no place here")
+        if not plan.walk.headers and reading.effort is None:
+            reading.note("mode-guessed", 0, end, "nothing shows whether the model thinks")
+        if reading.thinking and _is_ambiguous(reading.effort, plan.dialect):
+            reading.note("effort-ambiguous", 0, end, "other efforts write the same")
+        if reading.context:
+            reading.note("context-assumed", 0, end, "written after something else")
+
+
+def _is_ambiguous(effort: str | int | None, dialect: Dialect) -> bool:
+    text = dialect.efforts.get(effort)
+    return sum(other == text for other in dialect.efforts.values()) > 1

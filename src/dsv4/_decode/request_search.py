@@ -1,0 +1,161 @@
+"""Searches for the request that encodes to a given prompt, over dialects and interpretations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from dsv4._decode.decoded import Decoded, Note
+from dsv4._decode.dialect_detection import dialects_of
+from dsv4._decode.prompt_scan import Choice, Found, Mask, Reading
+from dsv4._decode.reader_v4 import read_v4
+from dsv4._decode.reader_v32 import read_v32
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._format.dialects import DIALECTS, NAME_END, V3_2, V3_2_SERVED, Dialect, dialect_named
+from dsv4.errors import Error, OptionError, ParseError, shown
+from dsv4.request import Request
+
+# The ways to read a prompt, the plainest first. The first is nearly always right.
+CHOICES = (
+    Choice(),
+    Choice(drop=False),
+    Choice(drop=True),
+    Choice(thinking=False),
+    Choice(thinking=True),
+    Choice(sections=False),
+    Choice(results=False),
+    Choice(sections=False, thinking=False),
+    Choice(joined=True),
+    Choice(joined=True, results=False),
+)
+
+
+def decoded(prompt: str | Prompt, dialect: str | Dialect | None, strict: bool) -> Decoded:
+    """What `dsv4.decode` gives."""
+    source = _Source(prompt)
+    if dialect is not None:
+        likely: tuple[Dialect, ...] = (dialect_named(dialect),)
+        tried = likely
+    else:
+        likely = source.dialects
+        tried = tuple(dict.fromkeys((*likely, *DIALECTS.values())))
+    if V3_2_SERVED.tools_open in source.text:
+        tried = tuple(d for t in tried for d in ((V3_2_SERVED, t) if t is V3_2 else (t,)))
+    first: Decoded | None = None
+    for candidate in tried:
+        decoded = _decode(source, candidate, likely)
+        if decoded.exact:
+            return decoded
+        first = first or decoded
+    assert first is not None
+    if strict:
+        problem = first.notes[-1]
+        raise ParseError(problem.start, problem.text)
+    return first
+
+
+class _Source:
+    """A prompt to be read: its text, and where it is known to spell tokens that are none."""
+
+    def __init__(self, prompt: str | Prompt) -> None:
+        self.spellings: list[tuple[int, int]] | None = None
+        self._dialect: Dialect | None = None
+        if isinstance(prompt, Prompt):
+            self.text, self.spellings = str(prompt), prompt.special_text
+            self._dialect = prompt.dialect
+        elif isinstance(prompt, str):
+            self.text = str.__str__(prompt)
+        else:
+            raise OptionError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
+        self.mask = Mask(self.text, [start for start, _ in self.spellings or ()])
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """The dialects it may be of."""
+        return dialects_of(self.text) if self._dialect is None else (self._dialect,)
+
+    @property
+    def is_known(self) -> bool:
+        return self.spellings is not None
+
+    def same(self, written: Prompt | None) -> bool:
+        return written is not None and str(written) == self.text
+
+    def same_tokens(self, written: Prompt) -> bool:
+        """Whether the same are tokens, and not only the same text."""
+        return self.spellings is None or written.special_text == self.spellings
+
+
+def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
+    """The prompt as one of a dialect."""
+    found = Found(source.mask.text, dialect)
+    served = dialect is V3_2_SERVED
+    release = V3_2 if served else dialect
+    names = (release.name, *(other.name for other in likely if other is not release))
+    exact: Decoded | None = None
+    first: Decoded | None = None
+    for choice in _choices(source.is_known):
+        reading = _READERS[dialect.layout](found, choice)
+        try:
+            request = reading.request(dialect, source.mask)
+            written = _written(request)
+        except RecursionError:  # tools that are nested too deep: they can stay text
+            continue
+        notes = (*reading.notes, *_dialect_notes(names, served))
+        if written is not None and source.same(written):
+            decoded = Decoded(request, True, notes, names)
+            if source.same_tokens(written):
+                return decoded
+            exact = exact or decoded
+        elif first is None:
+            foreign = _foreign_note(source.text, written, dialect)
+            first = Decoded(request, False, (*notes, foreign), names)
+    if exact is not None:
+        return exact
+    assert first is not None
+    return first
+
+
+def _choices(known: bool) -> Iterator[Choice]:
+    """What is known of tokens is used first."""
+    for trusted in (known, not known):
+        yield from (replace(choice, trusted=trusted) for choice in CHOICES)
+
+
+def _written(request: Request) -> Prompt | None:
+    try:
+        return request.encode()
+    except Error:
+        return None
+
+
+def _dialect_notes(names: tuple[str, ...], served: bool) -> Iterator[Note]:
+    if served:
+        text = "its tools are shown as vLLM and SGLang show them, without blank lines"
+        yield Note("served-tools-text", 0, 0, None, text)
+    if len(names) > 1:
+        yield Note("dialect-ambiguous", 0, 0, None, f"it may be of {', '.join(names)}")
+
+
+def _foreign_note(text: str, written: Prompt | None, dialect: Dialect) -> Note:
+    """Where the prompt stops being what the encoder writes, and who may have written it."""
+    ours = "" if written is None else str(written)
+    pairs = enumerate(zip(text, ours, strict=False))
+    at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
+    found = shown(text[at : at + 30])
+    hints = "".join(f"; {hint}" for hint in _hints(text, dialect))
+    return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here{hints}")
+
+
+def _hints(text: str, dialect: Dialect) -> Iterator[str]:
+    """Habits of other servers (docs/servers.md) that the prompt shows."""
+    if tokens.EOS + tokens.ASSISTANT in text:
+        yield "it has a header before every answer, as deepseek-recipe and llama.cpp write it"
+    if text.endswith(dialect.tags.block_open):
+        yield "it ends with an open block of calls, as the official API writes it"
+    if NAME_END + dialect.tags.invoke_close.lstrip("\n") in text:
+        yield "it has no line for a call without arguments, as deepseek-recipe writes it"
+
+
+_READERS: dict[str, Callable[[Found, Choice], Reading]] = {"v4": read_v4, "v3.2": read_v32}

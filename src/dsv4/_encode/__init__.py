@@ -1,0 +1,1 @@
+"""Encoding: messages and options in, a `Prompt` out."""

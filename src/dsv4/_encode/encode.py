@@ -1,0 +1,455 @@
+"""Encoding from start to end.
+
+Checks the options, attaches the request's tools and response format to the first system message,
+decides what is dropped, runs the renderer of the layout, and opens the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from dsv4._encode.fragments import ANSWER, ending_of, forced_call
+from dsv4._encode.inputs import (
+    Message,
+    any_list,
+    as_message,
+    as_messages,
+    check_roles,
+    holds,
+    maybe_dict,
+    maybe_list,
+    refuse_image_text,
+    type_of,
+)
+from dsv4._encode.json_text import json_at
+from dsv4._encode.prompt import Prompt
+from dsv4._encode.render_v4 import NOWHERE, Renderer, left_out, maybe_chat
+from dsv4._encode.render_v32 import RendererV32
+from dsv4._encode.sampled_turns import prefix_entries
+from dsv4._encode.tools import Written, function_of, qualified_function, schemas_text
+from dsv4._encode.turn_parts import TurnWriter
+from dsv4._encode.turn_rules import (
+    NATIVE,
+    NATIVE_WITHOUT_TOOLS,
+    Conventions,
+    any_tools,
+    are_plain,
+    first_staying,
+    last_asking,
+    last_calls,
+    last_task,
+    passed_over,
+)
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4.errors import EncodeError, Error, Location, OptionError, shown
+
+# The whole of encoding, in the order of docs/format.md: merge, sort, drop, render.
+
+
+def render_conversation(
+    messages: Sequence[Any],
+    context: Sequence[Any],
+    dialect: Dialect,
+    rules: Conventions,
+    thinking: bool,
+    drop_thinking: bool,
+    bos: bool,
+    effort: str,
+    preamble: Message | None = None,
+) -> TurnWriter:
+    """Everything that follows `context`, in a renderer that holds the pieces and the images.
+
+    `effort` is the text for it. `preamble` holds the request's own tools and response format, where
+    no system message can take them.
+    """
+    is_plain = not context and are_plain(messages)
+    if not is_plain:
+        messages = as_messages(messages, "messages")
+        context = as_messages(context, "context")
+        check_roles(context, "context", rules.known_roles_only)
+    try:
+        if dialect.layout == "v3.2":
+            dropping = thinking and drop_thinking
+            renderer_v32 = RendererV32(messages, context, dialect, rules, thinking, dropping)
+            renderer_v32.start(bos and not context, preamble)
+            renderer_v32.render()
+            return renderer_v32
+        if dialect.image_text_refused:
+            _refuse_image_text(messages, context, dialect, rules)
+        last = -1
+        if thinking and drop_thinking:
+            if is_plain and preamble is None:
+                last = last_asking(messages, dialect, first=True)
+            else:
+                last = _last(messages, context, dialect, rules, preamble)
+        shown_from = last if thinking else NOWHERE
+        if context:
+            return _after(context, messages, dialect, rules, shown_from, last)
+        first = 0 if preamble is None else None
+        if last > 0 and dialect.system_token is not None and preamble is None:
+            first = first_staying(messages, last)
+        renderer = Renderer(messages, dialect, rules, shown_from, last, first)
+        renderer.start(bos, effort if thinking else "", preamble)
+        renderer.render()
+        return renderer
+    except Error:
+        raise
+    except Exception:  # the role is the one field that is taken for granted
+        check_roles(messages, "messages", rules.known_roles_only)
+        raise
+
+
+def _refuse_image_text(
+    messages: Sequence[Message], context: Sequence[Message], dialect: Dialect, rules: Conventions
+) -> None:
+    image = dialect.image_token
+    if image is not None:
+        refuse_image_text(image, messages, "messages", rules.reasoning_fields)
+        refuse_image_text(image, context, "context", rules.reasoning_fields)
+
+
+def _last(
+    messages: Sequence[Message],
+    context: Sequence[Message],
+    dialect: Dialect,
+    rules: Conventions,
+    preamble: Message | None,
+) -> int:
+    """The last user turn, before which reasoning is dropped (section 3, step 3).
+
+    -1 where nothing is dropped: with tools, or where it is in the context.
+    """
+    if rules.shows_tools and (
+        any_tools(messages, dialect.users_keep_tools)
+        or (preamble is not None and "tools" in preamble)
+        or (context and any_tools(context, dialect.users_keep_tools))
+    ):
+        return -1
+    return last_asking(messages, dialect, first=not context and preamble is None)
+
+
+def _after(
+    context: Sequence[Message],
+    messages: Sequence[Message],
+    dialect: Dialect,
+    rules: Conventions,
+    shown_from: float,
+    last: int,
+) -> Renderer:
+    """The messages after turns that are in the prompt already."""
+    start = 0
+    if rules.context_dropped_alone and last >= 0:
+        # The released function's quirk: some messages count as context, and are not rendered.
+        start = passed_over(messages, context, dialect)
+        context = [*context, *messages[:start]]
+    renderer = Renderer(
+        messages,
+        dialect,
+        rules,
+        shown_from,
+        last,
+        first=None,
+        calls_before=last_calls(context),
+        task_before=last_task(context, dropped=last >= 0),
+    )
+    renderer.render(start)
+    return renderer
+
+
+def effort_text(effort: Any, dialect: Dialect, rules: Conventions) -> str:
+    """docs/format.md, section 6. What is no effort of the dialect is an error in both modes."""
+    if effort is None:
+        return dialect.efforts[None]
+    # By exact type, because True would find 1.
+    if effort.__class__ is str or effort.__class__ is int:
+        text = dialect.efforts.get(effort)
+        if text is not None:
+            return text
+    if dialect.false_efforts_are_none and not holds(effort):
+        return dialect.efforts[None]
+    problem = f"found {shown(effort)}, expected {dialect.efforts_described} ({dialect})"
+    raise OptionError(rules.effort_option, problem)
+
+
+# A request's own options, checked and put where the format wants them.
+
+
+CHOICES = ("auto", "none", "required")
+# Those with which the prompt opens no call.
+_UNFORCED = ("auto", "none")
+_AUTO = ("auto", None)
+
+
+def encode(
+    messages: Iterable[Any],
+    *,
+    tools: Iterable[Any] | None = None,
+    tool_choice: str | Mapping[str, Any] = "auto",
+    response_format: Mapping[str, Any] | None = None,
+    thinking: bool = True,
+    effort: str | int | None = None,
+    drop_thinking: bool = True,
+    bos: bool = True,
+    context: Iterable[Any] = (),
+    dialect: str | Dialect = "v4",
+    prefix: str = "",
+) -> Prompt:
+    """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
+
+    - `messages`: OpenAI-style dicts, objects that can turn themselves into one, or `Sampled` turns.
+    - `tools`: OpenAI tools or bare function objects, for the first system message.
+    - `tool_choice`: "auto", "none", "required", or a tool by name or as OpenAI's object.
+    - `response_format`: a JSON schema, or OpenAI's object around one.
+    - `thinking`: whether the model thinks before it answers.
+    - `effort`: how hard it thinks, by the names or numbers of the dialect.
+    - `drop_thinking`: whether reasoning before the last user turn is left out.
+    - `bos`: whether the prompt begins with BOS.
+    - `context`: messages that are in the prompt already; only what follows them is written.
+    - `dialect`: the release of the format, by name or as a `Dialect`.
+    - `prefix`: the start of the answer, written after the header as the model's own text.
+
+    Returns a `Prompt`. Raises an `OptionError` for an option that is not what it should be, and an
+    `EncodeError` for a message that has no place in the format.
+    """
+    if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
+        raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
+    release = dialect if dialect.__class__ is Dialect else dialect_named(dialect)
+    effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
+    new, before = messages, context
+    if new.__class__ is not list:
+        new = any_list(messages, ("messages",), "a list of messages")
+    if before.__class__ is not tuple:
+        before = any_list(() if context is None else context, ("context",), "a list of messages")
+    if not new:
+        raise EncodeError(("messages",), "found none, expected at least one message")
+    mode, tool = (
+        _AUTO
+        if tool_choice.__class__ is str and tool_choice == "auto"
+        else read_choice(tool_choice)
+    )
+    extras_given = tools is not None or response_format is not None
+    if mode == "auto" and not (extras_given or before or prefix.__class__ is not str or prefix):
+        chat = maybe_chat(new, release, thinking, bos, effort_words) if drop_thinking else None
+        if chat is not None:
+            return Prompt(chat, release, None, partial(left_out, new, release, thinking))
+    rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
+    preamble = None
+    if extras_given:
+        tools = any_list(() if tools is None else tools, ("tools",), "a list of tools")
+        extras = _extras(() if mode == "none" else tools, response_format, release)
+        if extras:
+            new, before, preamble = _placed(extras, new, before)
+    forced = mode not in _UNFORCED
+    if forced:
+        tool = chosen(tool, () if tools is None else tools, before, new, release)
+    done = render_conversation(
+        new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
+    )
+    if prefix.__class__ is not str or prefix or forced:
+        _open_answer(done.flat, prefix, forced, tool, release)
+    return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
+
+
+# Options.
+
+
+def check_options(
+    tools: Any,
+    tool_choice: Any,
+    response_format: Any,
+    thinking: Any,
+    effort: Any,
+    drop_thinking: Any,
+    bos: Any,
+    dialect: Any,
+    stop: Any,
+    prefix: Any,
+) -> None:
+    """Raises an `OptionError` for an option that is wrong whatever the messages are."""
+    if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
+        raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
+    effort_text(effort, dialect_named(dialect), NATIVE)
+    if tools is not None:
+        any_list(tools, ("tools",), "a list of tools")
+    maybe_schema(response_format)
+    forced = read_choice(tool_choice)[0] not in _UNFORCED
+    _check_stop(stop)
+    _check_prefix(prefix, forced and not thinking)
+
+
+def _no_flag(**flags: Any) -> OptionError:
+    name, found = next((n, shown(f)) for n, f in flags.items() if f.__class__ is not bool)
+    return OptionError(name, f"found {found}, expected True or False")
+
+
+def _check_stop(stop: Any) -> None:
+    if isinstance(stop, str):
+        return
+    for n, text in enumerate(any_list(stop, ("stop",), "a text or a list of texts")):
+        if not isinstance(text, str) or not text:
+            raise OptionError(("stop", n), f"found {shown(text)}, expected a text")
+
+
+def _check_prefix(prefix: Any, forced: bool) -> None:
+    if not isinstance(prefix, str):
+        raise OptionError("prefix", f"found {shown(prefix)}, expected text")
+    if prefix and forced:
+        problem = f"found {shown(prefix)} and a call that must be made, expected one of them"
+        raise OptionError("prefix", problem)
+
+
+def read_choice(tool_choice: Any) -> tuple[str, str | None]:
+    """A choice of tools: "auto", "none" or "required"; or "tool", and the name of the tool.
+
+    The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`. So it
+    must be for a tool that has the name of a mode.
+    """
+    if isinstance(tool_choice, str) and tool_choice:
+        word = str.__str__(tool_choice)
+        return (word, None) if word in CHOICES else ("tool", word)
+    fields = maybe_dict(tool_choice)
+    if fields is not None and type_of(fields) == "function":
+        name = (maybe_dict(fields.get("function")) or {}).get("name")
+        if isinstance(name, str) and name:
+            return "tool", str.__str__(name)
+        problem = f"found {shown(name)}, expected the tool's name"
+        raise OptionError(("tool_choice", "function", "name"), problem)
+    expected = f'{", ".join(CHOICES)}, a tool\'s name, or {{"type": "function", "function": …}}'
+    raise OptionError("tool_choice", f"found {shown(tool_choice)}, expected {expected}")
+
+
+# Tools and the response format.
+
+
+def _extras(tools: Sequence[Any], response_format: Any, dialect: Dialect) -> dict[str, Written]:
+    """What the request adds to the system message, by field, as it is written."""
+    extras: dict[str, Written] = {}
+    if tools:
+        schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespaces, ("tools",))
+        extras["tools"] = Written(schemas)
+    found = maybe_schema(response_format)
+    if found is not None and found[0]:
+        extras["response_format"] = Written(json_at(*found))
+    return extras
+
+
+def maybe_schema(response_format: Any) -> tuple[dict[str, Any], Location] | None:
+    """The JSON schema in OpenAI's `response_format`, or given as it is, and where it stands."""
+    location: Location = ("response_format",)
+    if response_format is None:
+        return None
+    fields = maybe_dict(response_format)
+    if fields is None:
+        found = shown(response_format)
+        raise OptionError(location, f"found {found}, expected a JSON schema")
+    kind = type_of(fields)
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return {"type": "object"}, location
+    if kind != "json_schema":
+        return fields, location
+    location = (*location, "json_schema", "schema")
+    given = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
+    schema = maybe_dict(given)
+    if schema is None:
+        raise OptionError(location, f"found {shown(given)}, expected a JSON schema")
+    return schema, location
+
+
+def _placed(
+    extras: dict[str, Written], messages: Sequence[Any], context: Sequence[Any]
+) -> tuple[Sequence[Any], Sequence[Any], Message | None]:
+    """The lists with the extras on the first system message; without one, the extras apart."""
+    for name, listed in (("context", context), ("messages", messages)):
+        for index, message in enumerate(listed):
+            fields = message if message.__class__ is dict else as_message(message, (name, index))
+            if not isinstance(fields.get("role"), str) or fields["role"] != "system":
+                continue
+            for field in extras:
+                if holds(fields.get(field)):
+                    problem = f"found {field} here and on the request, expected one of them"
+                    raise EncodeError((name, index, field), problem)
+            changed = [*listed[:index], {**fields, **extras}, *listed[index + 1 :]]
+            return (messages, changed, None) if name == "context" else (changed, context, None)
+    if context:
+        problem = f"found no system message to carry {' and '.join(extras)}, expected one"
+        raise EncodeError(("context",), problem)
+    return messages, context, dict(extras)
+
+
+# The start of the answer.
+
+
+def chosen(
+    name: str | None,
+    tools: Iterable[Any],
+    context: Sequence[Any],
+    messages: Sequence[Any],
+    dialect: Dialect,
+) -> str | None:
+    """A tool that must be called, named as the model sees it; None for any that there is.
+
+    Raises where there is no such tool.
+    """
+    tools_there = [*tools, *(tool for _, tool in tools_shown(context, messages))]
+    if name is None:
+        if tools_there:
+            return None
+        raise OptionError("tool_choice", "found 'required', expected it with tools")
+    names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
+    if name not in names:
+        found = f"found {shown(name)}, expected it with tools"
+        if names:
+            found = f"found {shown(name)}, expected one of the tools: {', '.join(names)}"
+        raise OptionError("tool_choice", found)
+    return names[name]
+
+
+def tools_shown(context: Iterable[Any], messages: Iterable[Any]) -> Iterator[tuple[Location, Any]]:
+    """The tools that messages bring, where the prompt shows them, and where they stand."""
+    for name, listed in (("context", context), ("messages", messages)):
+        for index, given in enumerate(listed):
+            message = given if given.__class__ is dict else as_message(given, (name, index))
+            if "tools" in message and _shows_tools(message.get("role")):
+                for n, tool in enumerate(maybe_list(message["tools"]) or ()):
+                    yield (name, index, "tools", n), tool
+
+
+def _shows_tools(role: Any) -> bool:
+    return isinstance(role, str) and role in ("system", "developer")
+
+
+def _names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """What a declared tool may be called by -> its name as the model sees it.
+
+    A tool that is wrong is left to whoever writes it.
+    """
+    try:
+        fields, function = function_of(tool, True, ("tools",))
+        if dialect.namespaces:
+            qualified = qualified_function(fields, function, ("tools",))["name"]
+            yield qualified, qualified
+            yield function["name"], qualified
+        else:
+            yield function["name"], function["name"]
+    except (OptionError, EncodeError):
+        return
+
+
+def _open_answer(
+    flat: list[str], prefix: str, forced: bool, tool: str | None, dialect: Dialect
+) -> None:
+    """Writes what the request gives of the answer: a prefix, or the opening of a call."""
+    ending = ending_of(flat)
+    forced = forced and ending.kind == "answer"
+    _check_prefix(prefix, forced)
+    if prefix:
+        if ending.kind not in ("think", "answer"):
+            problem = f"found {shown(prefix)}, expected it only where an answer is asked for"
+            raise OptionError("prefix", problem)
+        flat += prefix_entries(prefix, ending.thinking, dialect)
+    elif forced:
+        flat += ANSWER[None], forced_call(dialect, tool)

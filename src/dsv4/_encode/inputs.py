@@ -1,0 +1,276 @@
+"""What callers pass in, normalised: messages to dicts, content to text and blocks.
+
+Dicts and lists are used as they are, without a copy. Objects that convert themselves (pydantic
+models, pandas rows, NumPy arrays, mappings) are converted once and never changed. Text that comes
+out is always exactly a `str`: a subclass could be mistaken for the format's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from dsv4._encode.fragments import BLANK_LINE
+from dsv4._encode.sampled_turns import Sampled
+from dsv4._format.dialects import ROLES
+from dsv4.errors import EncodeError, Location, OptionError, refusal, shown
+
+# What callers give -> plain dicts and lists.
+#
+# Most give dicts and lists, and those are taken as they are: nothing is copied. Others give
+# objects that can turn themselves into one: messages of the `openai` package and other pydantic
+# models, rows of pandas, arrays of numpy, mappings of any kind. Each is turned once, and never
+# changed.
+
+
+Message: TypeAlias = dict[str, Any]
+
+_DICT = frozenset({dict})
+# By the first of these an object turns itself into a dict: `openai`, pandas; pydantic.
+_METHODS = ("to_dict", "model_dump")
+
+
+class SampledMessage(dict[str, Any]):
+    """A message's fields, with the turn as the model wrote it."""
+
+    sampled: Sampled
+
+
+def maybe_dict(value: Any) -> dict[str, Any] | None:
+    """The value as a dict, None if it is none and cannot turn itself into one."""
+    if value.__class__ is dict:
+        return value
+    if isinstance(value, type):
+        return None
+    # Whatever goes wrong here is the object's own fault: then it is no dict.
+    try:
+        if isinstance(value, Mapping):
+            return dict(value)
+    except Exception:
+        return None
+    for name in _METHODS:
+        try:
+            made = getattr(value, name)()
+        except Exception:
+            continue
+        if isinstance(made, dict):
+            return dict(made)
+    return None
+
+
+def maybe_list(value: Any) -> list[Any] | tuple[Any, ...] | None:
+    """The value as a list, None if it is none: a text and a mapping are not."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, (str, bytes, bytearray, memoryview, Mapping, type)):
+        return None
+    try:
+        made = list(value) if isinstance(value, Sequence) else value.tolist()
+    except Exception:
+        return None
+    return made if isinstance(made, list) else None
+
+
+def type_of(value: Any) -> str:
+    """The `type` of a block, a choice or a format: empty if it has none, or one that is no text."""
+    kind = (maybe_dict(value) or {}).get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+def holds(value: Any) -> bool:
+    """Whether there is something in a value: an array does not say so by itself."""
+    try:
+        return bool(value)
+    except Exception:
+        return True
+
+
+def any_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
+    """A caller's list, of which any iterable will do."""
+    if value.__class__ is list or value.__class__ is tuple:
+        return value
+    if not isinstance(value, (str, bytes, bytearray, Mapping)) and isinstance(value, Iterable):
+        try:
+            return list(value)
+        except TypeError:  # an array without a dimension
+            pass
+    raise refusal(location, f"found {shown(value)}, expected {expected}")
+
+
+def as_messages(messages: Sequence[Any], name: str) -> Sequence[Message]:
+    """The messages as dicts. `name` is what the caller calls the list."""
+    if _DICT.issuperset(map(type, messages)):
+        return messages
+    return [as_message(message, (name, n)) for n, message in enumerate(messages)]
+
+
+def check_roles(messages: Sequence[Message], name: str, known_only: bool) -> None:
+    """Raises where a message has no role, or with `known_only` one that no release has."""
+    for n, message in enumerate(messages):
+        role = message.get("role")
+        if not isinstance(role, str) or (known_only and role not in ROLES):
+            raise unknown_role(role, (name, n, "role"))
+
+
+def as_message(message: Any, location: Location) -> Message:
+    """One message as a dict."""
+    if message.__class__ is Sampled:
+        return _sampled(message, location)
+    made = message if message.__class__ is SampledMessage else maybe_dict(message)
+    if made is None:
+        problem = f'found {shown(message)}, expected a message: a dict with a "role"'
+        raise EncodeError(location, problem)
+    return made
+
+
+def fields_of(message: Any) -> Message:
+    """The fields of a message, in whatever form it was given; none of what is no message."""
+    return maybe_dict(message.message if message.__class__ is Sampled else message) or {}
+
+
+def _sampled(sampled: Sampled, location: Location) -> SampledMessage:
+    message = SampledMessage(as_message(sampled.message, location))
+    if message.get("role") != "assistant":
+        found = shown(message.get("role"))
+        problem = f'found {found}, expected "assistant" for what was sampled'
+        raise EncodeError((*location, "role"), problem)
+    message.sampled = sampled
+    return message
+
+
+def unknown_role(
+    role: Any, location: Location, roles: tuple[str, ...] = ROLES
+) -> OptionError | EncodeError:
+    return refusal(location, f"found {shown(role)}, expected one of {', '.join(roles)}")
+
+
+# The forms in which callers give text: a string, nothing, or a list of blocks.
+#
+# What comes out is always exactly a `str`. A caller's string may be of a class of its own, even
+# one of ours, and such a thing in a prompt would be more than text.
+
+
+# The types of blocks that are images where the dialect has images.
+IMAGE_TYPES = ("image_url", "image")
+# Where the source of a block of type "image" may stand, in the order of its record.
+_SOURCES = ("source", "url", "data")
+
+
+def text_of(content: Any, location: Location) -> str:
+    """The text of any content: a string as it is, null as nothing, text blocks joined."""
+    if isinstance(content, str):
+        return str.__str__(content)
+    if content is None:
+        return ""
+    listed = maybe_list(content)
+    if listed is None:
+        problem = f"found {shown(content)}, expected text, null or a list of text blocks"
+        raise refusal(location, problem)
+    return BLANK_LINE.join(_block_text(block, (*location, n)) for n, block in enumerate(listed))
+
+
+def _block_text(block: Any, location: Location) -> str:
+    """The text of one block of a list in which there are only texts."""
+    read = read_block(block, location)
+    if read.kind != "text":
+        problem = f'found a block of type {shown(read.kind)}, expected type "text"'
+        raise refusal(location, problem)
+    return str(read.content)
+
+
+class Block(NamedTuple):
+    """One block of a content list: its type, and its content.
+
+    The content of a text is the text, of a result what the tool gave, of others the block itself.
+    `call_id` says which call a result answers.
+    """
+
+    kind: str
+    content: Any
+    call_id: Any = None
+
+
+def read_block(block: Any, location: Location) -> Block:
+    """An item of a content list. A text by itself is a block too."""
+    if isinstance(block, str):
+        return Block("text", str.__str__(block))
+    fields = maybe_dict(block)
+    if fields is None:
+        problem = f'found {shown(block)}, expected a block such as {{"type": "text"}}'
+        raise refusal(location, problem)
+    kind = fields.get("type")
+    if not isinstance(kind, str):
+        problem = f'found {shown(kind)}, expected a name such as "text"'
+        raise refusal((*location, "type"), problem)
+    if kind == "text":
+        return Block("text", _text_field(fields, location))
+    if kind == "tool_result":
+        return Block("tool_result", fields.get("content"), fields.get("tool_use_id"))
+    return Block(str.__str__(kind), fields)
+
+
+def _text_field(fields: Message, location: Location) -> str:
+    text = fields.get("text")
+    if text is not None and not isinstance(text, str):
+        raise refusal((*location, "text"), f"found {shown(text)}, expected text")
+    return str.__str__(text) if text else ""
+
+
+def image_record(block: Message, location: Location) -> Message:
+    """What `Prompt.images` holds of an image (docs/format.md, section 12.2)."""
+    if block["type"] == "image_url":
+        given = block.get("image_url")
+        inside = maybe_dict(given)
+        url = given if inside is None else inside.get("url")
+        record = {"type": "image", "url": url}
+        place, expected = "image_url", 'an image such as {"url": "https://…"}'
+    else:
+        record = {"type": "image", **{name: block[name] for name in _SOURCES if name in block}}
+        place, expected = "source", f"one of {', '.join(_SOURCES)}"
+    if not any(holds(value) for name, value in record.items() if name != "type"):
+        found = shown(block.get(place))
+        raise EncodeError((*location, place), f"found {found}, expected {expected}")
+    return record
+
+
+# Texts that spell the image token, which would pass for images (docs/format.md, section 12.3).
+
+
+# A list, a result block in it, the result's list, a text block in that: what is nested deeper is
+# never written.
+_DEPTH = 4
+
+
+def refuse_image_text(
+    image: str, messages: Sequence[Message], name: str, reasoning_fields: Sequence[str]
+) -> None:
+    """Raises where a text of the messages spells the token. `name` is the caller's for the list."""
+    fields = ("content", "content_blocks", *reasoning_fields)
+    for index, message in enumerate(messages):
+        for field in fields:
+            if field in message and _spells(image, message[field]):
+                problem = f"found {image} in a text, expected it only where an image stands"
+                raise EncodeError((name, index, field), problem)
+
+
+def _spells(image: str, content: Any) -> bool:
+    if content.__class__ is str:
+        return image in content
+    return any(image in text for text in _texts(content))
+
+
+def _texts(content: Any, depth: int = _DEPTH) -> Iterator[str]:
+    """Every text in a content that is written, however it is given."""
+    if isinstance(content, str):
+        yield str.__str__(content)
+    elif content is None or not depth:
+        return
+    elif (listed := maybe_list(content)) is not None:
+        for item in listed:
+            yield from _texts(item, depth - 1)
+    elif (block := maybe_dict(content)) is not None:
+        kind = type_of(block)
+        if kind == "text":
+            yield from _texts(block.get("text"), depth - 1)
+        elif kind == "tool_result":
+            yield from _texts(block.get("content"), depth - 1)

@@ -1,0 +1,124 @@
+"""JSON as the format writes it (docs/format.md, section 2)."""
+
+from __future__ import annotations
+
+import json
+import json.encoder
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dsv4._encode.inputs import maybe_dict, maybe_list
+from dsv4.errors import EncodeError, Location, OptionError, refusal, shown
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value of another type: objects, arrays, and single numbers of numpy."""
+    for made in (maybe_dict(value), maybe_list(value), _maybe_scalar(value)):
+        if made is not None:
+            return made
+    raise TypeError(f"a value of type {type(value).__name__} has no place in JSON")
+
+
+def _maybe_scalar(value: Any) -> int | float | str | None:
+    try:
+        made = value.item() if hasattr(value, "dtype") else None
+    except Exception:  # the object's own fault
+        return None
+    return made if isinstance(made, (int, float, str)) else None
+
+
+# One encoder for all: `json.dumps` with options makes a new one at each call.
+_encoder = json.JSONEncoder(ensure_ascii=False, default=_plain)
+
+
+def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+    """What `encoder.encode` does, without its preparations, which take longer than a short list.
+
+    They are the making of an engine in C, and here one serves for all. It must not look for circles
+    then, or threads that write the same value would take each other for one.
+    """
+    try:
+        chunks = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+            *(None, encoder.default, json.encoder.encode_basestring, None),
+            *(encoder.key_separator, encoder.item_separator, False, False, True),
+        )
+        chunks([], 0)
+    except (AttributeError, TypeError):  # not this Python's way
+        return encoder.encode
+
+    def encode(value: Any) -> str:
+        try:
+            return "".join(chunks(value, 0))
+        except RecursionError:
+            return encoder.encode(value)  # which tells a circle from mere depth
+
+    return encode
+
+
+to_json = _quick(_encoder)
+
+
+# As JSON encoders of Python spell what is no number of JSON's.
+_NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+
+def _number(value: float) -> str:
+    text = float.__repr__(value)
+    return _NOT_FINITE.get(text, text)
+
+
+# What `to_json` gives for values of exactly these types, and what it fails with.
+QUICKER: dict[type, Callable[[Any], str]] = {
+    int: int.__repr__,
+    float: _number,
+    bool: {True: "true", False: "false"}.__getitem__,
+    type(None): {None: "null"}.__getitem__,
+}
+FAILURES = (TypeError, ValueError, RecursionError)
+
+
+def json_at(value: Any, location: Location) -> str:
+    """A caller's value as JSON, or an error that says where it stands."""
+    try:
+        return to_json(value)
+    except FAILURES as error:
+        raise not_json(value, location, error) from None
+
+
+def not_json(value: Any, location: Location, error: Exception) -> OptionError | EncodeError:
+    """The error for a value that is not JSON, with the place in it that is to blame."""
+    for step, part, its_error in _culprits(value):
+        location, value, error = (*location, step), part, its_error
+    reason = "it is nested too deep" if isinstance(error, RecursionError) else error
+    return refusal(location, f"{shown(value)} cannot be written as JSON: {reason}")
+
+
+# Where values are nested deeper than this, the place is not looked for any further.
+_DEPTH = 64
+
+
+def _culprits(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
+    """The way down to what cannot be written: step, value and its error. A circle ends it."""
+    passed: set[int] = set()
+    while id(value) not in passed and len(passed) < _DEPTH:
+        passed.add(id(value))
+        found = next(_failing(value), None)
+        if found is None:
+            return
+        yield found
+        value = found[1]
+
+
+def _failing(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
+    if isinstance(value, dict):
+        parts: Any = value.items()
+    else:
+        parts = enumerate(maybe_list(value) or ())
+    for step, part in parts:
+        try:
+            to_json(part)
+        except RecursionError:  # no part of what is too deep is more to blame than the whole
+            continue
+        except FAILURES as error:
+            if isinstance(step, (str, int)):
+                yield step, part, error

@@ -1,0 +1,208 @@
+"""The renderer of the V3.2 layout (docs/format.md, section 11), which merges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dsv4._encode.fragments import (
+    ANSWER,
+    ANSWER_AFTER_RESULTS,
+    ANSWER_END,
+    ASK_ANSWER,
+    ASK_THINKING,
+    BOS,
+    DEVELOPER_TEXT,
+    ONE_RESULT_END,
+    ONE_RESULT_START,
+    REASONING,
+    REASONING_END,
+    RESULTS_END,
+    RESULTS_START,
+    SYSTEM,
+    THINK_AFTER_RESULTS,
+    USER,
+)
+from dsv4._encode.inputs import Message, holds, maybe_list, text_of, unknown_role
+from dsv4._encode.omissions import Omission, omissions_v32
+from dsv4._encode.sampled_turns import RawTurn
+from dsv4._encode.tools import schemas_text
+from dsv4._encode.turn_parts import TurnWriter
+from dsv4._encode.turn_rules import Conventions
+from dsv4._format.dialects import Dialect
+from dsv4.errors import EncodeError
+
+_ASKING = ("user", "developer")
+# What stays before the last user turn, with dropping on.
+_LASTING = ("system", "user", "assistant", "tool")
+
+
+class _Turn(NamedTuple):
+    """A message and its index, which is below 0 for one of the context."""
+
+    at: int
+    message: Message
+
+
+class RendererV32(TurnWriter):
+    """Writes messages to `flat`, in V3.2's layout.
+
+    `context` is what is in the prompt already: only `messages` are written. With `dropping`,
+    developer turns before the last user turn vanish.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        context: Sequence[Message],
+        dialect: Dialect,
+        rules: Conventions,
+        thinking: bool,
+        dropping: bool,
+    ) -> None:
+        super().__init__(messages, dialect, rules)
+        self._thinking = thinking
+        turns = [_Turn(n, m) for n, m in enumerate([*context, *messages], -len(context))]
+        last = _last_asking(turns)
+        self._vanished = {t.at for t in turns[:last] if dropping and _vanishes(t, rules)}
+        self._turns = [turn for turn in turns if turn.at not in self._vanished]
+        # The last user turn, among those that stay.
+        self._last = _last_asking(self._turns)
+
+    def start(self, bos: bool, preamble: Message | None) -> None:
+        """What stands before the first turn; `preamble` as for V4's renderer."""
+        if bos:
+            self.flat.append(BOS)
+        if preamble is not None:
+            self._extras(preamble, ())
+
+    def render(self, count: float = float("inf")) -> None:
+        """The turns that are new: all of them, or the first `count`."""
+        if self._vanished and self.messages and self.rules.context_dropped_alone:
+            problem = "found a turn that vanishes before the last user turn, expected none: the"
+            raise EncodeError(("messages",), f"{problem} released function counts wrongly then")
+        # The released function takes the very last message for the one before the first.
+        caller = self._turns[-1].message if self._turns else {}
+        results = 0
+        for place, (index, message) in enumerate(self._turns):
+            if message["role"] == "tool":
+                results += 1
+                if results > place > 0:  # only the first of all may do without its calls before it
+                    caller = {}
+            else:
+                caller, results = message, 0
+            if 0 <= index < count:
+                self._turn(place, index, message, caller, results)
+
+    def omissions(self) -> tuple[Omission, ...]:
+        """What was left out of the prompt."""
+        shown_from = self._turns[self._last].at if self._last >= 0 else -1
+        return omissions_v32(
+            self.messages,
+            self.rules,
+            shown_from if self._thinking else float("inf"),
+            self._vanished,
+        )
+
+    # Turns. Places are counted among the turns that stay.
+
+    def _turn(
+        self, place: int, index: int, message: Message, caller: Message, results: int
+    ) -> None:
+        role = message["role"]
+        self._check_tools(message, index)
+        if role == "system":
+            self.flat.append(SYSTEM[index])
+            self._content(message.get("content"), index)
+            self._extras(message, ("messages", index))
+        elif role == "user":
+            self.flat.append(USER[index])
+            self._content(message.get("content"), index)
+            self._ask(place)
+        elif role == "developer":
+            self._developer(message, index)
+            self._ask(place)
+        elif role == "assistant":
+            self._assistant(message, index, thinks=self._thinking and place > self._last)
+        elif role == "tool":
+            self._result(message, index, place, caller, results)
+        else:
+            raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
+
+    def _check_tools(self, message: Message, index: int) -> None:
+        """Tools must be right even where they are not written."""
+        tools = message.get("tools")
+        if holds(tools) and message["role"] not in ("system", "developer"):
+            location = ("messages", index, "tools")
+            schemas_text(tools, self.rules.named_tools, self.dialect.namespaces, location)
+
+    def _ask(self, place: int) -> None:
+        asks = ASK_THINKING if self._thinking and place == self._last else ASK_ANSWER
+        self.flat.append(asks[self._answer_after(place)])
+
+    def _answer_after(self, place: int) -> int | None:
+        """The index of the message that answers what is asked at a place, if there is one."""
+        if place + 1 == len(self._turns):
+            return None
+        at, message = self._turns[place + 1]
+        return at if message["role"] == "assistant" else None
+
+    def _developer(self, message: Message, index: int) -> None:
+        text = text_of(message.get("content"), ("messages", index, "content"))
+        if not text:
+            problem = "found nothing, expected the text of a developer turn"
+            raise EncodeError(("messages", index, "content"), problem)
+        self.flat.append(USER[index])
+        self._extras(message, ("messages", index))
+        self.flat += DEVELOPER_TEXT, text
+
+    def _assistant(self, message: Any, index: int, thinks: bool) -> None:
+        reasoning = self._reasoning(message, index)
+        if thinks and not reasoning and not holds(message.get("tool_calls")):
+            location = ("messages", index, self.rules.reasoning_fields[0])
+            problem = "found neither reasoning nor calls, expected one after the last user turn"
+            raise EncodeError(location, problem)
+        if message.__class__ is not dict:
+            turn = RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
+            self._add_sampled(index, turn)
+            if turn.text is not None:
+                self.flat += turn.entries(index, self.dialect)
+                return
+        if thinks:
+            self.flat += REASONING[index], reasoning, REASONING_END
+        else:
+            self.flat.append(ANSWER[index])
+        self._content(message.get("content"), index)
+        self._calls(message.get("tool_calls"), index)
+        self.flat.append(ANSWER_END)
+
+    def _result(
+        self, message: Message, index: int, place: int, caller: Message, count: int
+    ) -> None:
+        """The result number `count` after the calls of `caller`, in a block with the others."""
+        is_caller = caller.get("role") == "assistant" or place == 0
+        calls = len(maybe_list(caller.get("tool_calls")) or ()) if is_caller else 0
+        if count > calls:
+            problem = f"found result {count} after {calls} calls, expected one for each call"
+            raise EncodeError(("messages", index), problem)
+        if count == 1:
+            self.flat.append(RESULTS_START[index])
+        self.flat.append(ONE_RESULT_START[index])
+        self._content(message.get("content"), index)
+        self.flat.append(ONE_RESULT_END)
+        if count == calls:
+            self.flat.append(RESULTS_END)
+            thinks = self._thinking and place >= self._last
+            asks = THINK_AFTER_RESULTS if thinks else ANSWER_AFTER_RESULTS
+            self.flat.append(asks[self._answer_after(place)])
+
+
+def _last_asking(turns: Sequence[_Turn]) -> int:
+    """The place of the last user turn, -1 if there is none."""
+    return max((n for n, turn in enumerate(turns) if turn.message["role"] in _ASKING), default=-1)
+
+
+def _vanishes(turn: _Turn, rules: Conventions) -> bool:
+    """Whether a turn before the last user turn goes. The native API refuses unknown roles."""
+    role = turn.message["role"]
+    return role not in _LASTING and (role == "developer" or not rules.known_roles_only)

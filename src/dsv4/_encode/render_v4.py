@@ -1,0 +1,513 @@
+"""The renderer of the V4 layout (docs/format.md, section 4), and a fast path for plain chats.
+
+The fast path writes exactly what the renderer would write for a conversation of texts: an
+optional
+system message, then users and assistants in turn, ending with a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from dsv4._encode.fragments import (
+    ANSWER,
+    ANSWER_END,
+    ASK_ANSWER,
+    ASK_TASK,
+    ASK_THINKING,
+    BETWEEN,
+    BOS,
+    FIRST,
+    IMAGE,
+    ITEM_BETWEEN,
+    LATER_SYSTEM,
+    MODEL_ITEM_BETWEEN,
+    REASONING,
+    REASONING_END,
+    REMINDER,
+    RESULT_END,
+    RESULT_START,
+    SYSTEM,
+    SYSTEM_OPENING,
+    UNSUPPORTED_END,
+    UNSUPPORTED_START,
+    URL,
+    USER,
+    effort_fragment,
+    hot_openings,
+)
+from dsv4._encode.inputs import (
+    IMAGE_TYPES,
+    Message,
+    holds,
+    maybe_dict,
+    maybe_list,
+    read_block,
+    text_of,
+    type_of,
+    unknown_role,
+)
+from dsv4._encode.omissions import Omission, omissions
+from dsv4._encode.sampled_turns import RawTurn
+from dsv4._encode.turn_parts import Text, TurnWriter, UnseenImage
+from dsv4._encode.turn_rules import (
+    NATIVE,
+    Conventions,
+    call_places,
+    lasts,
+    place_of,
+    sort_results,
+    turn_stop,
+)
+from dsv4._format.dialects import ROLES, Dialect
+from dsv4.errors import EncodeError, Location, shown
+
+# Turns -> flat pieces (docs/format.md, section 4): one method for each kind of turn.
+
+
+# A part of a user turn: where it belongs among the results, None for all else; the index of its
+# message, its type, its content, its place in the message.
+_Block: TypeAlias = tuple[int | None, int, str, Any, Location]
+_CONTENT: Location = ("content",)
+
+# As a renderer's `shown_from`: after every message.
+NOWHERE = float("inf")
+
+
+class Renderer(TurnWriter):
+    """Writes messages to `flat`, and the images among them to `images`.
+
+    What it must know beforehand, section 3 decides:
+
+    - `shown_from`: turns at or after this index think aloud;
+    - `vanishing_before`: messages before this index go if their role does not last;
+    - `first`: the first turn of the whole conversation that stays, None where that is in a context
+      or is no message of the caller's;
+    - `calls_before`, `task_before`: the calls that results may answer before there are any here,
+      and the task of the turn before the first one here, whose question is in the prompt already.
+
+    Indices are those of the caller's messages.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        dialect: Dialect,
+        rules: Conventions,
+        shown_from: float = -1,
+        vanishing_before: int = -1,
+        first: int | None = 0,
+        calls_before: Any = None,
+        task_before: Any = None,
+    ) -> None:
+        # What TurnWriter.__init__ does: to call it would take as long again.
+        self.messages = messages
+        self.dialect = dialect
+        self.rules = rules
+        self.flat = []
+        self.shown_from = shown_from
+        self.vanishing_before = vanishing_before
+        self.first = first
+        self.task_before = task_before
+        self._last_calls = calls_before
+
+    def start(self, bos: bool, effort: str = "", preamble: Message | None = None) -> None:
+        """What stands before the first turn of the whole conversation.
+
+        `preamble` holds the request's own tools and response format, where no system message can
+        take them: they are a system turn without a text.
+        """
+        flat, first = self.flat, self.first
+        if bos:
+            flat.append(BOS)
+        if self.dialect.system_token is not None:
+            if preamble is not None:
+                flat.append(SYSTEM_OPENING[None])
+            elif self.messages and first is not None and self.messages[first]["role"] == "system":
+                flat.append(SYSTEM_OPENING[first])
+            elif effort and self.messages:
+                flat.append(SYSTEM_OPENING[None])
+        if effort and self.messages:
+            flat.append(effort_fragment(effort))
+        if preamble is not None:
+            self._extras(preamble, ())
+
+    def render(self, start: int = 0, ends_asking: bool = True) -> None:
+        """Every turn from the message `start` on, and what comes between turns.
+
+        This loop is the hot path. Plain text of the system, users and assistants is written here,
+        everything else by the methods below. Appending twice takes less time than adding a pair.
+
+        What a turn leaves for the next is in `asks` and `task`. `ends_asking` says whether the last
+        turn's transition is written: it is not before a turn that answers nothing.
+        """
+        flat, messages, shown_from = self.flat, self.messages, self.shown_from
+        count, lists = len(messages), self.dialect.lists_are_blocks
+        users, thinking, answering = hot_openings(count)
+        # Whether the turn before asks for thoughts, or for an answer without; None if for nothing.
+        asks: bool | None = None
+        task = self.task_before  # the turn before carries this task …
+        tasked: int | None = None  # … of this message; None where the context has asked already
+        index = start
+        while index < count:
+            message = messages[index]
+            role = message["role"]
+            content = message.get("content")
+            if lists and "content_blocks" in message:
+                content = _blocks_given(message, content)
+            if role == "user" or role == "tool":
+                stop = index + 1
+                if (
+                    content.__class__ is not str
+                    or "task" in message
+                    or (stop < count and messages[stop]["role"] in ("user", "tool"))
+                ):
+                    tasked, stop = index, turn_stop(messages, index)
+                    task = message.get("task") if role == "user" else None
+                    self._user_turn(index, stop)
+                else:
+                    task = None
+                    flat.append(users[index])
+                    if role == "user":
+                        flat.append(content)
+                    else:
+                        flat += RESULT_START, content, RESULT_END
+                index = stop
+                asks = index > shown_from
+                continue
+            if role == "assistant":
+                if task is not None:
+                    self._task(task, tasked, index)
+                elif asks is not None:
+                    flat.append(thinking[index] if asks else answering[index])
+                thinks = index > shown_from and task is None
+                if message.__class__ is not dict:
+                    self._sampled_turn(message, content, index, thinks)
+                else:
+                    if asks is None or task is not None:
+                        flat.append(REASONING[index] if thinks else ANSWER[index])
+                    if thinks:
+                        flat.append(self._reasoning(message, index))
+                        flat.append(REASONING_END)
+                    if content.__class__ is str:
+                        flat.append(content)
+                    else:
+                        self._content(content, index, MODEL_ITEM_BETWEEN)
+                    if "tool_calls" in message:
+                        self._calls(message["tool_calls"], index)
+                    if ("wo_eos" not in message and "prefix" not in message) or self._closes(
+                        message
+                    ):
+                        flat.append(ANSWER_END)
+                asks, task = None, None
+                if "task" in message:
+                    task, tasked = message["task"], index
+            elif role == "system":
+                if self.dialect.systems_ask == "never" and self.dialect.system_token is None:
+                    flat.append(SYSTEM[index])
+                    asks, task = None, None
+                else:
+                    asks, task = self._system_opening(index), None
+                if content.__class__ is str:
+                    flat.append(content)
+                else:
+                    self._content(content, index)
+                if "tools" in message or "response_format" in message:
+                    self._extras(message, ("messages", index))
+                if "task" in message:
+                    task, tasked = message["task"], index
+            elif index >= self.vanishing_before or lasts(message):
+                if role == "latest_reminder":
+                    if task is not None:
+                        self._task(task, tasked, None)
+                    elif asks is not None:
+                        flat.append(_header(asks, None))
+                asks = self._other(role, content, message, index)
+                task, tasked = message.get("task"), index
+            elif self.rules.known_roles_only and role not in ROLES:
+                raise unknown_role(role, ("messages", index, "role"))
+            index += 1
+        if ends_asking:
+            if task is not None:
+                self._task(task, tasked, None)
+            elif asks is not None:
+                flat.append(ASK_THINKING[None] if asks else ASK_ANSWER[None])
+
+    def omissions(self) -> tuple[Omission, ...]:
+        """What was left out of the prompt."""
+        return omissions(
+            self.messages,
+            self.dialect,
+            self.rules,
+            self.shown_from,
+            self.vanishing_before,
+            self.task_before,
+        )
+
+    # Turns of the system, of developers, reminders, and of roles that the format does not know.
+
+    def _system_opening(self, index: int) -> bool | None:
+        """Opens a system turn. Returns whether it asks for thoughts, None if it does not ask."""
+        dialect, is_first = self.dialect, index == self.first
+        opening = SYSTEM if dialect.system_token is None or is_first else LATER_SYSTEM
+        self.flat.append(opening[index])
+        if dialect.systems_ask == "never" or (is_first and dialect.systems_ask == "later"):
+            return None
+        return index >= self.shown_from
+
+    def _other(self, role: str, content: Any, message: Message, index: int) -> bool | None:
+        """Writes such a turn. Returns whether it asks for thoughts, None if it does not ask."""
+        if role not in ("latest_reminder", "developer") or role not in self.dialect.roles:
+            raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
+        self.flat.append(REMINDER[index] if role == "latest_reminder" else USER[index])
+        before = len(self.flat)
+        self._content(content, index)
+        if role == "latest_reminder":
+            return None
+        if not any(self.flat[before:]):
+            problem = "found nothing, expected the text of a developer turn"
+            raise EncodeError(("messages", index, "content"), problem)
+        self._extras(message, ("messages", index))
+        return index >= self.shown_from
+
+    # Tasks.
+
+    def _task(self, task: Any, tasked: int | None, answer: int | None) -> None:
+        """What a task of the message `tasked` asks (section 7) of the message `answer`."""
+        if tasked is None:
+            return
+        token = ASK_TASK.get(task) if isinstance(task, str) else None
+        if token is None:
+            problem = f"found {shown(task)}, expected one of {', '.join(ASK_TASK)}"
+            raise EncodeError(("messages", tasked, "task"), problem)
+        if task == "action":
+            self.flat.append(_header(self.shown_from != NOWHERE, answer))
+        if task == "read_url" and self.rules.url_field is not None:
+            self._url(tasked, self.rules.url_field)
+        self.flat.append(token[tasked])
+
+    def _url(self, index: int, field: str) -> None:
+        url = self.messages[index].get(field)
+        if url is None:
+            return
+        if not isinstance(url, str) or not url:
+            problem = f"found {shown(url)}, expected the URL as text"
+            raise EncodeError(("messages", index, field), problem)
+        self.flat += URL[index], str.__str__(url)
+
+    # User turns.
+
+    def _user_turn(self, start: int, stop: int) -> None:
+        """A user turn of the messages from `start` to `stop`."""
+        flat, is_first = self.flat, True
+        flat.append(USER[start])
+        for _, index, kind, content, place in self._sorted_blocks(start, stop):
+            if not is_first:
+                flat.append(BETWEEN[index])
+            elif index != start:
+                flat.append(FIRST[index])
+            is_first = False
+            if kind == "tool_result":
+                if content.__class__ is str:
+                    flat += RESULT_START, content, RESULT_END
+                else:
+                    flat.append(RESULT_START)
+                    self._result(content, index, place)
+                    flat.append(RESULT_END)
+            elif kind != "text":
+                self._other_block(kind, content, ("messages", index, *place))
+            elif content.__class__ is str:
+                flat.append(content)
+            else:
+                flat.append(text_of(content, ("messages", index, *place)))
+
+    def _sorted_blocks(self, start: int, stop: int) -> list[_Block]:
+        """The blocks of a user turn, results in the order of their calls (section 3, step 2)."""
+        blocks: list[_Block] = []
+        calls, lists = self._last_calls, self.dialect.lists_are_blocks
+        # One call orders nothing: its place is the one that unknown ids have too.
+        places = call_places(calls) if calls is not None and len(calls) > 1 else {}
+        for index in range(start, stop):
+            message = self.messages[index]
+            if message["role"] == "tool":
+                id, content = message.get("tool_call_id"), message.get("content")
+                wanted = places.get(id, 0) if id.__class__ is str else place_of(id, places)
+                if lists and "content_blocks" in message:
+                    content = _blocks_given(message, content)
+                blocks.append((wanted, index, "tool_result", content, _CONTENT))
+            elif lists:
+                blocks += _listed_blocks(message, index, places)
+            else:
+                blocks.append((None, index, "text", message.get("content"), _CONTENT))
+        if places:
+            sort_results(blocks)
+        return blocks
+
+    def _result(self, content: Any, index: int, place: Location) -> None:
+        """What a tool gave, where that is not simply text."""
+        location = ("messages", index, *place)
+        if len(place) > 1:  # a block of a user's list: its content is inside
+            location = (*location, "content")
+        elif self.dialect.lists_are_blocks:
+            self._content(content, index)
+            return
+        listed = maybe_list(content)
+        if listed is None:
+            self.flat.append(text_of(content, location))
+            return
+        for n, item in enumerate(listed):
+            if n:
+                self.flat.append(ITEM_BETWEEN)
+            block = read_block(item, (*location, n))
+            if block.kind == "text":
+                self.flat.append(block.content)
+            else:
+                self._other_block(block.kind, block.content, (*location, n))
+
+    def _other_block(self, kind: str, block: Any, location: Location) -> None:
+        if kind in IMAGE_TYPES and self.dialect.image_token is not None:
+            self._add_image(block, location)
+            self.flat.append(IMAGE)
+        else:
+            self.flat += UNSUPPORTED_START, kind, UNSUPPORTED_END
+
+    # Parts of assistant turns.
+
+    def _closes(self, message: Message) -> bool:
+        """Whether an assistant turn ends with EOS."""
+        return not any(holds(message.get(field)) for field in self.rules.open_turn_fields)
+
+    # Turns as they were sampled.
+
+    def _sampled_turn(self, message: Any, content: Any, index: int, thinks: bool) -> None:
+        """A turn of which the model's own text, or its ids, are known."""
+        field, other = self.rules.reasoning_fields
+        reasoned = holds(message.get(field)) or holds(message.get(other))
+        turn = RawTurn(message.sampled, reasoned, thinks, self._closes(message))
+        self._add_sampled(index, turn)
+        if turn.text is None:
+            self._read_turn(message, content, index, thinks)
+        else:
+            self.flat += turn.entries(index, self.dialect)
+            if holds(message.get("tool_calls")):
+                self._last_calls = maybe_list(message["tool_calls"])
+
+    def _read_turn(self, message: Message, content: Any, index: int, thinks: bool) -> None:
+        """The same turn as the format writes it."""
+        flat = self.flat
+        if thinks:
+            flat += REASONING[index], self._reasoning(message, index), REASONING_END
+        else:
+            flat.append(ANSWER[index])
+        self._content(content, index, MODEL_ITEM_BETWEEN)
+        self._calls(message.get("tool_calls"), index)
+        if self._closes(message):
+            flat.append(ANSWER_END)
+
+
+def _header(thinks: bool, answer: int | None) -> str:
+    return ASK_THINKING[answer] if thinks else ASK_ANSWER[answer]
+
+
+def _blocks_given(message: Message, content: Any) -> Any:
+    """The content of a message that has `content_blocks` (section 12.1).
+
+    They take the place of a user's content, and of a list on any role; of other texts they only
+    return the images.
+    """
+    blocks = maybe_list(message["content_blocks"])
+    if blocks is None or (message["role"] == "user"):
+        return content if message["content_blocks"] is None else message["content_blocks"]
+    if not isinstance(content, str):
+        return blocks
+    images = (maybe_dict(block) or {} for block in blocks if type_of(block) in IMAGE_TYPES)
+    return [Text(content), *map(UnseenImage, images)]
+
+
+def _listed_blocks(message: Message, index: int, places: dict[Any, int]) -> Iterator[_Block]:
+    """The blocks of a user message, where a list is blocks."""
+    field = "content" if message.get("content_blocks") is None else "content_blocks"
+    content = message.get(field)
+    listed = maybe_list(content)
+    if listed is None:
+        yield None, index, "text", content, (field,)
+        return
+    for n, item in enumerate(listed):
+        kind, content, id = _user_block(item, ("messages", index, field, n))
+        wanted = place_of(id, places) if kind == "tool_result" else None
+        yield wanted, index, kind, content, (field, n)
+
+
+def _user_block(item: Any, location: Location) -> Any:
+    """An item of a user's list, where that is blocks: nothing but a block will do."""
+    if isinstance(item, str):
+        problem = f'found {shown(item)}, expected a block such as {{"type": "text"}}'
+        raise EncodeError(location, problem)
+    block = read_block(item, location)
+    if block.kind == "text" and (maybe_dict(item) or {}).get("text") is None:
+        raise EncodeError((*location, "text"), "found None, expected text")
+    return block
+
+
+# The shortest way for the commonest conversation: a chat of texts, which asks at its end.
+#
+# What the renderer would write for it needs none of what the renderer prepares for. A chat is
+#
+# - a system message or none, then users and assistants in turn, a user last; - every message a
+# dict with `role` and `content`, which is a text, and of an assistant also   `reasoning_content`,
+# which is dropped.
+
+
+def maybe_chat(
+    messages: Sequence[Any], dialect: Dialect, thinking: bool, bos: bool, effort: str
+) -> list[str] | None:
+    """The pieces of a chat whose old reasoning is not shown. None for any other conversation."""
+    if (
+        dialect.layout != "v4"
+        or dialect.systems_ask != "never"
+        or dialect.system_token is not None
+        or dialect.image_text_refused
+    ):
+        return None
+    users, _, answers = hot_openings(len(messages))
+    flat: list[str] = [BOS] if bos else []
+    if effort and thinking:
+        flat.append(effort_fragment(effort))
+    before = None
+    try:
+        for index, message in enumerate(messages):
+            if message.__class__ is not dict:
+                return None
+            role, content = message["role"], message["content"]
+            if content.__class__ is not str:
+                return None
+            if role == "user":
+                if before == role or len(message) != 2:
+                    return None
+                flat.append(users[index])
+                flat.append(content)
+            elif role == "assistant":
+                if before != "user" or len(message) != 2 + ("reasoning_content" in message):
+                    return None
+                flat.append(answers[index])
+                flat.append(content)
+                flat.append(ANSWER_END)
+            elif role == "system" and before is None and len(message) == 2:
+                flat.append(SYSTEM[index])
+                flat.append(content)
+            else:
+                return None
+            before = role
+    except Exception:  # no role, no content, or one that cannot be compared: the renderer says so
+        return None
+    if before != "user":
+        return None
+    flat.append(ASK_THINKING[None] if thinking else ASK_ANSWER[None])
+    return flat
+
+
+def left_out(messages: Sequence[Any], dialect: Dialect, thinking: bool) -> tuple[Omission, ...]:
+    """What the prompt of a chat does not show: reasoning."""
+    last = len(messages) - 1
+    return omissions(messages, dialect, NATIVE, last if thinking else NOWHERE, last, None)

@@ -1,0 +1,307 @@
+"""Tools and tool calls as the prompt shows them: schemas, namespaces, parameters.
+
+docs/format.md, sections 4, 5 and 13.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+from dsv4._encode.cache import MEMORY, Shelf
+from dsv4._encode.fragments import CALLS, GOES_ON, Fragment
+from dsv4._encode.inputs import Message, holds, maybe_dict, maybe_list, text_of
+from dsv4._encode.json_text import FAILURES, QUICKER, json_at, not_json, to_json
+from dsv4._format.dialects import NAMESPACE_END, STRING_FALSE, STRING_TRUE, Arguments, Tags
+from dsv4._format.endings import NOTHING
+from dsv4.errors import EncodeError, Location, refusal, shown
+
+# The namespaces of tools and calls (docs/format.md, section 13.3).
+
+
+def qualified_function(tool: Message, function: Message, location: Location) -> Message:
+    """A tool's function object as the model sees it: with the qualified name."""
+    outside = tool.get("namespace") if function is not tool else None
+    given = function.get("namespace") if outside is None else outside
+    inside = place_of_function(tool, function, location)
+    place = (*(inside if outside is None else location), "namespace")
+    described = None if given is None or isinstance(given, str) else maybe_dict(given)
+    namespace = given if described is None else described.get("name")
+    if given is not None and not isinstance(namespace, str):
+        raise refusal(place, f'found {shown(given)}, expected a name or {{"name", "description"}}')
+    name = qualified_name(function["name"], namespace, (*inside, "name"))
+    shown_function = {key: value for key, value in function.items() if key != "namespace"}
+    shown_function["name"] = name
+    description = described.get("description") if described else None
+    if holds(description):
+        shown_function["description"] = "\n".join(
+            (
+                text_of(description, (*place, "description")),
+                text_of(function.get("description"), (*inside, "description")),
+            )
+        )
+    return shown_function
+
+
+def place_of_function(tool: Message, function: Message, location: Location) -> Location:
+    """Where a tool's function object stands: it is the tool itself, where that is given bare."""
+    return location if function is tool else (*location, "function")
+
+
+def qualified_call_name(call: Message, function: Message, location: Location) -> str:
+    """The name of a call as the model writes it."""
+    name = function["name"]
+    given, place = call.get("namespace"), (*location, "namespace")
+    if not holds(given):
+        given, place = function.get("namespace"), (*location, "function", "namespace")
+    described = None if given is None or isinstance(given, str) else maybe_dict(given)
+    if described is not None and NAMESPACE_END in name:
+        raise refusal(place, f"found {shown(given)}, expected a name beside {shown(name)}")
+    namespace = given if described is None else described.get("name")
+    if given is not None and not isinstance(namespace, str):
+        raise refusal(place, f"found {shown(given)}, expected a name")
+    return qualified_name(name, namespace, (*location, "function", "name"))
+
+
+def qualified_name(name: str, namespace: str | None, location: Location) -> str:
+    """`NAMESPACE::NAME`, of a name that may be qualified already."""
+    inside, separator, rest = str.__str__(name).partition(NAMESPACE_END)
+    if not separator:
+        inside, rest = namespace, inside  # type: ignore[assignment]
+    elif namespace is not None and namespace != inside:
+        problem = f"found {shown(name)} and the namespace {shown(namespace)}, expected one of them"
+        raise refusal(location, problem)
+    if inside is None:
+        return rest
+    if NAMESPACE_END in rest or NAMESPACE_END in inside:
+        found = shown(f"{inside}{NAMESPACE_END}{rest}")
+        raise refusal(location, f"found {found}, expected one {NAMESPACE_END} in a name")
+    return f"{str.__str__(inside)}{NAMESPACE_END}{rest}"
+
+
+# Tool schemas as the prompt shows them (docs/format.md, section 5).
+
+
+_remembered: Shelf[str] = MEMORY.shelf()
+
+
+class Written(str):
+    """The text of an extra of the request, written before its place is known."""
+
+    __slots__ = ()
+
+
+def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
+    """One JSON object a line, in the order given."""
+    if tools.__class__ is Written:
+        return str.__str__(tools)
+    # Marshal writes plain values by exact type and in order: so the key tells 1 from True, sees
+    # every change, and never stands for two different lists. It notes which values are one object,
+    # so equal lists may have two keys: that is only a miss.
+    try:
+        key = marshal.dumps((tools, named, namespaces))
+    except ValueError:
+        return _schemas(tools, named, namespaces, location)
+    text = _remembered.recall(key)
+    if text is None:
+        text = _schemas(tools, named, namespaces, location)
+        if _is_whole(key, tools):
+            _remembered.keep(key, text)
+    return text
+
+
+def _is_whole(key: bytes, tools: Any) -> bool:
+    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
+    writes as if it were bytes."""
+    try:
+        return bool(marshal.loads(key)[0] == tools)
+    except Exception:  # an array does not say whether it is equal
+        return False
+
+
+def _schemas(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
+    listed = maybe_list(tools)
+    if listed is None:
+        raise refusal(location, f"found {shown(tools)}, expected a list of tools")
+    return "\n".join(
+        _schema(tool, named, namespaces, (*location, n)) for n, tool in enumerate(listed)
+    )
+
+
+def _schema(tool: Any, named: bool, namespaces: bool, location: Location) -> str:
+    fields, function = function_of(tool, named, location)
+    inside = place_of_function(fields, function, location)
+    if namespaces and _has_name(function):
+        return json_at(qualified_function(fields, function, location), inside)
+    return json_at(function, inside)
+
+
+def _has_name(function: Any) -> bool:
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
+
+
+def function_of(tool: Any, named: bool, location: Location) -> tuple[Message, Any]:
+    """A tool, and its function object: the tool itself, where that is given bare."""
+    fields = maybe_dict(tool)
+    if fields is None:
+        raise refusal(location, f"found {shown(tool)}, expected a tool object")
+    if "function" not in fields and "name" in fields:
+        function: Any = fields
+    else:
+        given = fields.get("function")
+        as_dict = maybe_dict(given)
+        function = given if as_dict is None else as_dict
+    if function is None and not named:
+        raise refusal(location, f'found {shown(tool)}, expected a tool with a "function"')
+    if named and not isinstance(function, dict):
+        problem = f"found {shown(function)}, expected a function object"
+        raise refusal((*location, "function"), problem)
+    if named and not (isinstance(function.get("name"), str) and function["name"]):
+        found = shown(function.get("name"))
+        place = (*place_of_function(fields, function, location), "name")
+        raise refusal(place, f"found {found}, expected the tool's name")
+    return fields, function
+
+
+# Tool calls as markup: `function.arguments` -> parameters -> text (docs/format.md, section 4).
+
+
+# The one parameter of arguments that are not a JSON object.
+RAW_PARAMETER = "arguments"
+
+_decoder = json.JSONDecoder()
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
+
+
+class Parameters(Fragment):
+    """The parameters of one call, joined with newlines.
+
+    Most prompts are never looked at in pieces. So it notes how long each parameter is, and cuts its
+    parts out of its text when they are asked for.
+    """
+
+    __slots__ = ("_lengths", "_tags")
+    label = announces = CALLS
+    message = GOES_ON
+    begins = None
+    ending = NOTHING
+    _lengths: tuple[int, ...]
+    _tags: Tags
+
+    @classmethod
+    def joined(cls, parameters: list[str], tags: Tags) -> Parameters:
+        # Not by calling the class, which takes twice as long.
+        self = str.__new__(cls, "\n".join(parameters))
+        self._lengths = tuple(map(len, parameters))
+        self._tags = tags
+        return self
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        opening, closing = self._tags.parameter_open, self._tags.parameter_close
+        parts: list[str] = []
+        start = 0
+        for length in self._lengths:
+            end = start + length
+            inside = self[start + len(opening) : end - len(closing)]
+            parts += *opening.parts, inside, *closing.parts, "\n"
+            start = end + 1
+        return tuple(parts[:-1])
+
+
+class ParametersWriter:
+    """Turns the arguments of one call into its parameters, joined with newlines.
+
+    What a text of arguments came to is remembered: agents send the same calls again with every
+    request. `shelf.young` may be asked directly, by the text.
+    """
+
+    def __init__(self, tags: Tags, rule: Arguments) -> None:
+        self._tags = tags
+        self._rule = rule
+        self._opening, self._closing = str(tags.parameter_open), str(tags.parameter_close)
+        self.shelf: Shelf[Parameters] = MEMORY.shelf()
+
+    def write(self, arguments: Any) -> str:
+        """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
+        if arguments.__class__ is str:
+            known = self.shelf.recall(arguments)
+            if known is None:
+                known = self._from_text(arguments)
+                self.shelf.keep(arguments, known)
+            return known
+        if isinstance(arguments, str):
+            return self._from_text(str.__str__(arguments))
+        given = maybe_dict(arguments)
+        if given is not None:
+            return self._joined(_exact_texts(given))
+        if self._rule == "anything":
+            return self._joined([(RAW_PARAMETER, arguments)])
+        if arguments is None:
+            return ""
+        problem = f"found {shown(arguments)}, expected a JSON object, as text or as it is"
+        raise EncodeError((), problem)
+
+    def _from_text(self, arguments: str) -> Parameters:
+        try:
+            value = _read_json(arguments)
+            if self._rule == "anything" and isinstance(value, str):
+                value = _read_json(value)  # encoded twice
+        except (ValueError, RecursionError) as error:
+            if self._rule == "object":
+                problem = f"found {shown(arguments)}, which is not valid JSON: {error}"
+                raise EncodeError((), problem) from None
+            value = {RAW_PARAMETER: arguments}
+        if not isinstance(value, dict):
+            if self._rule != "anything":
+                raise EncodeError((), f"found {shown(arguments)}, expected a JSON object")
+            value = {RAW_PARAMETER: arguments}
+        return self._joined(value.items())
+
+    def _joined(self, arguments: Iterable[tuple[str, Any]]) -> Parameters:
+        opening, closing = self._opening, self._closing
+        parameters = []
+        try:
+            for key, value in arguments:
+                if value.__class__ is str:
+                    parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
+                else:
+                    text = QUICKER.get(value.__class__, to_json)(value)
+                    parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
+        except FAILURES as error:
+            raise not_json(value, (key,), error) from None
+        return Parameters.joined(parameters, self._tags)
+
+
+parameters_writer = lru_cache(ParametersWriter)
+
+
+def _read_json(text: str) -> Any:
+    """What `json.loads` gives, which spends a third of its time looking for space around."""
+    try:
+        value, end = _scan(text, 0)
+        if end == len(text):
+            return value
+    except StopIteration:  # no value begins here
+        pass
+    return _decoder.decode(text)
+
+
+def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
+    """Key and value of each argument of a caller's object, whose texts may be of any class."""
+    return [
+        (
+            key if key.__class__ is str else _exact_key(key),
+            str.__str__(value) if isinstance(value, str) else value,
+        )
+        for key, value in arguments.items()
+    ]
+
+
+def _exact_key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise EncodeError((), f"found the key {shown(key)}, expected text")
+    return str.__str__(key)

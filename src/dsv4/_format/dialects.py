@@ -1,0 +1,268 @@
+"""The releases of the format, each a value with one field for each visible difference.
+
+docs/format.md, sections 9 to 13, describes them; each release states only where it differs from
+the
+one it is based on. Code asks for a field, never for a release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from dsv4._format import tokens
+from dsv4._format.texts import (
+    EFFORT_0731_MAX,
+    EFFORT_MAX,
+    TOOLS_SECTION,
+    TOOLS_SECTION_V3_2,
+    numbered_effort,
+)
+from dsv4._format.tokens import Markup, Special, markup
+from dsv4.errors import OptionError, UnknownModel, shown
+from dsv4.values import Value
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Tags(Value):
+    """The markup of tool calls: tag names, and every fragment that is written with them."""
+
+    calls: str
+    invoke: str
+    parameter: str
+
+    # Written by the encoder, section 4.
+    block_open: Markup = field(init=False, repr=False, compare=False)
+    block_close: Markup = field(init=False, repr=False, compare=False)
+    invoke_open: Markup = field(init=False, repr=False, compare=False)
+    invoke_close: Markup = field(init=False, repr=False, compare=False)
+    parameter_open: Markup = field(init=False, repr=False, compare=False)
+    parameter_close: Markup = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        dsml = tokens.DSML
+        fragments = {
+            "block_open": f"\n\n<{dsml}{self.calls}>\n",
+            "block_close": f"\n</{dsml}{self.calls}>",
+            "invoke_open": f'<{dsml}{self.invoke} name="',
+            "invoke_close": f"\n</{dsml}{self.invoke}>",
+            "parameter_open": f'<{dsml}{self.parameter} name="',
+            "parameter_close": f"</{dsml}{self.parameter}>",
+        }
+        for name, text in fragments.items():
+            object.__setattr__(self, name, markup(text))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Tags, (self.calls, self.invoke, self.parameter)
+
+    def label_of(self, kind: str) -> str | None:
+        """What a tag of this kind is called."""
+        labels = {"wrapper": self.calls, "invoke": self.invoke, "parameter": self.parameter}
+        return labels.get(kind)
+
+    def spelled_in(self, text: str) -> str:
+        """The same text with these tag names in place of V4's."""
+        dsml = tokens.DSML
+        return (
+            text.replace(f"{dsml}tool_calls", f"{dsml}{self.calls}")
+            .replace(f"{dsml}invoke", f"{dsml}{self.invoke}")
+            .replace(f"{dsml}parameter", f"{dsml}{self.parameter}")
+        )
+
+
+# What stands between a tool's name and its parameters, and around a parameter's key and type.
+NAME_END = '">\n'
+STRING_TRUE = '" string="true">'
+STRING_FALSE = '" string="false">'
+# What stands between a namespace and a name (section 13.3).
+NAMESPACE_END = "::"
+
+
+# Where the schemas of the tools go in the words around them.
+_SCHEMAS = "{schemas}"
+# The order in which turns and their parts are written, which is a renderer's to know.
+Layout: TypeAlias = Literal["v4", "v3.2"]
+# Which system turns ask for an answer: none; those that are not the first, which also count as
+# the last user turn does; or every one that no user turn follows.
+SystemsAsk: TypeAlias = Literal["never", "later", "always"]
+# What a call's arguments may be: "object", a JSON object and nothing else; "text", also a text
+# that is no JSON, written as one parameter; "anything", also JSON that is no object (13.2).
+Arguments: TypeAlias = Literal["object", "text", "anything"]
+
+ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Dialect(Value):
+    """One release of the format. Make one of your own with `dataclasses.replace`.
+
+    A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
+    does not say what `None` writes, or where `tools_section` does not hold `{schemas}` once.
+    """
+
+    name: str
+    tags: Tags
+    # Effort as the caller names it -> what is written before the first turn in thinking mode.
+    efforts: Mapping[str | int | None, str]
+    efforts_described: str
+    # Whether "", 0 and False are no effort, as the release has it.
+    false_efforts_are_none: bool = False
+    special_tokens: tuple[Special, ...] = tokens.V4_TOKENS
+    layout: Layout = "v4"
+    # Those that a turn is written for. Others are an error where they do not vanish.
+    roles: tuple[str, ...] = ROLES
+    # Opens the prompt and every later system turn.
+    system_token: Special | None = None
+    systems_ask: SystemsAsk = "never"
+    # Stands for an image; a dialect without it has no images.
+    image_token: Special | None = None
+    # Whether a text that spells the image token is refused.
+    image_text_refused: bool = False
+    # Whether lists of content are read as section 12.1 says: each item of a user's list is a block
+    # of the turn, and `content_blocks` are taken.
+    lists_are_blocks: bool = False
+    # Whether tools on a user message stay there, and so keep reasoning from being dropped.
+    users_keep_tools: bool = False
+    arguments: Arguments = "text"
+    # Whether tools and calls may belong to a namespace (section 13.3).
+    namespaces: bool = False
+    # The words around the tools' schemas, in V4's tag names, with {schemas} in the middle.
+    tools_section: str = field(default=TOOLS_SECTION, repr=False)
+    tools_open: Markup = field(init=False, repr=False, compare=False)
+    tools_close: Markup = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if None not in self.efforts:
+            raise OptionError("efforts", f"found {shown(self.efforts)}, expected None among them")
+        if self.tools_section.count(_SCHEMAS) != 1:
+            found = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
+            raise OptionError("tools_section", f"found {found}, expected it once")
+        opening, closing = self.tags.spelled_in(self.tools_section).split(_SCHEMAS)
+        object.__setattr__(self, "efforts", MappingProxyType(dict(self.efforts)))
+        object.__setattr__(self, "tools_open", markup(opening))
+        object.__setattr__(self, "tools_close", markup(closing))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return _unpickled, ({**values, "efforts": dict(self.efforts)},)
+
+
+def _unpickled(values: dict[str, Any]) -> Dialect:
+    """The dialect of these values: the very one, where a release has them."""
+    dialect = Dialect(**values)
+    released = DIALECTS.get(dialect.name)
+    return released if released == dialect else dialect
+
+
+V4 = Dialect(
+    name="v4",
+    tags=Tags("tool_calls", "invoke", "parameter"),
+    efforts={None: "", "high": "", "max": EFFORT_MAX},
+    efforts_described='None, "high" or "max"',
+)
+V4_0731 = replace(
+    V4,
+    name="v4-0731",
+    efforts={None: "", "low": "", "high": EFFORT_MAX, "max": EFFORT_0731_MAX},
+    efforts_described='None, "low", "high" or "max"',
+    false_efforts_are_none=True,
+)
+V4_VISION = replace(
+    V4_0731,
+    name="v4-vision",
+    special_tokens=tokens.V4_VISION_TOKENS,
+    image_token=tokens.IMAGE,
+    image_text_refused=True,
+    lists_are_blocks=True,
+    users_keep_tools=True,
+)
+V4_1 = replace(
+    V4_VISION,
+    name="v4.1",
+    tags=Tags(" calls", " invoke", " parameter"),
+    efforts={
+        **{number: numbered_effort(number) for number in range(1, 101)},
+        **{None: numbered_effort(75), "low": numbered_effort(50), "high": numbered_effort(75)},
+        "max": numbered_effort(100),
+    },
+    efforts_described='None, "low", "high", "max" or a whole number from 1 to 100',
+    false_efforts_are_none=False,
+    special_tokens=tokens.V4_1_TOKENS,
+    roles=tuple(role for role in ROLES if role != "developer"),
+    system_token=tokens.SYSTEM,
+    systems_ask="later",
+    arguments="anything",
+    namespaces=True,
+)
+
+V3_2 = replace(
+    V4,
+    name="v3.2",
+    tags=Tags("function_calls", "invoke", "parameter"),
+    efforts={None: ""},
+    efforts_described="None",
+    special_tokens=tokens.V3_2_TOKENS,
+    layout="v3.2",
+    roles=tuple(role for role in ROLES if role != "latest_reminder"),
+    arguments="object",
+    tools_section=TOOLS_SECTION_V3_2,
+)
+# The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
+_LINES = TOOLS_SECTION_V3_2.splitlines(keepends=True)
+V3_2_SERVED = replace(
+    V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
+)
+
+_RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
+_BY_NAME = {release.name: release for release in _RELEASES}
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
+"""Every release of the format that is known, by its name."""
+
+# Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
+# a date or a quantisation after it.
+_MODEL_NAMES: tuple[tuple[str, Dialect], ...] = (
+    # V3.2-Exp, before it, had another format.
+    (r"v3[._]2(?![0-9])(?!.*exp)", V3_2),
+    (r"v4[._]1(?![0-9])", V4_1),
+    (r"v4(?![0-9._]).*vision", V4_VISION),
+    (r"v4(?![0-9._]).*(?<![0-9])0731(?![0-9])", V4_0731),
+    (r"v4(?![0-9]|[._][0-9])(?!.*(?<![0-9])[01][0-9][0-3][0-9](?![0-9]))", V4),
+)
+
+
+def dialect_for(model: str) -> Dialect:
+    """The dialect that a model was trained on, from its name.
+
+    `model` is a checkpoint's name, with or without its owner: "deepseek-ai/DeepSeek-V4.1". Raises
+    an `UnknownModel` where the name tells nothing.
+    """
+    if isinstance(model, str):
+        for pattern, dialect in _MODEL_NAMES:
+            if re.search(r"deepseek[-_ ]?" + pattern, model, re.IGNORECASE):
+                return dialect
+    raise UnknownModel(
+        "model",
+        f"no dialect is known for the model {shown(model)}, expected a name that holds "
+        f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
+        f"{', '.join(DIALECTS)}",
+    )
+
+
+def dialect_named(name: str | Dialect) -> Dialect:
+    """The dialect itself, where a caller may give its name."""
+    found = _BY_NAME.get(name) if isinstance(name, str) else None
+    if found is None:
+        if isinstance(name, Dialect):
+            return name
+        expected = f"one of {', '.join(DIALECTS)}, or a Dialect"
+        raise OptionError("dialect", f"found {shown(name)}, expected {expected}")
+    return found

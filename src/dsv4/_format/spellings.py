@@ -1,0 +1,95 @@
+"""How models misspell the markup of tool calls (docs/recovery.md, rules 1 and 13).
+
+Facts only: the parser decides what is treated as markup where.
+"""
+
+from __future__ import annotations
+
+from dsv4._format import tokens
+
+# The word inside the DSML token, and what passes for the bars around it.
+WORD = "DSML"
+BAR = str(tokens.DSML)[0]
+BARS = "｜|‖│¦∣︱ǀ"
+# What opens and closes a tag: ASCII, or full-width.
+OPENING_BRACKETS = "<＜"
+CLOSING_BRACKETS = ">＞"
+QUOTES = "\"'“”‘’"
+SMART_QUOTES = "“”‘’"
+# After one of these a tag is only talked about.
+QUOTING = "`" + QUOTES
+
+# What a tag is, by the first letters of its name.
+PARAMETER_PREFIX = "par"
+TAG_PREFIXES: tuple[tuple[str, str], ...] = (
+    ("tool", "wrapper"),
+    ("func", "wrapper"),
+    ("call", "wrapper"),
+    ("inv", "invoke"),
+    (PARAMETER_PREFIX, "parameter"),
+)
+
+# Tags without the DSML token. `tool_call` with a name is a call; without one it may hold JSON.
+PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
+PLAIN_WRAPPER_PREFIXES = ("tool", "func")
+PLAIN_WRAPPER_END = "calls"
+JSON_WRAPPERS = frozenset({"tool_call", "tool_calls", "function_call", "function_calls"})
+
+# Attributes that hold the name of a tool or a parameter, the usual one first.
+NAMING: dict[str, tuple[str, ...]] = {
+    "invoke": ("name", "invoke", "tool", "function"),
+    "parameter": ("name", "parameter", "param"),
+}
+# Attributes of an invoke that are never arguments, though a tool may declare such keys.
+NEVER_ARGUMENTS = frozenset({"name", "tool", "string"})
+# Keys under which calls written as JSON have their arguments.
+JSON_ARGUMENTS = ("arguments", "parameters", "input")
+# Keys that say nothing about arguments.
+JSON_FRAME = frozenset({"name", "id", "type", "index"})
+# Attributes that an element named as a parameter may have.
+ELEMENT_ATTRIBUTES = frozenset({"string", "type", "value"})
+# A lone parameter of one of these names may hold all arguments.
+HOLDS_ALL = ("arguments", "input")
+# The name that the prompt's own example of a call begins with.
+EXAMPLE_NAME = "$TOOL_NAME"
+
+# Tag names of releases: V4 and its revisions, V4.1, V3.2.
+_RELEASED = (
+    *("tool_calls", "invoke", "parameter"),
+    *(" calls", " invoke", " parameter"),
+    "function_calls",
+)
+RELEASED_LABELS = frozenset(name.strip() for name in _RELEASED)
+RELEASED_TAGS = frozenset(
+    f"{slash}{tokens.DSML}{name}" for name in _RELEASED for slash in ("<", "</")
+)
+
+# Tokens that mean something in a completion, by what they are. A role token after EOS begins a
+# turn that the model made up.
+FIXED: tuple[tuple[str, str, bool], ...] = (
+    (str(tokens.EOS), "eos", False),
+    (str(tokens.BOS), "bos", False),
+    (str(tokens.THINK_START), "think", False),
+    (str(tokens.THINK_END), "think", True),
+    *((str(token), "role", False) for token in (tokens.USER, tokens.SYSTEM)),
+    *((str(token), "role", False) for token in (tokens.ASSISTANT, tokens.LATEST_REMINDER)),
+    ("<｜tool▁calls▁begin｜>", "native", False),
+    ("<｜tool▁call▁begin｜>", "native", False),
+    ("<｜tool▁calls▁end｜>", "native", True),
+)
+ECHO = str(tokens.ASSISTANT)
+# Reasoning's end with spaces in it.
+SPACED_THINK_END = r"<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>"
+
+# The native calls of V3 and V3.1.
+NATIVE_CALLS_END = "<｜tool▁calls▁end｜>"
+NATIVE_HEAD = (
+    r"\s*<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?([^\n<]{1,512}?)\s*(?:<｜tool▁sep｜>|\n)\s*"
+    r"(?:```(?:json)?\s*)?"
+)
+NATIVE_CALL = NATIVE_HEAD + r"(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>"
+NATIVE_OPENINGS = ("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>")
+
+CDATA = ("<![CDATA[", "]]>")
+FENCES = "`~"
+FENCE_LENGTH = 3

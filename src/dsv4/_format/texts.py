@@ -1,0 +1,55 @@
+"""The fixed texts of prompts: those of the releases, and what servers add (docs/servers.md).
+
+The long ones are files beside this module, byte for byte as released.
+"""
+
+from __future__ import annotations
+
+import os
+
+# deepseek-recipe's answer to `{"type": "json_object"}` on V4.
+JSON_OBJECT = (
+    "You are a helpful assistant designed to output JSON.\n"
+    "## Response Format:\n\nReply with JSON object ONLY."
+)
+# What deepseek-recipe writes for an image: on V4, which has none, and on V4.1.
+NO_IMAGE = "[Unsupported Image]"
+RECIPE_IMAGE = "<｜image｜>"
+
+# A client's own line at the head of a system prompt, which servers cut off.
+BILLING_HEADER = "x-anthropic-billing-header"
+
+
+def read_text(name: str) -> str:
+    path = os.path.join(os.path.dirname(__file__), name)
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+RESPONSE_FORMAT = (
+    "## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n"
+)
+
+
+UNSUPPORTED = ("[Unsupported ", "]")
+
+
+# V3.2's words between a developer turn's extras and its text (section 11.4).
+DEVELOPER_MESSAGE = "\n\n# The user's message is: "
+
+
+TOOLS_SECTION = read_text("tools_section.txt")
+
+
+TOOLS_SECTION_V3_2 = read_text("tools_section_v3.2.txt")
+
+
+EFFORT_MAX = read_text("effort_max.txt")
+
+
+EFFORT_0731_MAX = read_text("effort_0731_max.txt")
+
+
+def numbered_effort(effort: int) -> str:
+    scale = "(range 1-100, the higher the value, the more thorough the reasoning)"
+    return f"Reasoning Effort: {effort} {scale}\n\n"

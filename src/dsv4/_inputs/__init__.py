@@ -1,0 +1,1 @@
+"""Conversations from files and clients: bytes to text to JSON to `Request`."""

@@ -1,0 +1,129 @@
+"""A JSON value as a `Request`: messages, the body of a Chat request, or a ShareGPT conversation.
+
+Only what the prompt depends on is read. Sampling, streaming and the like are ignored, and an
+unknown model name is no error: files come from anywhere. A server is stricter (`dsv4.api`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsv4._format.dialects import Dialect, dialect_for
+from dsv4._inputs.input_files import InputError
+from dsv4._inputs.sharegpt import is_sharegpt, messages_from, tools_from
+from dsv4.errors import UnknownModel, shown
+from dsv4.request import Request
+
+# The roles whose message can carry a task (format.md, section 7).
+TASKED_ROLES = ("user", "developer", "assistant")
+
+_THINKING = {"enabled": True, "disabled": False}
+
+
+def request_of(body: Any) -> Request:
+    """What a JSON value asks for: a list of messages, or an object that has one."""
+    if isinstance(body, Request):
+        return body
+    request = Request(messages_of(body))
+    return replace(request, **options_of(body)) if isinstance(body, dict) else request
+
+
+def messages_of(body: Any) -> Any:
+    """The messages of a body, whatever they are."""
+    if isinstance(body, list):
+        return body
+    if not isinstance(body, dict):
+        found = f"found {shown(body)}"
+        raise InputError(f"{found}, expected a list of messages or a request")
+    if is_sharegpt(body):
+        return messages_from(body)
+    if "messages" not in body:
+        hint = ": put the messages in a list" if "role" in body else ""
+        raise InputError(f'found an object without "messages"{hint}')
+    return body["messages"]
+
+
+def options_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `dsv4.Request` that a Chat request gives, by their name there."""
+    options: dict[str, Any] = {"dialect": _dialect(body.get("model"))}
+    if is_sharegpt(body):
+        return options | {"tools": tools_from(body)}
+    if (thinking := _thinking(body.get("thinking"))) is not None:
+        options["thinking"] = thinking
+    for name, option in SAME_OPTIONS.items():
+        if body.get(name) is not None:
+            options[option] = body[name]
+    return options
+
+
+# What a Chat request calls an option -> what `dsv4.Request` does.
+SAME_OPTIONS = {
+    "tools": "tools",
+    "tool_choice": "tool_choice",
+    "response_format": "response_format",
+    "reasoning_effort": "effort",
+    "stop": "stop",
+    # What a Chat request has no name for, as `dsv4 decode` writes it.
+    **{name: name for name in ("dialect", "drop_thinking", "bos", "context", "prefix")},
+}
+# All that is read of a Chat request.
+READ_FIELDS = ("model", "messages", "thinking", *SAME_OPTIONS)
+
+
+def _thinking(value: Any) -> Any:
+    """OpenAI-like servers take a flag, or `{"type": "enabled"}`. What is neither stays, and is
+    refused as an option."""
+    kind = value.get("type") if isinstance(value, dict) else value
+    return _THINKING.get(kind, value) if isinstance(kind, str) else value if kind else kind
+
+
+def _dialect(model: Any) -> str | Dialect:
+    try:
+        return str(dialect_for(model))
+    except UnknownModel:
+        return "v4"
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What is said from outside of every conversation that is read. It goes before what a
+    conversation says itself; None leaves that alone.
+
+    The fields are those of `dsv4.Request`, and `task`, which goes on the last message.
+    """
+
+    thinking: bool | None = None
+    effort: str | int | None = None
+    dialect: str | Dialect | None = None
+    tools: Sequence[Any] | None = None
+    drop_thinking: bool | None = None
+    bos: bool | None = None
+    task: str | None = None
+
+    def on(self, request: Request) -> Request:
+        """The request as it is to be."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        task = given.pop("task", None)
+        if task is not None:
+            given["messages"] = with_task(request.messages, task)
+        return replace(request, **given) if given else request
+
+
+def with_task(messages: Any, task: str) -> list[Any]:
+    """The messages with a task on the last, which must be one that can carry it."""
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    role = role_of(last)
+    if last is None or role not in TASKED_ROLES:
+        expected = f"a last message of {' or '.join(TASKED_ROLES)}"
+        raise InputError(f"task: found {shown(role)}, expected {expected}")
+    if role == "user" and len(messages) > 1 and role_of(messages[-2]) in ("user", "tool"):
+        problem = "the last message joins the turn before it, where its task would be lost"
+        raise InputError(f"task: {problem}")
+    return [*messages[:-1], {**last, "task": task}]
+
+
+def role_of(message: Any) -> Any:
+    """The role of a message, if it is one."""
+    return message.get("role") if isinstance(message, dict) else None

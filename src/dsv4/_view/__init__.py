@@ -1,0 +1,1 @@
+"""Prompts as people look at them: rows first, then terminal text, HTML or SVG."""

@@ -1,0 +1,228 @@
+"""A view as HTML that needs no other file. Everything from outside is escaped.
+
+The whole prompt is one run of inline text. Whatever is added for the eye is drawn by the style
+sheet or cannot be selected, so copying any part of the page gives exactly that part of the
+prompt.
+Every text has a contrast of at least 4.5 (WCAG AA); tests/browser measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from dsv4._encode.prompt import Prompt
+from dsv4._view.view_rows import Line, Row, Segment, View, maybe_folded, view_of
+
+# How a view looks in a browser: light and dark, wide and narrow, and inside of `.dsv4` alone.
+#
+# Every text has a contrast of 4.5 or more to what is behind it (WCAG AA); tests/browser measures
+# it.
+
+
+PAGE_STYLE = """
+html { color-scheme: light dark; scroll-behavior: smooth; }
+body { margin: 0 auto; max-width: 84em; padding: 1.5em 1em; }
+@media (prefers-color-scheme: dark) { html { background: #0d1117; } }
+"""
+STYLE = """
+.dsv4 {
+  --back: #ffffff; --text: #1f2328; --faint: #59636e; --rule: #d1d9e0; --mark: #f0f3f6;
+  --system: #6f42c1; --user: #116329; --tool: #7d4e00; --assistant: #0550ae;
+  --reasoning: #4d5761; --calls: #953800; --note: #8a4600; --go: #116329; --stop: #b31d28;
+  --learned: #dafbe1;
+  background: var(--back); color: var(--text);
+  font: 14px/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+
+  header, nav, .total, .ending { user-select: none; }
+  h1 { font-size: 1.15em; margin: 0; overflow-wrap: anywhere; }
+  .total { margin: .2em 0 1em; color: var(--faint); }
+  nav ol { display: flex; flex-wrap: wrap; gap: .1em 1em; margin: 0 0 1em; padding: 0;
+    list-style: none; }
+  nav a { text-decoration: none; } nav a:hover { text-decoration: underline; }
+
+  .prompt { position: relative; margin: 0; padding-left: 41ch; font: inherit; color: inherit;
+    background: none; border: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+  .row::before { content: "\\A"; } .row:first-child::before { content: ""; }
+  .label { display: inline-block; width: 39ch; margin: 0 2ch 0 -41ch; font-style: normal;
+    user-select: none; white-space: nowrap; color: var(--faint); }
+  .label > * { display: inline-block; width: 15ch; text-align: right; }
+  .label > b { width: 18ch; text-align: left; } .label > .count { width: 6ch; }
+  .label i { font-style: normal; } .label b { color: var(--text); }
+  .opens > .label::before { content: ""; position: absolute; left: 0; right: 0;
+    border-top: 1px solid var(--rule); }
+  .note { color: var(--note); user-select: none; }
+  .note::before { content: "\\A\\2195  "; white-space: pre; }
+  .ghost { user-select: none; } .ghost .note::before { content: "\\A\\2717  "; }
+  .ghost > span { color: var(--faint); text-decoration: line-through; }
+
+  .system { color: var(--system); } .user, .developer { color: var(--user); }
+  .tool { color: var(--tool); } .assistant, .latest_reminder { color: var(--assistant); }
+  .reasoning { color: var(--reasoning); font-style: italic; } .calls { color: var(--calls); }
+  .template, .space, .newline { color: var(--faint); }
+  .newline::before { content: "\\23CE"; }
+  .spaces { background: radial-gradient(circle, var(--faint) 0 1px, transparent 1.5px)
+    0 50% / 1ch 100% repeat-x; }
+  .tab::before { content: "\\2409"; color: var(--faint); }
+  .flag { background: #b31d28; color: #ffffff; font-weight: bold; padding: 0 .2em; }
+  .pill { border-radius: .7em; padding: .05em .55em; margin: 0 .1em; color: #ffffff;
+    white-space: nowrap; box-decoration-break: clone; -webkit-box-decoration-break: clone; }
+  .pill-turn { background: #0a5bc4; } .pill-think { background: #6f42c1; }
+  .pill-frame { background: #57606a; } .pill-task { background: #7d4e00; }
+
+  input.fold { position: absolute; opacity: 0; pointer-events: none; }
+  label.fold { cursor: pointer; user-select: none; color: var(--faint); background: var(--mark);
+    border-radius: .3em; padding: 0 .5em; }
+  label.fold::before { content: "\\25B8  "; }
+  input.fold:checked + label.fold::before { content: "\\25BE  "; }
+  input.fold:focus-visible + label.fold { outline: 2px solid var(--assistant); }
+  input.fold:not(:checked) ~ .folded { display: none; }
+  input.fold:checked + label.fold::after { content: "\\A"; white-space: pre; }
+
+  .learned > span:not(.pill, .flag, .folded) { background-color: var(--learned); }
+  .learned > .label i:first-of-type::after { content: " \\25CF"; color: var(--go); }
+  .unlearned > span:not(.pill, .flag) { color: var(--faint); }
+  .ending { margin: 1em 0 0; font-weight: bold; color: var(--go); }
+  .silent { color: var(--stop); }
+}
+@media (prefers-color-scheme: dark) {
+  .dsv4 {
+    --back: #0d1117; --text: #e6edf3; --faint: #9198a1; --rule: #30363d; --mark: #1c2128;
+    --system: #d2a8ff; --user: #7ee787; --tool: #e3b341; --assistant: #79c0ff;
+    --reasoning: #b1bac4; --calls: #ffa657; --note: #e3b341; --go: #56d364; --stop: #ff7b72;
+    --learned: #12361f;
+  }
+}
+@media (max-width: 56em) {
+  .dsv4 {
+    .prompt { padding-left: 0; }
+    .label, .label > * { display: inline; margin: 0; white-space: normal; }
+    .opens > .label::before { display: none; }
+    .label::after { content: "\\A"; white-space: pre; }
+    .label b:not(:empty)::after, .label i:not(:last-child)::after { content: "  "; }
+    .opens::before { content: "\\A\\A"; }
+  }
+}
+"""
+
+
+# A view as HTML that needs no other file. Everything from outside is escaped.
+#
+# All of the prompt is one run of inline text. What is added to it, for the eye only, is either
+# drawn by the style sheet or cannot be selected: so copying any part of the page gives that part
+# of the prompt, exactly.
+
+
+# Nothing is loaded, and nothing runs, whatever the conversation says.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+# A list of messages is of use where there are more than can be seen at once.
+LISTED_FROM = 4
+
+
+def page(view: View, title: str, unfold: bool) -> str:
+    """A page of its own."""
+    return "".join(_page(view, escape(title), unfold))
+
+
+def fragment(prompt: Prompt) -> str:
+    """A part of somebody else's page, such as a notebook. Its styles are for this part alone."""
+    body = "".join(_body(view_of(prompt), unfold=False, place=f"p{id(prompt):x}-"))
+    return f'<style>{STYLE}</style><div class="dsv4">{body}</div>'
+
+
+def _page(view: View, title: str, unfold: bool) -> Iterator[str]:
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield f"<title>{title}</title>\n<style>{PAGE_STYLE}{STYLE}</style>\n</head>\n"
+    yield f'<body class="dsv4">\n<header><h1>{title}</h1></header>\n<main>'
+    yield from _body(view, unfold, place="")
+    yield "</main>\n</body>\n</html>\n"
+
+
+def _body(view: View, unfold: bool, place: str) -> Iterator[str]:
+    """`place` makes the anchors of this view its own."""
+    yield f'<p class="total">{escape(view.total)}</p>'
+    yield from _list(view.rows, place)
+    yield '<pre class="prompt">'
+    message: int | None = -1
+    for n, row in enumerate(view.rows):
+        yield from _row(row, row.message != message, unfold, f"{place}{n}", place)
+        message = row.message
+    yield "</pre>"
+    style, mark = ("ending", "▶") if view.ending.generates else ("ending silent", "■")
+    yield f'<p class="{style}">{mark} {escape(view.ending.words)}</p>\n'
+
+
+def _list(rows: Iterable[Row], place: str) -> Iterator[str]:
+    """The messages, each a link to where it begins."""
+    roles = {row.message: row.role for row in rows if row.message is not None}
+    if len(roles) < LISTED_FROM:
+        return
+    yield '<nav aria-label="messages"><ol>'
+    for message, role in sorted(roles.items()):
+        yield f'<li><a class="{role}" href="#{place}m{message}">{message} {role}</a></li>'
+    yield "</ol></nav>"
+
+
+def _row(row: Row, opens: bool, unfold: bool, id: str, place: str) -> Iterator[str]:
+    yield f'<span class="{_classes(row, opens)}">'
+    yield _label(row, opens, place)
+    folded = None if row.summary else maybe_folded(row)
+    if row.summary:
+        yield from _fold(row.summary, "".join(map(_line, row.lines)), unfold, id)
+    elif folded:
+        yield "".join(map(_line, folded.head))
+        yield from _fold(folded.summary, "".join(map(_line, folded.rest)), unfold, id)
+    else:
+        yield "".join(map(_line, row.lines))
+    if row.ghost or row.note:
+        yield f'<i class="note">{escape(str(row.ghost or row.note))}</i>'
+    yield "</span>"
+
+
+def _classes(row: Row, opens: bool) -> str:
+    flags = {"opens": opens, "ghost": row.ghost is not None}
+    flags |= {"learned": row.learned is True, "unlearned": row.learned is False}
+    return " ".join(["row", *(name for name, is_on in flags.items() if is_on)])
+
+
+def _label(row: Row, opens: bool, place: str) -> str:
+    """What stands in the margin."""
+    number = "–" if row.message is None else str(row.message)
+    anchor = f' id="{place}m{row.message}"' if opens and row.message is not None else ""
+    role = f'<span class="{row.role}">{row.role}</span>'
+    name = f"<b{anchor}>{number} {role}</b>" if opens else "<b></b>"
+    count = "" if row.tokens is None else f"{row.tokens:,}"
+    return f'<i class="label">{name}<i>{escape(row.field)}</i><i class="count">{count}</i></i>'
+
+
+def _fold(summary: str, text: str, unfold: bool, id: str) -> Iterator[str]:
+    """Text that shows when a box is ticked: that needs no script, and stays in the line."""
+    state = " checked" if unfold else ""
+    yield f'<input type="checkbox" class="fold" id="f{id}"{state}>'
+    yield f'<label class="fold" for="f{id}">{escape(summary)}</label>'
+    yield f'<span class="folded">{text}</span>'
+
+
+def _line(line: Line) -> str:
+    return "".join(map(_segment, line))
+
+
+def _segment(segment: Segment) -> str:
+    classes, text = dressed(segment)
+    if classes == "newline":
+        return f'<span class="{classes}"></span>{text}'
+    return f'<span class="{classes}">{escape(text)}</span>'
+
+
+def dressed(segment: Segment) -> tuple[str, str]:
+    """The classes and the text of a segment. White space stays what it is: the style shows it."""
+    text, style, original = segment
+    if original == "\n":
+        return "newline", original
+    if original is not None and original.strip(" ") == "":
+        return "spaces", original
+    if original is not None and original.strip("\t") == "":
+        return "tab", original
+    return f"pill {style}" if style.startswith("pill") else style, text

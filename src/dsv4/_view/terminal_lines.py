@@ -1,0 +1,223 @@
+"""A view as lines of text for a terminal, wrapped to its width and coloured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from dsv4._view.characters import width_of
+from dsv4._view.view_rows import Line, Row, Segment, View, maybe_folded
+
+# Terminals have these colours in a shade that suits their background.
+CODES = {
+    "system": "35",
+    "user": "32",
+    "developer": "32",
+    "tool": "33",
+    "latest_reminder": "36",
+    "assistant": "36",
+    "reasoning": "3;34",
+    "calls": "33",
+    "template": "90",
+    "flag": "1;97;41",
+    "space": "90",
+    "margin": "90",
+    "name": "1",
+    "ghost": "9;90",
+    "note": "3;33",
+    "learned": "1;32",
+    "generates": "1;32",
+    "silent": "1;31",
+    "pill-turn": "1;97;44",
+    "pill-think": "1;97;45",
+    "pill-frame": "97;100",
+    "pill-task": "30;43",
+}
+# Where there are no colours, signs say what they would.
+SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in CODES if "pill" in s], ("⟦", "⟧"))}
+
+# Text narrower than this beside the margin is put below it.
+NARROW = 34
+INDENT = "  "
+
+
+def painted(lines: Iterable[Line], color: bool) -> Iterator[str]:
+    """The lines for a terminal, in the colours of its styles or in none."""
+    for line in lines:
+        parts = (
+            in_style(segment.text, segment.style) if color else segment.text for segment in line
+        )
+        yield "".join(parts).rstrip() + "\n"
+
+
+def in_style(text: str, style: str) -> str:
+    return f"\x1b[{CODES[style]}m{text}\x1b[0m" if text else text
+
+
+def lines_of(view: View, width: int, unfold: bool, signs: bool) -> Iterator[Line]:
+    """The view in lines of at most this many columns. `signs` stand in for colours."""
+    margin = _margin(view.rows, width)
+    message: int | None = -1
+    for row in view.rows:
+        beside = margin.opening(row, row.message != message)
+        message = row.message
+        yield from margin.above(row, beside)
+        for line in _shown_lines(row, unfold):
+            for part in _wrapped(_marked(line, signs), margin.room):
+                yield (*margin.beside(row, beside), *part)
+                beside = None
+    for text, style in _closing(view):
+        for part in _wrapped(iter([Segment(text, style)]), margin.room):
+            yield (*margin.empty, *part)
+
+
+def _closing(view: View) -> Iterator[tuple[str, str]]:
+    mark, style = ("▶", "generates") if view.ending.generates else ("■", "silent")
+    yield f"{mark} {view.ending.words}", style
+    yield view.total, "margin"
+
+
+def _margin(rows: Sequence[Row], width: int) -> _Columns | _Headings:
+    columns = _Columns(rows, width)
+    return columns if columns.room >= NARROW else _Headings(width)
+
+
+class _Columns:
+    """Beside the text: a message's index and role, a field, its tokens."""
+
+    def __init__(self, rows: Sequence[Row], width: int) -> None:
+        self._names = max((len(_name(row)) for row in rows), default=0)
+        self._fields = max((len(row.field) for row in rows), default=0)
+        self._counts = max((len(_count(row)) for row in rows), default=0)
+        self.empty = self._columns("", "", "", "│")
+        self.room = width - sum(width_of(segment.text) for segment in self.empty)
+
+    def opening(self, row: Row, opens: bool) -> Line | None:
+        return self._columns(_name(row) if opens else "", row.field, _count(row), _bar(row))
+
+    def above(self, row: Row, opening: Line | None) -> Iterator[Line]:
+        return iter(())
+
+    def beside(self, row: Row, opening: Line | None) -> Line:
+        return self._columns("", "", "", _bar(row)) if opening is None else opening
+
+    def _columns(self, name: str, field: str, count: str, bar: str) -> Line:
+        facts = f"  {field:<{self._fields}}  {count:>{self._counts}} "
+        style = "learned" if bar == _LEARNED else "margin"
+        return (
+            Segment(f"{name:<{self._names}}", "name"),
+            Segment(facts, "margin"),
+            Segment(f"{bar} ", style),
+        )
+
+
+class _Headings:
+    """Above the text, where there is no room beside it."""
+
+    def __init__(self, width: int) -> None:
+        self.room = max(width - len(INDENT), 8)
+        self.empty: Line = (Segment(INDENT, "margin"),)
+
+    def opening(self, row: Row, opens: bool) -> Line | None:
+        name = f"{_name(row).strip()} " if opens else INDENT
+        count = f" {_count(row)}" if row.tokens is not None else ""
+        return Segment(name, "name"), Segment(f"{row.field}{count}", "margin")
+
+    def above(self, row: Row, opening: Line | None) -> Iterator[Line]:
+        if opening is not None:
+            yield opening
+
+    def beside(self, row: Row, opening: Line | None) -> Line:
+        bar = _bar(row)
+        if bar == "│":
+            return self.empty
+        return (Segment(f"{bar} ", "learned" if bar == _LEARNED else "margin"),)
+
+
+_LEARNED = "▌"
+
+
+def _bar(row: Row) -> str:
+    if row.ghost is not None:
+        return "┆"
+    return _LEARNED if row.learned else "│"
+
+
+def _name(row: Row) -> str:
+    return "  –" if row.message is None else f"{row.message:>3} {row.role}"
+
+
+def _count(row: Row) -> str:
+    return "" if row.tokens is None else f"{row.tokens:,}"
+
+
+def _shown_lines(row: Row, unfold: bool) -> Iterator[Line]:
+    hint = "(--full shows it all)"
+    if row.summary is not None and not unfold:
+        yield (Segment(f"▸ {row.summary} {hint}", "margin"),)
+    elif (folded := maybe_folded(row)) and not unfold:
+        yield from folded.head
+        yield (Segment(f"▸ {folded.summary} {hint}", "margin"),)
+    else:
+        yield from row.lines
+    if row.ghost or row.note:
+        yield (Segment(f"✗ {row.ghost}" if row.ghost else f"↕ {row.note}", "note"),)
+
+
+def _marked(line: Line, signs: bool) -> Iterator[Segment]:
+    """Pills with room around their text, or signs."""
+    for segment in line:
+        text, style, _ = segment
+        if signs and style in SIGNS:
+            left, right = SIGNS[style]
+            yield Segment(f"{left}{text}{right}", style)
+        else:
+            yield Segment(f" {text} " if style.startswith("pill") else text, style)
+
+
+# Wrapping at words.
+
+_WORDS = re.compile(r"\S+ ?| ")
+
+
+def _wrapped(line: Iterator[Segment], width: int) -> Iterator[Line]:
+    row: list[Segment] = []
+    used = 0
+    for unit in _units(line, width):
+        if row and used + width_of(_needed(unit)) > width:
+            yield tuple(row)
+            row, used = [], 0
+        fits = used + width_of(unit.text) <= width
+        row.append(unit if fits else unit._replace(text=_needed(unit)))
+        used += width_of(unit.text)
+    yield tuple(row)
+
+
+def _needed(unit: Segment) -> str:
+    """What must have room: the space after a word may be left out where a line ends, but not that
+    of a pill, which has a colour."""
+    return unit.text if unit.style.startswith("pill") else unit.text.rstrip(" ")
+
+
+def _units(line: Iterator[Segment], width: int) -> Iterator[Segment]:
+    """What stays together: words, and special tokens. What is too long is cut."""
+    for text, style, _ in line:
+        whole = style == "flag" or style.startswith("pill")
+        for word in [text] if whole else _WORDS.findall(text):
+            for part in _cut(word, width):
+                yield Segment(part, style)
+
+
+def _cut(word: str, width: int) -> Iterator[str]:
+    """A word in parts that have room; a character that has none is a part by itself."""
+    if width_of(word) <= width:
+        yield word
+        return
+    start = used = 0
+    for at, char in enumerate(word):
+        size = width_of(char)
+        if used + size > width and at > start:
+            yield word[start:at]
+            start, used = at, 0
+        used += size
+    yield word[start:]

@@ -1,0 +1,450 @@
+"""A prompt in rows, before it is written for a terminal, a page or a picture.
+
+A row is one field of one message: what stands in the margin, and lines of styled segments. What
+the
+prompt leaves out is a row too, a ghost. No segment contains anything that a terminal or a browser
+would act on; where a sign stands for a character, the segment says for which.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from dsv4._encode.fragments import Piece
+from dsv4._encode.inputs import fields_of
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._format.dialects import ROLES
+from dsv4._format.endings import EndingKind
+from dsv4._view.characters import is_shown, visible
+
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+
+# How a prompt ends, in words: what the model does from there on.
+
+
+class Ending(NamedTuple):
+    """Whether there is something to generate, and what."""
+
+    generates: bool
+    words: str
+
+
+_WORDS: dict[EndingKind, str] = {
+    "think": "the model thinks from here on",
+    "answer": "the model answers from here on",
+    "task": "the model does the task from here on",
+    "continue": "the model continues its turn from here on",
+    "nothing": "nothing to generate: the last turn asks for no answer",
+}
+
+
+def ending(prompt: Prompt) -> Ending:
+    kind = prompt.ending.kind
+    if kind == "nothing" and prompt.pieces and prompt.pieces[-1].field == "eos":
+        return Ending(False, "nothing to generate: the last turn is finished")
+    return Ending(kind != "nothing", _WORDS[kind])
+
+
+# A prompt as a person wants to see it, before it is written for a terminal, a page or a picture.
+#
+# A row is one field of one message: what stands in the margin, and its lines, each of segments
+# that have a style. What is in the conversation and not in the prompt is a row too, a ghost.
+# Nothing is left in a segment that a terminal or a browser would act on; where a sign stands for
+# a character, the segment says for which.
+
+
+class Segment(NamedTuple):
+    """Text in a style. `original` is what it stands for, where that is something else."""
+
+    text: str
+    style: str
+    original: str | None = None
+
+
+Line: TypeAlias = tuple[Segment, ...]
+
+
+class Row(NamedTuple):
+    """A field of a message.
+
+    `summary` is a line that may stand for all others, `note` something to know about the row.
+    `ghost` says of what is not in the prompt why it is not. `learned` is how much of it a model
+    would learn from: None where nobody asked.
+    """
+
+    message: int | None
+    role: str
+    field: str
+    tokens: int | None
+    lines: tuple[Line, ...]
+    summary: str | None = None
+    note: str | None = None
+    ghost: str | None = None
+    learned: bool | None = None
+
+
+class View(NamedTuple):
+    rows: tuple[Row, ...]
+    ending: Ending
+    total: str
+
+
+# A row of the prompt: message and field.
+_Key: TypeAlias = tuple[int | None, str]
+
+# Parts of a user's turn that are shown as one field.
+_CONTENT = ("content", "separator", "tool_result", "image")
+
+_PILLS: dict[str, str] = {
+    **dict.fromkeys((tokens.BOS, tokens.EOS, tokens.DSML), "pill-frame"),
+    **dict.fromkeys((tokens.THINK_START, tokens.THINK_END), "pill-think"),
+    **dict.fromkeys((*tokens.TASK_TOKENS.values(), tokens.EXTRACTED_URL), "pill-task"),
+}
+_MODEL_STYLES = {"reasoning": "reasoning", "tool_calls": "calls"}
+
+
+def view_of(
+    prompt: Prompt,
+    messages: Sequence[Any] | None = None,
+    tokenizer: Tokenizer | None = None,
+    policy: str | None = None,
+) -> View:
+    """A prompt in rows.
+
+    Without its messages, roles are taken from the prompt, and there are no ghosts. Without a
+    tokenizer, rows have no counts. `policy` is a training mask: rows then say whether they are
+    learned.
+    """
+    counts = None if tokenizer is None else _Counts(tokenizer, prompt)
+    roles = roles_in(prompt) if messages is None else _roles(messages)
+    learned = _Learned(prompt, policy)
+    rows = [
+        _row(key, list(pieces), roles, counts.next(key) if counts else None, learned)
+        for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))
+    ]
+    rows = list(_with_ghosts(_with_moves(rows), prompt, messages or ()))
+    return View(tuple(rows), ending(prompt), _total(prompt, counts, learned, rows))
+
+
+class _Counts:
+    """How many tokens each row has. Spans come in the order of the rows; some rows have none."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: Prompt) -> None:
+        self._spans = tokenizer.spans(prompt)
+        self._at = 0
+        self.all = self._spans[-1].end if self._spans else 0
+
+    def next(self, key: _Key) -> int:
+        start = self._at
+        while self._at < len(self._spans) and self._key_here() == key:
+            self._at += 1
+        return sum(span.end - span.start for span in self._spans[start : self._at])
+
+    def _key_here(self) -> _Key:
+        span = self._spans[self._at]
+        return _key(span.message, span.field)
+
+
+class _Learned:
+    """What a training mask says of pieces."""
+
+    def __init__(self, prompt: Prompt, policy: str | None) -> None:
+        self.policy = policy
+        if policy is not None:
+            from dsv4.tokens.masks import weigher
+
+            self._weigh = weigher(policy, prompt.pieces)
+
+    def __call__(self, pieces: Iterable[Piece]) -> bool | None:
+        return None if self.policy is None else any(self._weigh(piece) > 0 for piece in pieces)
+
+
+def _key(message: int | None, field: str) -> _Key:
+    return message, "content" if field in _CONTENT else field
+
+
+def _total(prompt: Prompt, counts: _Counts | None, learned: _Learned, rows: Sequence[Row]) -> str:
+    counted = f"{counts.all:,} tokens" if counts else ""
+    if learned.policy is not None and counts:
+        kept = sum(row.tokens or 0 for row in rows if row.learned)
+        counted += f", {kept:,} learned with the mask {learned.policy}"
+    size = f"{len(prompt):,} characters, dialect {prompt.dialect}"
+    return f"{counted}, {size}" if counted else size
+
+
+def _flagged(prompt: Prompt) -> Iterator[Piece]:
+    """The pieces; text that spells a special token is a piece of its own, of origin "flag"."""
+    borders = [border for place in prompt.special_text for border in place]
+    start = 0
+    for piece in prompt.pieces:
+        end = start + len(piece.text)
+        first, last = bisect_right(borders, start), bisect_left(borders, end)
+        if piece.special or (first == last and not first % 2):
+            yield piece
+        else:
+            cuts = [start, *borders[first:last], end]
+            for n, (a, b) in enumerate(pairwise(cuts), first):
+                text = piece.text[a - start : b - start]
+                # After an odd number of borders it is inside a place.
+                yield piece._replace(text=text, origin=_FLAG if n % 2 else piece.origin)
+        start = end
+
+
+_FLAG: Any = "flag"
+
+
+# Roles.
+
+
+def roles_in(prompt: Prompt) -> dict[int, str]:
+    """The role of each message, as far as the prompt shows it: a developer's turn is a user's."""
+    roles: dict[int, str] = {}
+    for piece in prompt.pieces:
+        if piece.message is not None:
+            roles[piece.message] = _role_of(piece) or roles.get(piece.message, "system")
+    return roles
+
+
+def _role_of(piece: Piece) -> str | None:
+    """The role that a piece gives away."""
+    if piece.origin == "model":
+        return "assistant"
+    return _OPENING.get(piece.text) if piece.special else _PARTS.get(piece.field)
+
+
+# What joins a user's turn has one of these parts.
+_PARTS = {"tool_result": "tool", "separator": "user"}
+_OPENING: dict[str, str] = {
+    tokens.USER: "user",
+    tokens.LATEST_REMINDER: "latest_reminder",
+    tokens.ASSISTANT: "assistant",
+}
+
+
+def _roles(messages: Sequence[Any]) -> dict[int, str]:
+    return {n: str(fields_of(message).get("role")) for n, message in enumerate(messages)}
+
+
+# Rows.
+
+
+def _row(
+    key: _Key, pieces: list[Piece], roles: dict[int, str], count: int | None, learned: _Learned
+) -> Row:
+    index, field = key
+    role = roles.get(-1 if index is None else index, "")
+    role = role if role in ROLES else ""
+    lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
+    summary = _summary(pieces) if field == "tools" else None
+    return Row(index, role, field, count, lines, summary, learned=learned(pieces))
+
+
+def _summary(pieces: list[Piece]) -> str:
+    schemas = "".join(piece.text for piece in pieces if piece.origin != "template")
+    tools = schemas.count("\n") + 1
+    characters = sum(len(piece.text) for piece in pieces)
+    return f"{tools} tool{'s' if tools != 1 else ''}, {characters:,} characters"
+
+
+MOVED = "moved: results follow the order of their calls"
+
+
+def _with_moves(rows: Sequence[Row]) -> Iterator[Row]:
+    """Results that stand in another order than in the conversation say so."""
+    contents = (row.message for row in rows if row.field == "content")
+    order = [message for message in dict.fromkeys(contents) if message is not None]
+    moved = {a for a, b in zip(order, sorted(order), strict=True) if a != b}
+    for row in rows:
+        if row.message in moved and row.field == "content":
+            moved.discard(row.message)
+            yield row._replace(note=MOVED)
+        else:
+            yield row
+
+
+# Ghosts: what the conversation has and the prompt does not.
+
+_REASONS = {
+    "old_reasoning": "dropped: reasoning before the last user turn is left out",
+    "chat_mode": "dropped: there is no reasoning in chat mode",
+    "task_answer": "dropped: the answer to a task has no reasoning",
+    "vanished": "dropped: this role does not stay before the last user turn",
+    "joined": "lost: the message joined the turn before it",
+    "not_asked": "lost: what follows does not answer the task",
+    "tool_choice": "left out: tool_choice is none",
+    "unseen_block": "left out: it is neither text nor an image",
+}
+
+
+def _with_ghosts(rows: Iterable[Row], prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
+    waiting = deque(_ghosts(prompt, messages))
+    for row in rows:
+        while waiting and _comes_before(waiting[0], row):
+            yield waiting.popleft()
+        yield row
+    yield from waiting
+
+
+def _comes_before(ghost: Row, row: Row) -> bool:
+    """A ghost stands where it would be: reasoning before the answer, all else after its message."""
+    if row.message is None or ghost.message is None:
+        return False
+    if ghost.field in ("reasoning", "reasoning_content") and row.field != "header":
+        return row.message >= ghost.message
+    return row.message > ghost.message
+
+
+def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
+    for index, field, rule in prompt.dropped:
+        if rule not in _REASONS or not 0 <= index < len(messages):
+            continue
+        fields = fields_of(messages[index])
+        value = fields.get("content" if field == "message" else field)
+        lines = _lines(_text_segments(_as_text(value), "ghost"))
+        role = str(fields.get("role"))
+        name = "content" if field == "message" else field
+        yield Row(index, role, name, None, lines, ghost=_REASONS[rule])
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return f"a value of type {type(value).__name__}"
+
+
+# Pieces -> segments. A segment that ends a line is a newline made visible.
+
+_NEWLINE = Segment("⏎", "space", "\n")
+
+
+def _segments(piece: Piece, role: str) -> Iterator[Segment]:
+    if piece.special:
+        yield Segment(piece.text, _PILLS.get(piece.text, "pill-turn"))
+    else:
+        yield from _text_segments(piece.text, _style(piece, role))
+
+
+def _text_segments(text: str, style: str) -> Iterator[Segment]:
+    first, *others = text.split("\n")
+    yield from _visible(first, style)
+    for line in others:
+        yield _NEWLINE
+        yield from _visible(line, style)
+
+
+def _style(piece: Piece, role: str) -> str:
+    if piece.origin in (_FLAG, "template"):
+        return piece.origin
+    if piece.origin == "model":
+        return _MODEL_STYLES.get(piece.field, "assistant")
+    return "template" if piece.field in ("tools", "response_format") else role or "user"
+
+
+_SPACES = re.compile(r"(^ +| +$| {2,})")
+
+
+def _visible(text: str, style: str) -> Iterator[Segment]:
+    """A line in segments, with its white space and control characters to be seen."""
+    for part in _SPACES.split(text):
+        if part.isspace() and part.strip(" ") == "":
+            yield Segment("·" * len(part), "space", part)
+        elif part.isprintable():
+            if part:
+                yield Segment(part, style)
+        else:
+            yield from _printable(part, style)
+
+
+def _printable(text: str, style: str) -> Iterator[Segment]:
+    for form, chars in groupby(text, _form):
+        part = "".join(chars)
+        if form == "shown":
+            yield Segment(part, style)
+        else:
+            yield Segment("".join(map(visible, part)), "space", part)
+
+
+def _form(char: str) -> str:
+    """Tabs stand alone: a page has them as they are."""
+    return "tab" if char == "\t" else "shown" if is_shown(char) else "hidden"
+
+
+def _lines(segments: Iterable[Segment]) -> tuple[Line, ...]:
+    lines: list[list[Segment]] = [[]]
+    for segment in segments:
+        lines[-1].append(segment)
+        if segment is _NEWLINE:
+            lines.append([])
+    if len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    return tuple(map(tuple, lines))
+
+
+# Texts that are too long to be shown whole: how they begin, and what is left.
+
+
+# A text of more lines, or of more characters, is shown by its beginning.
+MOST_LINES = 16
+MOST_CHARACTERS = 3_000
+HEAD_LINES = 8
+HEAD_CHARACTERS = 1_200
+
+
+class Folded(NamedTuple):
+    """The beginning of a row and the rest of it, and what is said of the rest.
+
+    `is_cut` says that the rest begins in the middle of a line.
+    """
+
+    head: tuple[Line, ...]
+    rest: tuple[Line, ...]
+    summary: str
+    is_cut: bool
+
+
+def maybe_folded(row: Row) -> Folded | None:
+    """A row in two, where its beginning is enough."""
+    characters = sum(map(_size, row.lines))
+    if len(row.lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
+        return None
+    left = HEAD_CHARACTERS
+    for n, line in enumerate(row.lines[:HEAD_LINES]):
+        if _size(line) > left:
+            begin, end = _cut(line, left)
+            return _folded((*row.lines[:n], begin), (end, *row.lines[n + 1 :]), is_cut=True)
+        left -= _size(line)
+    return _folded(row.lines[:HEAD_LINES], row.lines[HEAD_LINES:], is_cut=False)
+
+
+def _folded(head: tuple[Line, ...], rest: tuple[Line, ...], is_cut: bool) -> Folded:
+    lines = f"{len(rest):,} more line{'s' * (len(rest) != 1)}"
+    return Folded(head, rest, f"{lines}, {sum(map(_size, rest)):,} characters", is_cut)
+
+
+def _size(line: Line) -> int:
+    return sum(len(segment.text) for segment in line)
+
+
+def _cut(line: Line, room: int) -> tuple[Line, Line]:
+    """A line in two, the first of this many characters. Only plain text is cut inside."""
+    for n, segment in enumerate(line):
+        if len(segment.text) > room:
+            if segment.original is not None or segment.style.startswith("pill"):
+                return line[:n], line[n:]
+            text, style, _ = segment
+            begin, end = Segment(text[:room], style), Segment(text[room:], style)
+            return (*line[:n], begin), (end, *line[n + 1 :])
+        room -= len(segment.text)
+    return line, ()

@@ -1,1 +1,0 @@
-"""Messages -> turns -> pieces -> Prompt."""

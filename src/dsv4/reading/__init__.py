@@ -1,1 +1,0 @@
-"""Conversations as files and clients hand them in: bytes, text, JSON, and the request they make."""

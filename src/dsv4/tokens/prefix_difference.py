@@ -1,0 +1,322 @@
+"""Why one prompt is not a prefix of the next: where they differ, and the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from dsv4._encode.fragments import Piece
+from dsv4._encode.omissions import Omission
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4.tokens.coder import Coder, same_start
+from dsv4.tokens.masks import Owned
+
+ENDS = "the second prompt ends here"
+MERGED = "text follows text without a special token between, and their tokens merged"
+BOS = "one prompt has no BOS"
+EFFORT = "the reasoning effort differs"
+TOOLS = "the tools differ, or stand elsewhere"
+FORMAT = "the response format differs, or stands elsewhere"
+DROPPED = "reasoning is dropped once another user turn follows"
+KEPT = "reasoning is kept once there are tools"
+THINKING = "one prompt thinks and the other does not"
+DROPPING = "one prompt drops old reasoning and the other does not"
+INSTEAD = "another message came where an answer was asked for"
+RETURNED = "a developer turn is kept once there are tools"
+VANISHED = "a developer turn vanishes once another user turn follows"
+ORDER = "tool results are put in the order of their calls"
+OPEN = "one prompt leaves the turn open"
+OTHER = "another message stands here"
+
+
+class Difference(NamedTuple):
+    """Where a prompt leaves another, and why.
+
+    `token` is the index of the first token that differs. `message` and `field` say what stands
+    where the texts part: the index of the message, None where it is of none, and the part of it.
+    Tokens may part before, where the end of a text has merged with what follows. `cause` is one of
+    the texts of this module.
+    """
+
+    token: int
+    message: int | None
+    field: str
+    cause: str
+
+
+def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Difference | None:
+    """Where `b` leaves `a`, and why.
+
+    `a` and `b` are what encoding gave, `tokenizer` makes their ids; without one the bundled
+    vocabulary does. Returns None if all of `a` is the start of `b`. Raises what encoding
+    them raises.
+    """
+    tokenizer = tokenizer or Coder.load()
+    return difference_between(
+        Side(tokenizer.owned(a), lambda: a.dropped), Side(tokenizer.owned(b), lambda: b.dropped)
+    )
+
+
+class Side:
+    """One of two prompts: its ids, its pieces, and what the format left out of it."""
+
+    def __init__(self, owned: Owned, dropped: Callable[[], Iterable[Omission]]) -> None:
+        self.owned = owned
+        self._dropped = dropped
+
+    # What follows is asked for only where two prompts part.
+
+    @cached_property
+    def rules(self) -> set[Omission]:
+        return set(self._dropped())
+
+    @cached_property
+    def messages(self) -> set[int | None]:
+        return {piece.message for piece in self.owned.pieces}
+
+    @cached_property
+    def latest(self) -> int:
+        """The last message that there is something of."""
+        return max((message for message in self.messages if message is not None), default=-1)
+
+    def of(self, field: str) -> list[tuple[int | None, str]]:
+        """All that there is of a field: message and text."""
+        return [(piece.message, piece.text) for piece in self.owned.pieces if piece.field == field]
+
+    def has(self, message: int | None, field: str) -> bool:
+        return any(p.message == message and p.field == field for p in self.owned.pieces)
+
+    def comes_after(self, at: int, message: int | None) -> bool:
+        """Whether there is something of a message from a piece on."""
+        return any(piece.message == message for piece in self.owned.pieces[at:])
+
+    def asks_after(self, at: int) -> bool:
+        """Whether a turn that asks for an answer begins from a piece on."""
+        opening = (tokens.USER, tokens.SYSTEM)
+        return any(
+            piece.special and piece.field == "header" and piece.text in opening
+            for piece in self.owned.pieces[at:]
+        )
+
+    @cached_property
+    def thinks(self) -> bool | None:
+        """Whether this is a prompt of thinking mode. None where nothing in it says."""
+        heads = {piece.text for piece in self.owned.pieces if piece.field == "header"}
+        if tokens.THINK_START in heads or any(p.field == "reasoning" for p in self.owned.pieces):
+            return True
+        ruled = {omission.rule for omission in self.rules}
+        if "chat_mode" in ruled or "old_reasoning" in ruled:
+            return "old_reasoning" in ruled
+        last = next((p for p in reversed(self.owned.pieces) if p.field == "header"), None)
+        # Only the last question of a prompt is never answered without thinking in thinking mode.
+        ends_asking = last is not None and last.message is None and last.text is tokens.THINK_END
+        return False if ends_asking else None
+
+
+def difference_between(old: Side, new: Side, before: int = 0) -> Difference | None:
+    """The same of ids and their pieces, with `before` tokens in front of both."""
+    token = same_start(old.owned.ids, new.owned.ids)
+    if token == len(old.owned.ids):
+        return None
+    change = _Change(old, new, *_parting(old.owned.pieces, new.owned.pieces))
+    if change.was_at == len(old.owned.pieces):
+        was = old.owned.owner(token)
+        return Difference(before + token, was.message, was.field, MERGED)
+    was = change.was
+    if change.now_at == len(new.owned.pieces):
+        return Difference(before + token, was.message, was.field, ENDS)
+    now = change.now
+    if was.message is None:
+        return Difference(before + token, now.message, was.field, _cause(change))
+    came_before = now.message is not None and now.message < was.message
+    where = now if came_before else was
+    return Difference(before + token, where.message, where.field, _cause(change))
+
+
+class _Change(NamedTuple):
+    """Where the texts of two prompts part: the pieces that stand there, and which they are.
+
+    Tokens may part before, where the end of a text has merged with what follows.
+    """
+
+    old: Side
+    new: Side
+    was_at: int
+    now_at: int
+
+    @property
+    def was(self) -> Piece:
+        return self.old.owned.pieces[self.was_at]
+
+    @property
+    def now(self) -> Piece:
+        return self.new.owned.pieces[self.now_at]
+
+    @property
+    def fields(self) -> set[str]:
+        return {self.was.field, self.now.field}
+
+
+def _parting(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
+    """The pieces at which two prompts part. One that is past the last is none."""
+    was_at = now_at = 0
+    a = b = ""  # what is left of the pieces before these
+    while True:
+        while not a and was_at < len(old) and not old[was_at].special:
+            a, was_at = old[was_at].text, was_at + 1
+        while not b and now_at < len(new) and not new[now_at].special:
+            b, now_at = new[now_at].text, now_at + 1
+        if a and b:
+            same = same_start(a, b)
+            if same < min(len(a), len(b)):
+                return was_at - 1, now_at - 1
+            a, b = a[same:], b[same:]
+        elif a or b:
+            return was_at - bool(a), now_at - bool(b)
+        elif was_at == len(old) or now_at == len(new) or old[was_at].text != new[now_at].text:
+            return was_at, now_at
+        else:
+            was_at, now_at = was_at + 1, now_at + 1
+
+
+def _cause(change: _Change) -> str:
+    found = next((cause for cause, is_it in _CAUSES.items() if is_it(change)), None)
+    if found is not None:
+        return found
+    if change.was.message != change.now.message:
+        return OTHER
+    return f"the {' or '.join(sorted(change.fields))} of the message differs"
+
+
+def _differs(field: str) -> Callable[[_Change], bool]:
+    """Whether a field that stands here is another one in the other prompt."""
+
+    def differs(c: _Change) -> bool:
+        here = c.was.field == field or (_is_preamble(c.was) and c.old.has(None, field))
+        here = here or (c.now.field == field and c.now.message in c.old.messages)
+        return here and c.old.of(field) != c.new.of(field)
+
+    return differs
+
+
+def _is_preamble(piece: Piece) -> bool:
+    """Whether a piece opens what no message brings: the request's own tools and format."""
+    return piece.message is None and piece.special and piece.text == tokens.SYSTEM
+
+
+# Reasoning that one prompt shows and the other does not.
+
+
+def _loses_reasoning(c: _Change) -> bool:
+    if c.was.text is tokens.THINK_START and c.now.text is tokens.THINK_END:
+        return c.fields == {"header"}
+    # A turn of nothing else is not there at all without it.
+    return c.was.field == "reasoning" and not c.new.has(c.was.message, "reasoning")
+
+
+def _gets_reasoning(c: _Change) -> bool:
+    if c.was.text is tokens.THINK_END and c.now.text is tokens.THINK_START:
+        return c.fields == {"header"}
+    if c.now.field != "reasoning" or c.now.message is None or c.now.message > c.old.latest:
+        return False
+    return not c.old.has(c.now.message, "reasoning")
+
+
+def _is_dropped(c: _Change) -> bool:
+    """Whether what the first prompt shows comes before a question that only the second has."""
+    return (
+        _loses_reasoning(c)
+        and c.new.thinks is not False
+        and c.new.asks_after(c.now_at)
+        and not c.old.asks_after(c.was_at)
+    )
+
+
+def _is_kept(c: _Change) -> bool:
+    return _gets_reasoning(c) and bool(c.new.of("tools")) and not c.old.of("tools")
+
+
+def _thinks_otherwise(c: _Change) -> bool:
+    if not (_loses_reasoning(c) or _gets_reasoning(c)):
+        return False
+    return None not in (c.old.thinks, c.new.thinks) and c.old.thinks != c.new.thinks
+
+
+# Messages that came, went or moved.
+
+
+_ASKING = (tokens.ASSISTANT, tokens.THINK_START, tokens.THINK_END)
+
+
+def _is_question(c: _Change) -> bool:
+    """Whether the first prompt has its last question here."""
+    last = c.old.owned.pieces[-1]
+    asks = c.was.field == "task" or (c.was.field == "header" and c.was.text in _ASKING)
+    tasked = last.field == "task" and last.message == c.was.message
+    return asks and (c.was.message is None or tasked)
+
+
+def _is_instead(c: _Change) -> bool:
+    """Whether the second prompt has a message more, and not the answer."""
+    answered = c.now.field == "header" and c.now.text in _ASKING
+    return _is_question(c) and not answered and bool(c.new.messages - c.old.messages)
+
+
+def _is_moved(c: _Change) -> bool:
+    """Whether a later message comes first: only the results of calls change places.
+
+    It may stand before here, if it begins with the same text.
+    """
+    if c.was.message is None or not c.new.comes_after(c.now_at, c.was.message):
+        return False
+    if c.now.message is not None and c.now.message > c.was.message:
+        return True
+    before = c.new.owned.pieces[: c.now_at]
+    return any(p.message is not None and p.message > c.old.latest for p in before)
+
+
+def _is_vanished(c: _Change) -> bool:
+    """Whether a message is left out of the second prompt: this one, or one with the same text."""
+    gone = {omission.message for omission in c.new.rules if omission.rule == "vanished"}
+    if c.was.message is None or c.was.message == c.now.message:
+        return False
+    return bool(gone & c.old.messages)
+
+
+def _is_back(c: _Change) -> bool:
+    """Whether the second prompt has a message that the first has left out for want of tools.
+
+    It stands before here: what follows it may begin with the same text.
+    """
+    if c.was.message == c.now.message or c.old.of("tools") or not c.new.of("tools"):
+        return False
+    return any(
+        message is not None and message < c.old.latest
+        for message in c.new.messages - c.old.messages
+    )
+
+
+def _is_open(c: _Change) -> bool:
+    if "eos" not in c.fields or c.was.message != c.now.message:
+        return False
+    return c.old.has(c.was.message, "eos") != c.new.has(c.was.message, "eos")
+
+
+# The first that is true is the cause.
+_CAUSES: dict[str, Callable[[_Change], bool]] = {
+    VANISHED: _is_vanished,
+    BOS: lambda c: (c.was.field == "bos") != (c.now.field == "bos"),
+    EFFORT: _differs("effort"),
+    TOOLS: _differs("tools"),
+    FORMAT: _differs("response_format"),
+    KEPT: _is_kept,
+    DROPPED: _is_dropped,
+    THINKING: _thinks_otherwise,
+    DROPPING: lambda c: _loses_reasoning(c) or _gets_reasoning(c),
+    RETURNED: _is_back,
+    INSTEAD: _is_instead,
+    ORDER: _is_moved,
+    OPEN: _is_open,
+}
