@@ -19,7 +19,7 @@ from loads import LOADS, Message, agent
 
 import dsv4
 import encoding_dsv4
-from dsv4._encode.cache import CHARACTERS
+from dsv4._encode.cache import DEFAULT_CACHE_CHARACTERS
 
 RELEASED_API, NATIVE, COLD = "dsv4", "dsv4 native", "dsv4 cold"
 PEER, PEER_VERSION = "deepseek-recipe", "0.2.0"
@@ -79,7 +79,7 @@ def released_module(path: str) -> Encoder:
 
 def forget() -> None:
     """Makes the next encoding a first one."""
-    dsv4.set_cache_size(CHARACTERS)
+    dsv4.set_cache_size(DEFAULT_CACHE_CHARACTERS)
 
 
 # Measuring.

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from dsv4._view.characters import width_of
-from dsv4._view.svg_picture import picture
+from dsv4._view.svg_picture import svg_picture
 from dsv4._view.view_rows import Line, Segment
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +45,7 @@ def drawn(arguments: list[str]) -> str:
     environment = {**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     lines = [part for line in done.stdout.decode().splitlines() for part in wrapped(line)]
-    return picture(lines, WIDTH, f"dsv4 {' '.join(arguments)}")
+    return svg_picture(lines, WIDTH, f"dsv4 {' '.join(arguments)}")
 
 
 def wrapped(line: str) -> list[Line]:

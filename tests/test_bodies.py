@@ -9,7 +9,7 @@ import pytest
 import dsv4
 from builders import assistant, user
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.request_bodies import Overrides, request_of
+from dsv4._inputs.request_bodies import RequestOverrides, request_of
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 
@@ -60,18 +60,20 @@ class TestOverrides:
     REQUEST = dsv4.Request([user()], thinking=False, effort="max")
 
     def test_none_leaves_the_request_alone(self) -> None:
-        assert Overrides().on(self.REQUEST) is self.REQUEST
+        assert RequestOverrides().on(self.REQUEST) is self.REQUEST
 
     def test_they_go_before_what_the_request_says(self) -> None:
-        changed = Overrides(thinking=True, effort="high", drop_thinking=False).on(self.REQUEST)
+        changed = RequestOverrides(thinking=True, effort="high", drop_thinking=False).on(
+            self.REQUEST
+        )
         expected = dsv4.Request([user()], thinking=True, effort="high", drop_thinking=False)
         assert changed == expected
 
     def test_a_task_goes_on_the_last_message(self) -> None:
-        changed = Overrides(task="title").on(dsv4.Request([user(), assistant()]))
+        changed = RequestOverrides(task="title").on(dsv4.Request([user(), assistant()]))
         assert changed.messages == [user(), assistant(task="title")]
 
     @pytest.mark.parametrize("messages", [[], [{"role": "system"}], [user(), user()], "text"])
     def test_a_task_that_would_be_lost(self, messages: Any) -> None:
         with pytest.raises(InputError, match="task: "):
-            Overrides(task="title").on(dsv4.Request(messages))
+            RequestOverrides(task="title").on(dsv4.Request(messages))

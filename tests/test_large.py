@@ -15,7 +15,7 @@ import pytest
 
 import dsv4
 import encoding_dsv4
-from dsv4._view.terminal_lines import lines_of
+from dsv4._view.terminal_lines import terminal_lines
 from dsv4._view.view_rows import view_of
 from dsv4.tokens.tokenizer import fit
 
@@ -102,7 +102,7 @@ class TestFitting:
 class TestView:
     def test_a_word_that_fills_many_lines(self) -> None:
         view = view_of(dsv4.encode([{"role": "user", "content": "é" * MILLION}]))
-        assert sum(1 for _ in lines_of(view, 80, unfold=True, signs=False)) > MILLION // 80
+        assert sum(1 for _ in terminal_lines(view, 80, unfold=True, signs=False)) > MILLION // 80
 
     def test_many_messages(self) -> None:
         messages = [

@@ -22,7 +22,7 @@ from builders import (
     user,
 )
 from dsv4.tokens import Span, Tokenizer
-from dsv4.tokens.masks import borders
+from dsv4.tokens.masks import piece_token_ends
 from strategies import conversations, options
 from test_tokenizer import prompts
 
@@ -147,7 +147,7 @@ class TestBorders:
         ],
     )
     def test_of_tokens(self, texts: list[str], lengths: list[int], ends: list[int]) -> None:
-        assert borders(self.pieces(*texts), lengths) == ends
+        assert piece_token_ends(self.pieces(*texts), lengths) == ends
 
     def test_a_token_that_crosses_belongs_to_the_later_field(self, tokenizer: Tokenizer) -> None:
         prompt = dsv4.encode([system("Be brief.", tools=[function()])], bos=False)

@@ -32,7 +32,7 @@ from builders import (
     vectors,
 )
 from dsv4.tokens import Tokenizer, VocabularyError, coder, vocabulary
-from dsv4.tokens.coder import same_start
+from dsv4.tokens.coder import common_prefix_length
 from strategies import LOOKALIKES, conversations, options
 
 Ids = Any  # text -> list[int]
@@ -336,4 +336,4 @@ def test_what_is_given_may_be_changed(tokenizer: Tokenizer) -> None:
     [([], [], 0), ([1], [], 0), ([1, 2], [1, 2, 3], 2), ([1, 2], [1, 3], 1), ([2], [1], 0)],
 )
 def test_same_start(a: list[int], b: list[int], shared: int) -> None:
-    assert same_start(a, b) == same_start(b, a) == shared
+    assert common_prefix_length(a, b) == common_prefix_length(b, a) == shared

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import assistant, system, user
-from dsv4._view.characters import harmless, width_of
-from dsv4._view.html_page import dressed, page
-from dsv4._view.terminal_lines import lines_of, painted
+from dsv4._view.characters import terminal_safe, width_of
+from dsv4._view.html_page import css_classes_and_text, html_page
+from dsv4._view.terminal_lines import ansi_lines, terminal_lines
 from dsv4._view.view_rows import HEAD_LINES, MOVED, maybe_folded, roles_in, view_of
 
 CALL = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
@@ -67,7 +67,9 @@ def test_a_page_keeps_tabs_whatever_stands_beside_them(text: str) -> None:
     segments = [
         s for row in view_of(dsv4.encode([user(text)])).rows for line in row.lines for s in line
     ]
-    assert "".join(dressed(segment)[1] for segment in segments).count("\t") == text.count("\t")
+    assert "".join(css_classes_and_text(segment)[1] for segment in segments).count(
+        "\t"
+    ) == text.count("\t")
 
 
 @pytest.mark.parametrize("around", ["", "a"])
@@ -82,17 +84,17 @@ def test_text_that_spells_a_token_is_flagged(around: str) -> None:
 def test_no_line_is_too_wide(text: str, width: int, signs: bool) -> None:
     prompt = dsv4.encode([*MESSAGES, user(text)], tools=[{"name": "f", "description": text}])
     view = view_of(prompt, [*MESSAGES, user(text)], policy=None)
-    lines = list(lines_of(view, width, True, signs))
+    lines = list(terminal_lines(view, width, True, signs))
     for segments in lines:  # in colour, a space at the end takes a column too
         assert width_of("".join(segment.text for segment in segments)) <= width
-    for line in painted(lines, color=False):
-        assert harmless(line.rstrip("\n")) == line.rstrip("\n")
+    for line in ansi_lines(lines, color=False):
+        assert terminal_safe(line.rstrip("\n")) == line.rstrip("\n")
 
 
 def test_no_token_of_a_conversation_sticks_out() -> None:
     view = view_of(dsv4.encode(MESSAGES, tools=[{"name": "f"}]), MESSAGES)
     for width in range(24, 120):
-        for segments in lines_of(view, width, unfold=True, signs=False):
+        for segments in terminal_lines(view, width, unfold=True, signs=False):
             assert width_of("".join(segment.text for segment in segments)) <= width
 
 
@@ -145,7 +147,7 @@ class TestGhosts:
 
     def test_a_page_marks_them(self) -> None:
         view = view_of(dsv4.encode(self.DROPPED), self.DROPPED)
-        rows = re.findall(r'<span class="(row[^"]*)"', page(view, "", unfold=False))
+        rows = re.findall(r'<span class="(row[^"]*)"', html_page(view, "", unfold=False))
         assert ["ghost" in classes for classes in rows] == [bool(row.ghost) for row in view.rows]
 
 

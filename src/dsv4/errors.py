@@ -88,7 +88,7 @@ def refusal(location: Location, problem: str) -> OptionError | EncodeError:
     return kind(location, problem)
 
 
-def shown(value: object, limit: int = 60) -> str:
+def short_repr(value: object, limit: int = 60) -> str:
     """A value as an error message quotes it: its repr, cut to a readable length."""
     try:
         text = repr(value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypedDict
 
-from dsv4._encode.encode import check_options, tools_shown
+from dsv4._encode.encode import check_options, visible_tools
 from dsv4._encode.encode import encode as encode
 from dsv4._encode.inputs import maybe_dict
 from dsv4._encode.prompt import Prompt
@@ -15,12 +15,12 @@ from dsv4._format.endings import Ending
 from dsv4.parsing.ids import random_id
 from dsv4.parsing.options import Calls
 from dsv4.parsing.parser import StreamParser
-from dsv4.values import Value
+from dsv4.values import FrozenRecord
 
 # The options of a `Request`, for functions that pass them on to one.
 
 
-class Options(TypedDict, total=False):
+class RequestOptions(TypedDict, total=False):
     """Each as a keyword, so that a type checker sees it."""
 
     tools: Iterable[Any] | None
@@ -40,7 +40,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Request(Value):
+class Request(FrozenRecord):
     """A conversation and every option of it.
 
     Options are checked when a request is made, messages when they are encoded. Nothing is copied,
@@ -148,5 +148,5 @@ class Request(Value):
         """The tools that the prompt shows: the request's own, and those on its messages."""
         own = () if self.tools is None else self.tools
         before = () if self.context is None else self.context
-        given = (*own, *(tool for _, tool in tools_shown(before, self.messages)))
+        given = (*own, *(tool for _, tool in visible_tools(before, self.messages)))
         return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]

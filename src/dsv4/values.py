@@ -21,7 +21,7 @@ class Record:
         return _compared(self) == _compared(other)
 
 
-class Value(Record):
+class FrozenRecord(Record):
     """The base of values that are frozen: `@dataclass(frozen=True, repr=False, eq=False)`."""
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import dsv4
-from dsv4._view.html_page import fragment, page
+from dsv4._view.html_page import html_fragment, html_page
 from dsv4._view.view_rows import view_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "conversation.json"
@@ -43,7 +43,7 @@ def opened(browser: Any, tmp_path: Path) -> Callable[..., Any]:
         prompt = dsv4.encode(body["messages"], tools=body["tools"])
         file = tmp_path / "page.html"
         file.write_text(
-            page(view_of(prompt, body["messages"], **options), "A title", full), "utf-8"
+            html_page(view_of(prompt, body["messages"], **options), "A title", full), "utf-8"
         )
         context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
         tab = context.new_page()
@@ -173,7 +173,7 @@ def test_a_notebook_keeps_its_own_style(browser: Any, tmp_path: Path) -> None:
     prompt = dsv4.encode([{"role": "user", "content": "Hi"}])
     file = tmp_path / "notebook.html"
     outside = '<p id="mine" class="total">Text of the notebook.</p>'
-    file.write_text(f"<!DOCTYPE html><meta charset=utf-8>{outside}{fragment(prompt)}", "utf-8")
+    file.write_text(f"<!DOCTYPE html><meta charset=utf-8>{outside}{html_fragment(prompt)}", "utf-8")
     tab = browser.new_page()
     tab.goto(file.as_uri())
     assert tab.evaluate("getComputedStyle(mine).userSelect") == "auto"

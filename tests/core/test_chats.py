@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dsv4
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.prompt import Prompt
-from dsv4._encode.render_v4 import left_out, maybe_chat
+from dsv4._encode.render_v4 import maybe_plain_chat, plain_chat_omissions
 from dsv4._encode.turn_rules import NATIVE
 from dsv4._format.dialects import DIALECTS, V4, dialect_named
 
@@ -46,14 +46,14 @@ def test_a_chat_is_what_the_renderer_writes(
     messages: list[Any], thinking: bool, bos: bool, effort: str | None
 ) -> None:
     words = effort_text(effort, V4, NATIVE)
-    flat = maybe_chat(messages, V4, thinking, bos, words)
+    flat = maybe_plain_chat(messages, V4, thinking, bos, words)
     assert flat is not None
     wanted = rendered(messages, thinking, bos, words)
     assert flat == wanted._flat
     prompt = dsv4.encode(messages, thinking=thinking, bos=bos, effort=effort)
     assert prompt == wanted
     assert prompt.ending == wanted.ending
-    assert prompt.dropped == wanted.dropped == left_out(messages, V4, thinking)
+    assert prompt.dropped == wanted.dropped == plain_chat_omissions(messages, V4, thinking)
 
 
 ASK = {"role": "user", "content": "x"}
@@ -97,14 +97,14 @@ class Uncomparable:
     ],
 )
 def test_anything_else_is_left_to_the_renderer(messages: list[Any]) -> None:
-    assert maybe_chat(messages, V4, True, True, "") is None
+    assert maybe_plain_chat(messages, V4, True, True, "") is None
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_dialects_that_write_more_have_no_such_way(name: str) -> None:
     dialect = dialect_named(name)
     bare = dialect.layout == "v4" and dialect.system_token is None and dialect.image_token is None
-    assert (maybe_chat([ASK], dialect, True, True, "") is not None) == bare
+    assert (maybe_plain_chat([ASK], dialect, True, True, "") is not None) == bare
 
 
 def test_longer_chats_than_there_are_fragments_for() -> None:

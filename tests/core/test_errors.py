@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import dsv4
-from dsv4.errors import refusal, shown
+from dsv4.errors import refusal, short_repr
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_errors_survive_pickling(error: dsv4.Error) -> None:
 
 
 def test_values_are_quoted_short() -> None:
-    assert shown("wizard") == "'wizard'"
-    assert shown("x" * 100) == "'" + "x" * 58 + "…"
-    assert len(shown("x" * 100)) == 60
+    assert short_repr("wizard") == "'wizard'"
+    assert short_repr("x" * 100) == "'" + "x" * 58 + "…"
+    assert len(short_repr("x" * 100)) == 60
 
 
 class Mute:
@@ -80,6 +80,6 @@ def nested(depth: int) -> list[object]:
 
 
 def test_values_without_a_repr_are_named_by_type() -> None:
-    assert shown(Mute()) == "a value of type Mute"
-    assert shown(10**5000) == "a value of type int"
-    assert shown(nested(100_000)) == "a value of type list"
+    assert short_repr(Mute()) == "a value of type Mute"
+    assert short_repr(10**5000) == "a value of type int"
+    assert short_repr(nested(100_000)) == "a value of type list"

@@ -12,8 +12,8 @@ import dsv4
 from builders import assistant, call, developer, openai_tool, reminder, result, system, text, user
 from dsv4 import Special
 from dsv4._encode.fragments import Fragment
-from dsv4._encode.tools import Written
-from dsv4._format.tokens import Markup
+from dsv4._encode.tools import PrewrittenText
+from dsv4._format.tokens import MarkupText
 from strategies import TASKS, V4_LAYOUT, call_ids, dialects, fitting, json_objects, options
 
 THINK = "<think>"
@@ -22,10 +22,10 @@ LABEL = ("template", "header")
 # What our own code takes for more than text, made of a text.
 DISGUISES = (
     lambda words: Special(words, 128821),
-    lambda words: Markup([Special(words, 128821)]),
+    lambda words: MarkupText([Special(words, 128821)]),
     lambda words: Fragment(words, LABEL, message=7, begins="answer"),
-    lambda words: Fragment(Markup([Special(words, 128821)]), LABEL, message=None),
-    lambda words: words or Written(""),
+    lambda words: Fragment(MarkupText([Special(words, 128821)]), LABEL, message=None),
+    lambda words: words or PrewrittenText(""),
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from dsv4._encode import json_text
-from dsv4._encode.json_text import FAILURES, QUICKER, json_at, to_json
+from dsv4._encode.json_text import FAST_WRITERS, JSON_ERRORS, json_at, to_json
 from strategies import json_values
 
 
@@ -39,19 +39,19 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES)
 def test_as_python_writes_it(value: Any) -> None:
     expected = json.dumps(value, ensure_ascii=False)
-    written = QUICKER.get(type(value), to_json)(value)
+    written = FAST_WRITERS.get(type(value), to_json)(value)
     assert written == to_json(value) == json_at(value, "here") == expected
     assert type(written) is type(to_json(value)) is str
 
 
 @given(json_values)
 def test_as_python_writes_any(value: Any) -> None:
-    assert QUICKER.get(type(value), to_json)(value) == json.dumps(value, ensure_ascii=False)
+    assert FAST_WRITERS.get(type(value), to_json)(value) == json.dumps(value, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("write", [to_json, QUICKER[int]])
+@pytest.mark.parametrize("write", [to_json, FAST_WRITERS[int]])
 def test_a_number_of_too_many_digits_fails_in_the_same_way(write: Any) -> None:
-    with pytest.raises(FAILURES):
+    with pytest.raises(JSON_ERRORS):
         write(10**10_000)
 
 
@@ -60,7 +60,7 @@ def test_where_the_engine_is_another_the_encoder_writes(
     monkeypatch: pytest.MonkeyPatch, engine: Any
 ) -> None:
     monkeypatch.setattr(json.encoder, "c_make_encoder", engine)
-    assert json_text._quick(json_text._encoder) == json_text._encoder.encode
+    assert json_text._fast_encode(json_text._encoder) == json_text._encoder.encode
 
 
 def test_threads_may_write_the_same_value() -> None:

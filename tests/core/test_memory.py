@@ -11,16 +11,16 @@ import pytest
 
 import dsv4
 from builders import call, calling, openai_tool, system
-from dsv4._encode.cache import CHARACTERS, Memory
+from dsv4._encode.cache import DEFAULT_CACHE_CHARACTERS, TextCache
 from dsv4._encode.tools import ParametersWriter
 from dsv4._format.dialects import V4
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    dsv4.set_cache_size(CHARACTERS)
+    dsv4.set_cache_size(DEFAULT_CACHE_CHARACTERS)
     yield
-    dsv4.set_cache_size(CHARACTERS)
+    dsv4.set_cache_size(DEFAULT_CACHE_CHARACTERS)
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def test_a_wrong_size(size: Any) -> None:
 
 
 class TestBound:
-    def held(self, memory: Memory) -> int:
+    def held(self, memory: TextCache) -> int:
         shelves = list(memory._shelves)
         kept = [shelf.young | shelf.old for shelf in shelves]
         return sum(len(key) + len(text) for texts in kept for key, text in texts.items())
 
     def test_by_characters_in_all(self) -> None:
-        memory = Memory(10_000)
+        memory = TextCache(10_000)
         shelves = [memory.shelf() for _ in range(3)]
         for n in range(300):
             shelves[n % 3].keep(f"{n:050}", "x" * 100)
@@ -83,20 +83,20 @@ class TestBound:
         assert self.held(memory) > 2_000
 
     def test_many_small_ones_count_more_than_their_letters(self) -> None:
-        memory = Memory(10_000)
+        memory = TextCache(10_000)
         shelf = memory.shelf()
         for n in range(10_000):
             shelf.keep(str(n), "")
         assert len(shelf.young) + len(shelf.old) < 100
 
     def test_one_that_is_too_large_is_not_kept(self) -> None:
-        memory = Memory(10_000)
+        memory = TextCache(10_000)
         shelf = memory.shelf()
         shelf.keep("k", "x" * 6_000)
         assert shelf.recall("k") is None
 
     def test_what_is_in_use_stays(self) -> None:
-        memory = Memory(10_000)
+        memory = TextCache(10_000)
         shelf = memory.shelf()
         shelf.keep("used", "x")
         for n in range(1_000):
@@ -105,7 +105,7 @@ class TestBound:
         assert shelf.recall("0") is None
 
     def test_shelves_that_nobody_has_are_forgotten(self) -> None:
-        memory = Memory(10_000)
+        memory = TextCache(10_000)
         for _ in range(10):
             memory.shelf().keep("a", "b")
         assert len(memory._shelves) <= 1

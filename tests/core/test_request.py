@@ -11,7 +11,7 @@ import dsv4
 from builders import BOS, assistant, function, openai_tool, system, text, user
 from completions import block, calling
 from dsv4 import EncodeError, OptionError, Request
-from dsv4.request import Options
+from dsv4.request import RequestOptions
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
@@ -283,7 +283,7 @@ class TestRequest:
 
     def test_its_options_have_names_for_those_who_pass_them_on(self) -> None:
         fields = {field.name for field in dataclasses.fields(Request)} - {"messages"}
-        assert set(Options.__annotations__) == fields
+        assert set(RequestOptions.__annotations__) == fields
 
     @pytest.mark.parametrize(
         ("option", "value"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dsv4 import DIALECTS, Special
 from dsv4._format import tokens
-from dsv4._format.tokens import Markup, markup
+from dsv4._format.tokens import MarkupText, markup
 
 # As the V4 tokenizer has them.
 IDS = {
@@ -91,7 +91,7 @@ def test_no_token_overlaps_another(release: str) -> None:
 
 
 def test_markup_keeps_text_as_text_when_given_parts() -> None:
-    words = Markup(["", "<think>", tokens.THINK_START])
+    words = MarkupText(["", "<think>", tokens.THINK_START])
     assert words == "<think><think>"
     assert [isinstance(part, Special) for part in words.parts] == [False, True]
     assert pickle.loads(pickle.dumps(words)).parts == words.parts

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dsv4
 from builders import VECTORS, vectors
 from conversations import Conversation
-from dsv4._decode.part_readers import ATTEMPTS, BLANK_LINE
+from dsv4._decode.part_readers import BLANK_LINE, MAX_ATTEMPTS
 from dsv4._format.dialects import V3_2_SERVED
 from dsv4._format.texts import RESPONSE_FORMAT
 
@@ -360,7 +360,7 @@ class TestWork:
 
     def test_openings_of_calls_are_not_looked_for_without_end(self) -> None:
         call = f'{OPENING}<｜DSML｜invoke name="f">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
-        for failing, calls in ((ATTEMPTS - 1, 1), (ATTEMPTS, 0)):
+        for failing, calls in ((MAX_ATTEMPTS - 1, 1), (MAX_ATTEMPTS, 0)):
             text = f"{BOS}{USER}?{ANSWER}{OPENING * failing}{call}{EOS}"
             (_, answer) = messages_of(text, dialect="v4")
             assert len(answer.get("tool_calls", ())) == calls

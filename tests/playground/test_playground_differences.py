@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from dsv4._encode.fragments import Fragment
-from dsv4._encode.prompt import Prompt, prompt_from
+from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import V4
 from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4.playground.differences import MOST_EDITS, changes, differences
@@ -81,7 +81,7 @@ def test_tokens_are_marked_whole() -> None:
 def test_a_token_differs_from_text_that_spells_it() -> None:
     label = ("template", "content")
     token = Prompt([Fragment(THINK_START, label)], V4)
-    text = prompt_from(["", str(THINK_START)], V4)
+    text = prompt_from_tokens(["", str(THINK_START)], V4)
     assert token.text == text.text
     whole = [(0, len(THINK_START))]
     assert differences(token, text) == (whole, whole)

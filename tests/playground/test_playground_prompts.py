@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from dsv4._format.tokens import USER
-from dsv4._view.characters import visible
+from dsv4._view.characters import visible_character
 from dsv4._view.view_rows import view_of
 from dsv4.playground.bench import Bench
 from dsv4.playground.examples import EXAMPLES, sources
@@ -61,7 +61,7 @@ def shown_text(side: dict[str, Any]) -> str:
 
 def as_seen(text: str) -> str:
     """A text as a page shows it: white space stays, what has no form gets one."""
-    return "".join(char if char in " \t\n" else visible(char) for char in text)
+    return "".join(char if char in " \t\n" else visible_character(char) for char in text)
 
 
 # What is shown.

@@ -27,6 +27,6 @@ def decode(
     well as it can be. Raises `OptionError` for what is no prompt, and for an unknown dialect.
     """
     # The readers take longer to load than most programs take to run.
-    from dsv4._decode.request_search import decoded
+    from dsv4._decode.request_search import decode_prompt
 
-    return decoded(prompt, dialect, strict)
+    return decode_prompt(prompt, dialect, strict)

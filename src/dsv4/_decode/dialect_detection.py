@@ -9,7 +9,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, V3_2, V4, V4_1, Dialect
 
 # The most usual first: it is taken where a prompt may be of several.
-ORDER = ("v4", "v4-0731", "v4-vision", "v4.1", "v3.2")
+DIALECT_ORDER = ("v4", "v4-0731", "v4-vision", "v4.1", "v3.2")
 _FAMILY = {"v4", "v4-0731", "v4-vision"}
 
 _OPENS_CALLS = f"<{tokens.DSML}"
@@ -30,11 +30,11 @@ _FAMILY_TOKENS = (tokens.LATEST_REMINDER, *tokens.TASK_TOKENS.values())
 
 def dialects_of(text: str) -> tuple[Dialect, ...]:
     """The dialects that a prompt may be written in, the most usual first."""
-    names = _names(text)
-    return tuple(DIALECTS[name] for name in ORDER if name in names)
+    names = _dialect_names(text)
+    return tuple(DIALECTS[name] for name in DIALECT_ORDER if name in names)
 
 
-def _names(text: str) -> set[str]:
+def _dialect_names(text: str) -> set[str]:
     if _any_in(text, *_V3_2_SIGNS):
         return {"v3.2"}
     if text.startswith(tokens.SYSTEM) or _any_in(text, *_V4_1_SYSTEMS):
@@ -45,7 +45,7 @@ def _names(text: str) -> set[str]:
         return {"v4-vision", "v4.1"} if _may_be_v4_1(text) else {"v4-vision"}
     effort = _effort_in_front(text)
     if effort:
-        return {name for name in _FAMILY if effort in _texts(name)}
+        return {name for name in _FAMILY if effort in _effort_texts(name)}
     names = {*_FAMILY}
     if _may_be_v4_1(text):
         names.add("v4.1")
@@ -64,12 +64,12 @@ def _may_be_v4_1(text: str) -> bool:
     return _V4_CALLS not in text and not thinks
 
 
-def _texts(name: str) -> set[str]:
+def _effort_texts(name: str) -> set[str]:
     return set(DIALECTS[name].efforts.values())
 
 
 def _effort_in_front(text: str) -> str | None:
     """The effort text of V4 or of its revision that opens a prompt."""
     start = len(tokens.BOS) if text.startswith(tokens.BOS) else 0
-    written = {effort for name in _FAMILY for effort in _texts(name) if effort}
+    written = {effort for name in _FAMILY for effort in _effort_texts(name) if effort}
     return next((effort for effort in written if text.startswith(effort, start)), None)

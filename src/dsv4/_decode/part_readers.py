@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dsv4._encode.json_text import FAILURES, to_json
+from dsv4._encode.json_text import JSON_ERRORS, to_json
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, Tags
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4._format.tokens import RESULT_END, RESULT_START
@@ -21,7 +21,7 @@ from dsv4._format.tokens import RESULT_END, RESULT_START
 
 BLANK_LINE = "\n\n"
 _FORMAT_START = BLANK_LINE + RESPONSE_FORMAT
-_decoder = json.JSONDecoder()
+_json_decoder = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
@@ -41,24 +41,27 @@ def sections(text: str, dialect: Dialect, start: int = 0, end: int | None = None
 
 
 def _sections(text: str, opening: str, closing: str, at: int, end: int) -> Iterator[Section]:
-    next_tools, next_format = _find(text, opening, at, end), _find(text, _FORMAT_START, at, end)
+    next_tools, next_format = (
+        _find_or_end(text, opening, at, end),
+        _find_or_end(text, _FORMAT_START, at, end),
+    )
     while min(next_tools, next_format) < end:
         if next_tools < next_format:
             found = _tools_at(text, next_tools, opening, closing, end)
             at = found.end if found else next_tools + 1
-            next_tools = _find(text, opening, at, end)
+            next_tools = _find_or_end(text, opening, at, end)
             if found and (format := _format_at(text, at, end)):
                 found = Section(found.start, format.end, found.tools, format.response_format)
                 at = found.end
         else:
             found = _format_at(text, next_format, end)
             at = found.end if found else next_format + 1
-        next_format = _find(text, _FORMAT_START, at, end)
+        next_format = _find_or_end(text, _FORMAT_START, at, end)
         if found:
             yield found
 
 
-def _find(text: str, wanted: str, at: int, end: int) -> int:
+def _find_or_end(text: str, wanted: str, at: int, end: int) -> int:
     found = text.find(wanted, at, end)
     return end if found < 0 else found
 
@@ -70,7 +73,7 @@ def _tools_at(text: str, at: int, opening: str, closing: str, end: int) -> Secti
     if stop < 0:
         return None
     try:
-        functions = [_same_json(line) for line in text[start:stop].split("\n")]
+        functions = [_exact_json_value(line) for line in text[start:stop].split("\n")]
     except ValueError:
         return None
     if not all(_is_function(function) for function in functions):
@@ -88,21 +91,23 @@ def _format_at(text: str, at: int, end: int) -> Section | None:
         return None
     start = at + len(_FORMAT_START)
     try:
-        line = text[start : _find(text, "\n", start, end)]  # as JSON is written, it is in one
-        value, length = _decoder.raw_decode(line)
+        line = text[
+            start : _find_or_end(text, "\n", start, end)
+        ]  # as JSON is written, it is in one
+        value, length = _json_decoder.raw_decode(line)
         same = to_json(value) == line[:length]
-    except FAILURES:
+    except JSON_ERRORS:
         return None
     return Section(at, start + length, None, value) if same and value else None
 
 
-def _same_json(text: str) -> Any:
+def _exact_json_value(text: str) -> Any:
     """The value of JSON that is written as the format writes it; else a `ValueError`."""
     try:
         value = json.loads(text)
         if to_json(value) == text:
             return value
-    except FAILURES:
+    except JSON_ERRORS:
         pass
     raise ValueError(text)
 
@@ -112,12 +117,12 @@ def _same_json(text: str) -> Any:
 
 # A text may spell the opening of a block without being one. After this many it is no longer looked
 # for, so that the work stays in proportion to the text.
-ATTEMPTS = 64
+MAX_ATTEMPTS = 64
 
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
-class Blocks:
+class CallBlocks:
     """The blocks of calls in a text: where each one starts, where it ends, and its calls."""
 
     def __init__(self, text: str, tags: Tags) -> None:
@@ -132,7 +137,7 @@ class Blocks:
         self._starts = list(self.found)
 
     def _all(self) -> Iterator[tuple[int, tuple[int, list[Any]]]]:
-        attempts, at = ATTEMPTS, 0
+        attempts, at = MAX_ATTEMPTS, 0
         while attempts and (start := self._text.find(self._block_open, at)) >= 0:
             try:
                 end, calls = self._block(start + len(self._block_open))
@@ -147,7 +152,7 @@ class Blocks:
         if not self._text.endswith(self._block_close, start, end):
             return None
         index = bisect_left(self._starts, start)
-        for at in self._starts[index : index + ATTEMPTS]:
+        for at in self._starts[index : index + MAX_ATTEMPTS]:
             stop, calls = self.found[at]
             if stop >= end:
                 return (at, calls) if stop == end else None
@@ -197,7 +202,7 @@ class Blocks:
             if key in arguments:
                 raise ValueError
             value = text[start:end]
-            arguments[key] = to_json(value) if is_text else _checked(value)
+            arguments[key] = to_json(value) if is_text else _exact_json_text(value)
             if not goes_on:
                 return end + len(self._close)
             at = end + len(self._goes_on)
@@ -232,13 +237,13 @@ class Blocks:
         return at + len(wanted)
 
 
-def _checked(text: str) -> str:
+def _exact_json_text(text: str) -> str:
     """A value that is no string, written as the format writes it; else a `ValueError`."""
     try:
-        value, end = _scan(text, 0)
+        value, end = _scan_json(text, 0)
         if end == len(text) and value.__class__ is not str and to_json(value) == text:
             return text
-    except (StopIteration, *FAILURES):
+    except (StopIteration, *JSON_ERRORS):
         pass
     raise ValueError
 
@@ -246,7 +251,7 @@ def _checked(text: str) -> str:
 # User turns and other texts -> messages: results of tools, and images.
 
 
-class Part(NamedTuple):
+class UserTurnPart(NamedTuple):
     """A stretch of a user turn: the result of a tool, or what somebody wrote."""
 
     is_result: bool
@@ -254,27 +259,27 @@ class Part(NamedTuple):
     end: int
 
 
-def parts(text: str, start: int, end: int, image: str | None) -> list[Part]:
+def user_turn_parts(text: str, start: int, end: int, image: str | None) -> list[UserTurnPart]:
     """A user turn, cut into results and the stretches of text between them.
 
     A result ends at the first closing tag that ends the turn or is followed by a blank line. But
     where an image stands right before a closing tag, it is that tag which ends the result.
     """
-    found: list[Part] = []
+    found: list[UserTurnPart] = []
     at = start
-    closes = _Closings(text, end, image)
+    closes = _ResultEnds(text, end, image)
     while (opening := _result_start(text, at, end)) is not None:
         closing = closes.of(opening)
         if closing is None:
             break
         if opening > at:
-            found.append(Part(False, at, opening - len(BLANK_LINE)))
-        found.append(Part(True, opening + len(RESULT_START), closing))
+            found.append(UserTurnPart(False, at, opening - len(BLANK_LINE)))
+        found.append(UserTurnPart(True, opening + len(RESULT_START), closing))
         at = closing + len(RESULT_END)
         if at == end:
             return found
         at += len(BLANK_LINE)
-    return [*found, Part(False, at, end)]
+    return [*found, UserTurnPart(False, at, end)]
 
 
 def _result_start(text: str, at: int, end: int) -> int | None:
@@ -284,7 +289,7 @@ def _result_start(text: str, at: int, end: int) -> int | None:
     return None if found < 0 else found + len(BLANK_LINE)
 
 
-class _Closings:
+class _ResultEnds:
     """Where results end, in a turn that ends at `end`. It is asked from left to right."""
 
     def __init__(self, text: str, end: int, image: str | None) -> None:
@@ -318,7 +323,7 @@ class _Closings:
         return self._image_at
 
 
-class Pictures:
+class ImageContent:
     """Texts with images in them, for a dialect that has an image token. It numbers the images."""
 
     def __init__(self, token: str | None) -> None:
@@ -336,15 +341,15 @@ class Pictures:
         first, *others = text.split(token)
         last = len(others) - 1
         if first:
-            yield _text(first.removesuffix(BLANK_LINE))
+            yield _text_block(first.removesuffix(BLANK_LINE))
         for n, stretch in enumerate(others):
             yield {"type": "image_url", "image_url": {"url": f"image:{self.count}"}}
             self.count += 1
             if n < last and stretch != BLANK_LINE:
-                yield _text(stretch.removeprefix(BLANK_LINE).removesuffix(BLANK_LINE))
+                yield _text_block(stretch.removeprefix(BLANK_LINE).removesuffix(BLANK_LINE))
             elif n == last and stretch:
-                yield _text(stretch.removeprefix(BLANK_LINE))
+                yield _text_block(stretch.removeprefix(BLANK_LINE))
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}

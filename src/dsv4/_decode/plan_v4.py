@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dsv4._decode.part_readers import BLANK_LINE, Part, Section, parts
-from dsv4._decode.prompt_scan import HEADERS, Choice, Found, Kind, Lexeme, Reading, lexemes
-from dsv4._decode.turn_splitter import State, Turn, Walk
+from dsv4._decode.part_readers import BLANK_LINE, Section, UserTurnPart, user_turn_parts
+from dsv4._decode.prompt_scan import (
+    HEADERS,
+    Interpretation,
+    LexemeKind,
+    PromptLexeme,
+    PromptReading,
+    ScannedPrompt,
+    lexemes,
+)
+from dsv4._decode.turn_splitter import PromptTurn, TurnSplitter, TurnState
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 
@@ -22,7 +30,9 @@ from dsv4._format.dialects import Dialect
 # system's.
 
 
-def unglued(turns: list[Turn], shown: list[bool], found: Found) -> list[Turn]:
+def separate_unmarked_turns(
+    turns: list[PromptTurn], shown: list[bool], found: ScannedPrompt
+) -> list[PromptTurn]:
     """The turns with such answers as turns of their own.
 
     `shown` says of each turn whether an answer in its place has a thinking part.
@@ -30,22 +40,22 @@ def unglued(turns: list[Turn], shown: list[bool], found: Found) -> list[Turn]:
     return [
         part
         for turn, reasons in zip(turns, shown, strict=True)
-        for part in _parted(turn, reasons, found)
+        for part in _separated(turn, reasons, found)
     ]
 
 
-def _parted(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
+def _separated(turn: PromptTurn, reasons: bool, found: ScannedPrompt) -> Iterator[PromptTurn]:
     if turn.asked is not None:  # a header follows: all of it is the question
         yield turn
         return
     for part in _without_sections(turn, found):
         if part.role == "assistant":
-            yield from _answers(part, reasons, found)
+            yield from _separate_answers(part, reasons, found)
         else:
             yield from _without_answer(part, reasons, found)
 
 
-def _without_sections(turn: Turn, found: Found) -> Iterator[Turn]:
+def _without_sections(turn: PromptTurn, found: ScannedPrompt) -> Iterator[PromptTurn]:
     """A turn, and the system texts with tools or a format that follow it."""
     taken = found.sections_in(turn.start, turn.end)
     if turn.role == "system" or not taken or (turn.role == "user" and taken[-1].end == turn.end):
@@ -56,15 +66,15 @@ def _without_sections(turn: Turn, found: Found) -> Iterator[Turn]:
         yield replace(turn, end=taken[0].start, closed=False, task=None)
         at = taken[0].start
     for section in taken:
-        yield Turn("system", at, section.end)
+        yield PromptTurn("system", at, section.end)
         at = section.end
     if turn.role == "assistant" and turn.closed:
-        yield Turn("assistant", at, turn.end, task=turn.task)
+        yield PromptTurn("assistant", at, turn.end, task=turn.task)
     elif at < turn.end:
-        yield Turn("system", at, turn.end)
+        yield PromptTurn("system", at, turn.end)
 
 
-def _without_answer(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
+def _without_answer(turn: PromptTurn, reasons: bool, found: ScannedPrompt) -> Iterator[PromptTurn]:
     """A turn, and the open answers that follow it."""
     taken = found.sections_in(turn.start, turn.end)
     begin = taken[-1].end if taken else turn.start
@@ -74,11 +84,13 @@ def _without_answer(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
         return
     yield replace(turn, end=at)
     if turn.role == "user":
-        yield Turn("system", at, at)
-    yield from _answers(Turn("assistant", at, turn.end, closed=False), reasons, found)
+        yield PromptTurn("system", at, at)
+    yield from _separate_answers(
+        PromptTurn("assistant", at, turn.end, closed=False), reasons, found
+    )
 
 
-def _first_trace(start: int, end: int, reasons: bool, found: Found) -> int | None:
+def _first_trace(start: int, end: int, reasons: bool, found: ScannedPrompt) -> int | None:
     """Where the first thing stands that only an answer writes."""
     thought = found.text.find(tokens.THINK_END, start, end) if reasons else -1
     block = found.blocks.next_in(start, end)
@@ -86,7 +98,9 @@ def _first_trace(start: int, end: int, reasons: bool, found: Found) -> int | Non
     return min(places, default=None)
 
 
-def _answers(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
+def _separate_answers(
+    turn: PromptTurn, reasons: bool, found: ScannedPrompt
+) -> Iterator[PromptTurn]:
     """One answer after the other, each but the last without its end."""
     at = turn.start
     while True:
@@ -103,7 +117,7 @@ def _answers(turn: Turn, reasons: bool, found: Found) -> Iterator[Turn]:
         at = end
 
 
-def _end_of_content(start: int, end: int, reasons: bool, found: Found) -> int | None:
+def _end_of_content(start: int, end: int, reasons: bool, found: ScannedPrompt) -> int | None:
     """Where an answer's content and calls end, if another answer follows."""
     thought = found.text.find(tokens.THINK_END, start, end) if reasons else -1
     block = found.blocks.next_in(start, end)
@@ -129,13 +143,13 @@ def _efforts(dialect: Dialect) -> list[tuple[str | int, str]]:
     return [(effort, text) for text, effort in written.items()]
 
 
-class Plan:
+class PromptPlan:
     """The turns of a prompt, and all that must be known before they are written as messages."""
 
-    def __init__(self, found: Found, choice: Choice) -> None:
+    def __init__(self, found: ScannedPrompt, choice: Interpretation) -> None:
         self.found, self.choice = found, choice
         self.text, self.dialect = found.text, found.dialect
-        self.reading = Reading()
+        self.reading = PromptReading()
         # Whether the system token opens the prompt.
         self.opened = False
         self.start = self._read_opening()
@@ -143,9 +157,9 @@ class Plan:
         self._settle_context(listed)
         has_token = self.dialect.system_token is not None
         goes_on = self.opened and bool(self.reading.context)
-        self.walk = Walk(
+        self.walk = TurnSplitter(
             *(self.text, listed, self.start, has_token, choice.trusted),
-            State.SYSTEM if goes_on else State.BETWEEN,
+            TurnState.SYSTEM if goes_on else TurnState.BETWEEN,
             choice.joined,
         )
         self.turns = self.walk.turns
@@ -164,7 +178,7 @@ class Plan:
                 self._rejoin()
         else:
             shown = [self.shows_reasoning(n) for n in range(len(self.turns))]
-            self.turns = unglued(self.turns, shown, found)
+            self.turns = separate_unmarked_turns(self.turns, shown, found)
             self._look_at_turns()
 
     def _look_at_turns(self) -> None:
@@ -195,7 +209,7 @@ class Plan:
                     return at + len(written)
         return at
 
-    def _settle_context(self, listed: list[Lexeme]) -> None:
+    def _settle_context(self, listed: list[PromptLexeme]) -> None:
         """Where systems have a token, some prompts can only go on with a conversation.
 
         One that thinks begins with an effort, and the first system turn of all asks for nothing.
@@ -205,12 +219,12 @@ class Plan:
             return
         thinks = self.choice.thinking
         if thinks is None:
-            thinks = any(lexeme.kind is Kind.THINK for lexeme in listed)
+            thinks = any(lexeme.kind is LexemeKind.THINK for lexeme in listed)
         if thinks or (self.opened and listed[0].kind in HEADERS):
             reading.context = ASSUMED_CONTEXT
 
     def _settle_mode(self) -> None:
-        thinking = self.reading.effort is not None or Kind.THINK in self.walk.headers
+        thinking = self.reading.effort is not None or LexemeKind.THINK in self.walk.headers
         wanted = self.choice.thinking
         self.reading.thinking = thinking if wanted is None else wanted
 
@@ -225,7 +239,7 @@ class Plan:
             if turn.role == "system" and not turn.opened:
                 turn.role, turn.closed = "assistant", False
 
-    def _first_system(self) -> Turn:
+    def _first_system(self) -> PromptTurn:
         """The system turn that the prompt opens with, if nothing parts it from what follows.
 
         It is empty, or it ends with the tools before an answer that has no header.
@@ -234,7 +248,7 @@ class Plan:
         if first is not None and first.role == "assistant" and self.choice.sections:
             taken = self.found.sections_in(first.start, first.end)
             end = first.start = taken[-1].end if taken else first.start
-        return Turn("system", self.start, end)
+        return PromptTurn("system", self.start, end)
 
     def _settle_dropping(self) -> None:
         reading, turns = self.reading, self.turns
@@ -244,7 +258,7 @@ class Plan:
             tools = self.choice.sections and any(s.tools for s in self.found.sections)
         else:
             tools = any(s.tools for n in range(len(turns)) for s in self.sections_of(n))
-        aloud = any(turn.asked is Kind.THINK for turn in turns[: max(self.last, 0)])
+        aloud = any(turn.asked is LexemeKind.THINK for turn in turns[: max(self.last, 0)])
         drop = not (reading.thinking and aloud and not tools)
         reading.drop = drop if self.choice.drop is None else self.choice.drop
         self.dropping = reading.thinking and reading.drop and not tools
@@ -312,7 +326,7 @@ class Plan:
             if self.text.startswith(tokens.RESULT_END, at, turn.end):
                 at += len(tokens.RESULT_END)
             if at < turn.end and not self.text.startswith(BLANK_LINE, at):
-                parted.append(Turn("system", at, turn.end, task=turn.task))
+                parted.append(PromptTurn("system", at, turn.end, task=turn.task))
                 turn.end, turn.task = at, None
         self.turns = parted
         self._look_at_turns()
@@ -327,11 +341,11 @@ class Plan:
 
         That is so where a thinking part would be without its end.
         """
-        joined: list[Turn] = []
+        joined: list[PromptTurn] = []
         for n, turn in enumerate(self.turns):
             before = joined[-1] if joined else None
             if before is not None and self._belongs_to(before, n, turn):
-                self.walk.demoted.append(Lexeme(Kind.EOS, before.end, turn.start))
+                self.walk.demoted.append(PromptLexeme(LexemeKind.EOS, before.end, turn.start))
                 before.end, before.task = turn.end, turn.task
                 before.closed = turn.role == "assistant" and turn.closed
             else:
@@ -340,7 +354,7 @@ class Plan:
             self.turns = joined
             self._look_at_turns()
 
-    def _belongs_to(self, before: Turn, n: int, turn: Turn) -> bool:
+    def _belongs_to(self, before: PromptTurn, n: int, turn: PromptTurn) -> bool:
         if (
             before.role != "assistant"
             or not before.closed
@@ -355,23 +369,23 @@ class Plan:
         ends = [self.text.find(tokens.THINK_END, t.start, t.end) >= 0 for t in (before, turn)]
         return not ends[0] or (turn.role == "assistant" and not ends[1])
 
-    def parts_of(self, n: int) -> list[Part]:
+    def parts_of(self, n: int) -> list[UserTurnPart]:
         """A user turn in results and texts. Where nothing was called, results are text."""
         turn = self.turns[n]
         if self.choice.results and turn.task is None and self._may_have_results(turn):
-            found = parts(self.text, turn.start, turn.end, self.dialect.image_token)
+            found = user_turn_parts(self.text, turn.start, turn.end, self.dialect.image_token)
             if self.found.first_call < turn.start or any(map(self._is_pictured, found)):
                 return found
-        return [Part(False, turn.start, turn.end)]
+        return [UserTurnPart(False, turn.start, turn.end)]
 
-    def is_structured(self, turn: Turn) -> bool:
+    def is_structured(self, turn: PromptTurn) -> bool:
         """Whether a user turn may be more than a text."""
         return bool(self.found.sections) or self._may_have_results(turn)
 
-    def _may_have_results(self, turn: Turn) -> bool:
+    def _may_have_results(self, turn: PromptTurn) -> bool:
         return self.text.find(tokens.RESULT_START, turn.start, turn.end) >= 0
 
-    def _is_pictured(self, part: Part) -> bool:
+    def _is_pictured(self, part: UserTurnPart) -> bool:
         token = self.dialect.image_token
         return (
             part.is_result
@@ -384,9 +398,9 @@ class Plan:
         return not self.dropping or n >= self.last
 
 
-def _asks(turn: Turn) -> bool:
+def _asks(turn: PromptTurn) -> bool:
     return turn.role == "user" or (turn.role == "system" and turn.opened)
 
 
-def _starts_opened(turns: list[Turn]) -> bool:
+def _starts_opened(turns: list[PromptTurn]) -> bool:
     return bool(turns) and turns[0].opened

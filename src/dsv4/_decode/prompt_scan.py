@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 from dsv4._decode.decoded import Note
-from dsv4._decode.part_readers import Blocks, Section, sections
+from dsv4._decode.part_readers import CallBlocks, Section, sections
 from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, Dialect
 from dsv4.errors import OptionError
@@ -32,10 +32,10 @@ from dsv4.request import Request
 
 
 # Characters for private use, which no text of the format needs.
-_FREE = range(0xF0000, 0xFFFFD)
+_PRIVATE_USE = range(0xF0000, 0xFFFFD)
 
 
-class Mask:
+class SpellingMask:
     """A prompt with some spellings hidden: `text`. `unmasked` undoes it in a value."""
 
     def __init__(self, text: str, hidden: Iterable[int]) -> None:
@@ -66,7 +66,7 @@ class Mask:
 
 
 def _stand_ins(text: str, characters: set[str]) -> dict[str, str]:
-    free = (chr(code) for code in _FREE if chr(code) not in text)
+    free = (chr(code) for code in _PRIVATE_USE if chr(code) not in text)
     try:
         return {character: next(free) for character in sorted(characters)}
     except StopIteration:
@@ -80,7 +80,7 @@ def _stand_ins(text: str, characters: set[str]) -> dict[str, str]:
 # token structure nothing at this level: the tools section is full of them.
 
 
-class Kind(IntEnum):
+class LexemeKind(IntEnum):
     USER = 0
     THINK = auto()  # a header that lets the model think
     ANSWER = auto()  # a header that does not
@@ -92,50 +92,52 @@ class Kind(IntEnum):
     END = auto()  # of the prompt
 
 
-HEADERS = (Kind.THINK, Kind.ANSWER)
+HEADERS = (LexemeKind.THINK, LexemeKind.ANSWER)
 
 
-_KINDS: dict[str, Kind] = {
-    str(tokens.USER): Kind.USER,
-    tokens.ASSISTANT + tokens.THINK_START: Kind.THINK,
-    tokens.ASSISTANT + tokens.THINK_END: Kind.ANSWER,
-    str(tokens.EOS): Kind.EOS,
-    str(tokens.LATEST_REMINDER): Kind.REMINDER,
-    **{str(token): Kind.TASK for token in tokens.TASK_TOKENS.values()},
-    str(tokens.ACTION): Kind.ACTION,
+_KINDS: dict[str, LexemeKind] = {
+    str(tokens.USER): LexemeKind.USER,
+    tokens.ASSISTANT + tokens.THINK_START: LexemeKind.THINK,
+    tokens.ASSISTANT + tokens.THINK_END: LexemeKind.ANSWER,
+    str(tokens.EOS): LexemeKind.EOS,
+    str(tokens.LATEST_REMINDER): LexemeKind.REMINDER,
+    **{str(token): LexemeKind.TASK for token in tokens.TASK_TOKENS.values()},
+    str(tokens.ACTION): LexemeKind.ACTION,
 }
 _OPENING, _CLOSING = tokens.USER.split("User")
 # Anything that has the form of a token: it takes less time than a choice between many.
 _TOKEN = re.compile(
     f"{_OPENING}[^{_CLOSING}<]+{_CLOSING}({tokens.THINK_START}|{tokens.THINK_END})?"
 )
-TASKS = {str(token): task for task, token in tokens.TASK_TOKENS.items()}
+TASK_NAMES = {str(token): task for task, token in tokens.TASK_TOKENS.items()}
 
 
-class Lexeme(NamedTuple):
+class PromptLexeme(NamedTuple):
     """A structural token, and where it stands."""
 
-    kind: Kind
+    kind: LexemeKind
     start: int
     end: int
 
 
 # There are many: it matters that this takes half the time of calling the class.
-_lexeme: Callable[[tuple[Kind, int, int]], Lexeme] = partial(tuple.__new__, Lexeme)
+_fast_lexeme: Callable[[tuple[LexemeKind, int, int]], PromptLexeme] = partial(
+    tuple.__new__, PromptLexeme
+)
 
 
 @lru_cache
-def _kinds(dialect: Dialect) -> dict[str, Kind]:
+def _kinds(dialect: Dialect) -> dict[str, LexemeKind]:
     """How the structural tokens of a dialect are spelled."""
     known = dict(_KINDS)
     if dialect.system_token is not None:
-        known[str(dialect.system_token)] = Kind.SYSTEM
+        known[str(dialect.system_token)] = LexemeKind.SYSTEM
     return known
 
 
 def lexemes(
     text: str, dialect: Dialect, start: int, protected: Iterable[tuple[int, int]]
-) -> list[Lexeme]:
+) -> list[PromptLexeme]:
     """The structural tokens from `start` on, with the end of the text as the last of them.
 
     Nothing inside a protected stretch is one: schemas and arguments may spell anything.
@@ -146,10 +148,10 @@ def lexemes(
         starts = [first for first, _ in stretches]
         ends = [-1, *(last for _, last in stretches)]  # -1 for what is before all of them
         found = [lexeme for lexeme in found if lexeme[1] >= ends[bisect_right(starts, lexeme[1])]]
-    return [*found, Lexeme(Kind.END, len(text), len(text))]
+    return [*found, PromptLexeme(LexemeKind.END, len(text), len(text))]
 
 
-def _tokens(text: str, kinds: dict[str, Kind], start: int) -> Iterator[Lexeme]:
+def _tokens(text: str, kinds: dict[str, LexemeKind], start: int) -> Iterator[PromptLexeme]:
     for match in _TOKEN.finditer(text, start):
         found = match[0]
         kind = kinds.get(found)
@@ -158,14 +160,14 @@ def _tokens(text: str, kinds: dict[str, Kind], start: int) -> Iterator[Lexeme]:
             kind = kinds.get(found)
         if kind is not None:
             at = match.start()
-            yield _lexeme((kind, at, at + len(found)))
+            yield _fast_lexeme((kind, at, at + len(found)))
 
 
 # What is read from a prompt, before it is a request.
 
 
 @dataclass(frozen=True)
-class Choice:
+class Interpretation:
     """What to make of a prompt where it can be read in two ways. None means: look.
 
     `trusted` says that every token is one, and none is text that spells it; `joined` that all
@@ -181,7 +183,7 @@ class Choice:
 
 
 @dataclass
-class Reading:
+class PromptReading:
     """A conversation, as it was read.
 
     `prefix` is the model's reasoning, where that is open; `tool_choice` is what opened a call.
@@ -201,7 +203,7 @@ class Reading:
         """Notes something about a stretch of the prompt, and the message it became."""
         self.notes.append(Note(kind, start, end, message, text))
 
-    def request(self, dialect: Dialect, mask: Mask) -> Request:
+    def request(self, dialect: Dialect, mask: SpellingMask) -> Request:
         """The reading as a request, with all texts as they stand in the prompt."""
         return Request(
             mask.unmasked(self.messages),
@@ -217,7 +219,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Found:
+class ScannedPrompt:
     """What stands in a text whichever way it is read: found once for all readings."""
 
     text: str
@@ -228,8 +230,8 @@ class Found:
         return sections(self.text, self.dialect)
 
     @cached_property
-    def blocks(self) -> Blocks:
-        return Blocks(self.text, self.dialect.tags)
+    def blocks(self) -> CallBlocks:
+        return CallBlocks(self.text, self.dialect.tags)
 
     @cached_property
     def first_call(self) -> int:

@@ -10,36 +10,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsv4._decode.part_readers import Section
-from dsv4._decode.prompt_scan import HEADERS, Choice, Found, Kind, Lexeme, Reading, lexemes
+from dsv4._decode.prompt_scan import (
+    HEADERS,
+    Interpretation,
+    LexemeKind,
+    PromptLexeme,
+    PromptReading,
+    ScannedPrompt,
+    lexemes,
+)
 from dsv4._format import tokens
 from dsv4._format.texts import DEVELOPER_MESSAGE
 from dsv4._format.tokens import ONE_RESULT_END, ONE_RESULT_START, RESULTS_END, RESULTS_START
 
 _CLOSINGS = {
-    ONE_RESULT_END + RESULTS_END + tokens.THINK_START: Kind.THINK,
-    ONE_RESULT_END + RESULTS_END + tokens.THINK_END: Kind.ANSWER,
+    ONE_RESULT_END + RESULTS_END + tokens.THINK_START: LexemeKind.THINK,
+    ONE_RESULT_END + RESULTS_END + tokens.THINK_END: LexemeKind.ANSWER,
 }
 _BLOCK_OPEN = RESULTS_START + ONE_RESULT_START
 _NEXT_RESULT = ONE_RESULT_END + ONE_RESULT_START
 
 
-def read_v32(found: Found, choice: Choice) -> Reading:
+def read_v32(found: ScannedPrompt, choice: Interpretation) -> PromptReading:
     """A prompt, read in one way."""
-    return _Reader(found, choice).reading
+    return _ReaderV32(found, choice).reading
 
 
 @dataclass
-class _Turn:
+class _TurnV32:
     """A message to be: a stretch of text, and what stands before an answer."""
 
     role: str
     start: int
     end: int
-    header: Kind | None = None
+    header: LexemeKind | None = None
     call: int = 0
 
 
-def _next(listed: list[Lexeme], *kinds: Kind) -> list[int]:
+def _next_of_kind(listed: list[PromptLexeme], *kinds: LexemeKind) -> list[int]:
     """For each lexeme, the index of the next of some kinds after it; -1 where there is none."""
     found, after = -1, []
     for index in range(len(listed) - 1, -1, -1):
@@ -49,13 +57,13 @@ def _next(listed: list[Lexeme], *kinds: Kind) -> list[int]:
     return after[::-1]
 
 
-class _Reader:
-    def __init__(self, found: Found, choice: Choice) -> None:
+class _ReaderV32:
+    def __init__(self, found: ScannedPrompt, choice: Interpretation) -> None:
         self._found, self._choice, self._text = found, choice, found.text
-        self.reading = Reading()
-        self._turns: list[_Turn] = []
-        self._header: Kind | None = None  # of the answer that is to come
-        self._headers: list[Kind] = []
+        self.reading = PromptReading()
+        self._turns: list[_TurnV32] = []
+        self._header: LexemeKind | None = None  # of the answer that is to come
+        self._headers: list[LexemeKind] = []
         self.reading.bos = self._text.startswith(tokens.BOS)
         self._start = len(tokens.BOS) if self.reading.bos else 0
         self._walk()
@@ -65,19 +73,19 @@ class _Reader:
 
     def _walk(self) -> None:
         listed = lexemes(self._text, self._found.dialect, self._start, self._found.protected)
-        headers, ends = _next(listed, *HEADERS), _next(listed, Kind.EOS)
+        headers, ends = _next_of_kind(listed, *HEADERS), _next_of_kind(listed, LexemeKind.EOS)
         at = self._start
         for index, lexeme in enumerate(listed):
             if lexeme.start < at:  # inside a result, or the header of a user turn
                 continue
-            if lexeme.kind is Kind.USER and self._is_asked(headers[index], ends[index]):
+            if lexeme.kind is LexemeKind.USER and self._is_asked(headers[index], ends[index]):
                 header = listed[headers[index]]
                 self._unclosed(at, lexeme)
-                self._turns.append(_Turn("user", lexeme.end, header.start, header.kind))
+                self._turns.append(_TurnV32("user", lexeme.end, header.start, header.kind))
                 at = self._open(header.kind, header.end)
-            elif lexeme.kind is Kind.EOS:
+            elif lexeme.kind is LexemeKind.EOS:
                 at = self._answer(at, lexeme, listed[index + 1].start)
-            elif lexeme.kind is Kind.END:
+            elif lexeme.kind is LexemeKind.END:
                 self._unclosed(at, lexeme)
             else:
                 self._demote(lexeme)
@@ -90,24 +98,24 @@ class _Reader:
         answering = self._header is not None and not self._choice.trusted
         return header >= 0 and not (answering and 0 <= end < header)
 
-    def _demote(self, lexeme: Lexeme) -> None:
+    def _demote(self, lexeme: PromptLexeme) -> None:
         spelling = self._text[lexeme.start : lexeme.end]
         text = f"{spelling} has no place here"
         self.reading.note("token-as-text", lexeme.start, lexeme.end, text)
 
-    def _open(self, header: Kind, at: int) -> int:
+    def _open(self, header: LexemeKind, at: int) -> int:
         self._header = header
         self._headers.append(header)
         return at
 
-    def _unclosed(self, at: int, lexeme: Lexeme) -> None:
+    def _unclosed(self, at: int, lexeme: PromptLexeme) -> None:
         """Text that no end closes: a system's, or what the model has begun to write."""
         if at < lexeme.start:
-            self._turns.append(_Turn("system", at, lexeme.start, self._header))
+            self._turns.append(_TurnV32("system", at, lexeme.start, self._header))
         self._header = None
 
-    def _answer(self, at: int, lexeme: Lexeme, bound: int) -> int:
-        self._turns.append(_Turn("assistant", at, lexeme.start, self._header))
+    def _answer(self, at: int, lexeme: PromptLexeme, bound: int) -> int:
+        self._turns.append(_TurnV32("assistant", at, lexeme.start, self._header))
         self._header = None
         block = self._found.blocks.ending_at(at, lexeme.start)
         if block is None or not self._text.startswith(_BLOCK_OPEN, lexeme.end):
@@ -127,13 +135,13 @@ class _Reader:
             end = text.find(_NEXT_RESULT, at, limit)
             if end < 0:
                 return self._some_results(start, calls, bound)
-            self._turns.append(_Turn("tool", at, end, call=call))
+            self._turns.append(_TurnV32("tool", at, end, call=call))
             at = end + len(_NEXT_RESULT)
         ends = [(end, c) for c in _CLOSINGS if (end := text.find(c, at, limit)) >= 0]
         if not ends:
             return self._some_results(start, calls, bound)
         end, closing = min(ends)
-        self._turns.append(_Turn("tool", at, end, call=calls - 1))
+        self._turns.append(_TurnV32("tool", at, end, call=calls - 1))
         return self._open(_CLOSINGS[closing], end + len(closing))
 
     def _some_results(self, at: int, calls: int, bound: int) -> int:
@@ -145,7 +153,7 @@ class _Reader:
             end = follows if follows >= 0 else text.rfind(ONE_RESULT_END, at, bound)
             if end < 0:
                 break
-            self._turns.append(_Turn("tool", at, end, call=call))
+            self._turns.append(_TurnV32("tool", at, end, call=call))
             at = end + len(_NEXT_RESULT if follows >= 0 else ONE_RESULT_END)
             if follows < 0:
                 return at
@@ -156,7 +164,7 @@ class _Reader:
     def _write(self) -> None:
         reading, asking = self.reading, [n for n, t in enumerate(self._turns) if t.role == "user"]
         self._last = asking[-1] if asking else -1
-        thinking = Kind.THINK in self._headers
+        thinking = LexemeKind.THINK in self._headers
         reading.thinking = thinking if self._choice.thinking is None else self._choice.thinking
         if not self._headers:
             reading.note("mode-guessed", 0, self._start, "nothing shows whether the model thinks")
@@ -167,7 +175,7 @@ class _Reader:
         if self._choice.drop is not None:
             reading.drop = self._choice.drop
 
-    def _write_turn(self, n: int, turn: _Turn) -> None:
+    def _write_turn(self, n: int, turn: _TurnV32) -> None:
         if turn.role == "user":
             self._user(n, turn)
         elif turn.role == "assistant":
@@ -197,11 +205,11 @@ class _Reader:
     def _systems(self, at: int, end: int) -> int:
         for section in self._sections(at, end):
             message = self._add("system", self._text[at : section.start])
-            _put(section, message, self.reading)
+            _put_section(section, message, self.reading)
             at = section.end
         return at
 
-    def _user(self, n: int, turn: _Turn) -> None:
+    def _user(self, n: int, turn: _TurnV32) -> None:
         at = turn.start
         taken = [s for s in self._sections(at, turn.end) if s.start == at]
         if taken:
@@ -211,13 +219,13 @@ class _Reader:
             if content:
                 message = self._add("developer", content)
                 for section in taken:
-                    _put(section, message, self.reading)
+                    _put_section(section, message, self.reading)
                 if self.reading.thinking and n < self._last:
                     self.reading.drop = False
                 return
         self._add("user", self._text[turn.start : turn.end])
 
-    def _assistant(self, n: int, turn: _Turn) -> None:
+    def _assistant(self, n: int, turn: _TurnV32) -> None:
         at = turn.start if turn.header is not None else self._systems(turn.start, turn.end)
         index = len(self.reading.messages)
         message: dict[str, Any] = {"role": "assistant", "content": ""}
@@ -229,7 +237,7 @@ class _Reader:
         if turn.header is None:
             note = "no header shows where it begins"
             self.reading.note("boundary-lost", turn.start, turn.end, note, index)
-        elif turn.header is Kind.ANSWER and self.reading.thinking and n < self._last:
+        elif turn.header is LexemeKind.ANSWER and self.reading.thinking and n < self._last:
             note = "its reasoning was left out of the prompt"
             self.reading.note("reasoning-dropped", at, at, note, index)
         block = self._found.blocks.ending_at(at, turn.end)
@@ -241,7 +249,7 @@ class _Reader:
         self.reading.messages.append(message)
 
 
-def _put(section: Section, message: dict[str, Any], reading: Reading) -> None:
+def _put_section(section: Section, message: dict[str, Any], reading: PromptReading) -> None:
     if section.tools:
         message["tools"] = section.tools
     if section.response_format is not None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsv4._decode.part_readers import BLANK_LINE, Part, Pictures, Section
-from dsv4._decode.plan_v4 import Plan
-from dsv4._decode.prompt_scan import Choice, Found, Kind, Reading
-from dsv4._decode.turn_splitter import Turn
+from dsv4._decode.part_readers import BLANK_LINE, ImageContent, Section, UserTurnPart
+from dsv4._decode.plan_v4 import PromptPlan
+from dsv4._decode.prompt_scan import Interpretation, LexemeKind, PromptReading, ScannedPrompt
+from dsv4._decode.turn_splitter import PromptTurn
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 
 # User turns that follow each other.
 
 
-class Neighbours:
+class AdjacentUserTurns:
     """What keeps user turns apart that follow each other without a header.
 
     The encoder would join two user messages. So one of them is a developer's, or the first carries
     a task, or an empty system message stands between.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PromptPlan) -> None:
         self._plan = plan
         turns = plan.turns
         self.developers = {
@@ -67,23 +67,23 @@ class Neighbours:
 UNWRITTEN_TASK = "query"
 
 
-def read_v4(found: Found, choice: Choice) -> Reading:
+def read_v4(found: ScannedPrompt, choice: Interpretation) -> PromptReading:
     """A prompt, read in one way."""
-    plan = Plan(found, choice)
-    _Writer(plan).write()
+    plan = PromptPlan(found, choice)
+    _MessageWriterV4(plan).write()
     return plan.reading
 
 
-class _Writer:
+class _MessageWriterV4:
     """Writes the messages of a plan to its reading."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PromptPlan) -> None:
         self._plan = plan
         self._reading = plan.reading
         self._messages = plan.reading.messages
         self._text = plan.text
-        self._pictures = Pictures(plan.dialect.image_token)
-        self._neighbours = Neighbours(plan)
+        self._pictures = ImageContent(plan.dialect.image_token)
+        self._neighbours = AdjacentUserTurns(plan)
         # How many calls the last answer made that made any.
         self._calls = 0
         self._write_turn = {
@@ -135,7 +135,7 @@ class _Writer:
 
     # Turns.
 
-    def _system(self, n: int, turn: Turn) -> None:
+    def _system(self, n: int, turn: PromptTurn) -> None:
         at = self._systems(n, turn.start)
         if at < turn.end or at == turn.start:
             self._add("system", self._content(at, turn.end))
@@ -159,10 +159,10 @@ class _Writer:
         if section.response_format is not None:
             message["response_format"] = section.response_format
 
-    def _reminder(self, n: int, turn: Turn) -> None:
+    def _reminder(self, n: int, turn: PromptTurn) -> None:
         self._add("latest_reminder", self._content(turn.start, turn.end))
 
-    def _user(self, n: int, turn: Turn) -> None:
+    def _user(self, n: int, turn: PromptTurn) -> None:
         known = self._neighbours
         if n in known.guessed:
             self._note("developer-or-user", turn.start, turn.end, "read as a developer's turn")
@@ -191,14 +191,14 @@ class _Writer:
             self._note("users-joined", start, end, "may have been several messages")
         self._messages.append({"role": "user", "content": self._content(start, end)})
 
-    def _result(self, part: Part, number: int) -> None:
+    def _result(self, part: UserTurnPart, number: int) -> None:
         """A result. An id of no call would be sorted to the front, so it gets one of the calls'."""
         if not self._calls:
             self._note("results-guessed", part.start, part.end, "read as a result, without a call")
         call = min(number, self._calls - 1) if self._calls else number
         self._add("tool", self._content(part.start, part.end), tool_call_id=f"call_{call}")
 
-    def _answer(self, n: int, turn: Turn) -> None:
+    def _answer(self, n: int, turn: PromptTurn) -> None:
         at, end = turn.start, turn.end
         if turn.header is None:
             at = self._systems(n, at)
@@ -213,7 +213,7 @@ class _Writer:
                 return
             if reasoning_end >= 0:
                 reasoning, at = self._text[at:reasoning_end], reasoning_end + len(tokens.THINK_END)
-        elif turn.header is Kind.ANSWER and self._reading.thinking and n < self._plan.last:
+        elif turn.header is LexemeKind.ANSWER and self._reading.thinking and n < self._plan.last:
             self._note("reasoning-dropped", at, at, "its reasoning was left out of the prompt")
         block = self._plan.found.blocks.ending_at(at, end)
         if block is not None:
@@ -235,9 +235,9 @@ class _Writer:
         if not turn.closed:
             message["wo_eos"] = True
 
-    def _forced(self, n: int, turn: Turn) -> str | None:
+    def _forced(self, n: int, turn: PromptTurn) -> str | None:
         """The choice of a tool that opens a call at the end of the prompt."""
-        if n < len(self._plan.turns) - 1 or turn.header is not Kind.ANSWER:
+        if n < len(self._plan.turns) - 1 or turn.header is not LexemeKind.ANSWER:
             return None
         tags, text = self._plan.dialect.tags, self._text[turn.start : turn.end]
         if not text.startswith(tags.block_open):
@@ -248,9 +248,9 @@ class _Writer:
             openings.setdefault(name, f"{tags.block_open}{tags.invoke_open}{name}{NAME_END}")
         return next((choice for choice, opening in openings.items() if opening == text), None)
 
-    def _is_open_end(self, n: int, turn: Turn) -> bool:
+    def _is_open_end(self, n: int, turn: PromptTurn) -> bool:
         last = n == len(self._plan.turns) - 1
-        return last and not turn.closed and turn.header is Kind.THINK
+        return last and not turn.closed and turn.header is LexemeKind.THINK
 
     def _put_task(self, task: str) -> None:
         message = self._messages[-1]

@@ -7,33 +7,33 @@ from dataclasses import replace
 
 from dsv4._decode.decoded import Decoded, Note
 from dsv4._decode.dialect_detection import dialects_of
-from dsv4._decode.prompt_scan import Choice, Found, Mask, Reading
+from dsv4._decode.prompt_scan import Interpretation, PromptReading, ScannedPrompt, SpellingMask
 from dsv4._decode.reader_v4 import read_v4
 from dsv4._decode.reader_v32 import read_v32
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, NAME_END, V3_2, V3_2_SERVED, Dialect, dialect_named
-from dsv4.errors import Error, OptionError, ParseError, shown
+from dsv4.errors import Error, OptionError, ParseError, short_repr
 from dsv4.request import Request
 
 # The ways to read a prompt, the plainest first. The first is nearly always right.
-CHOICES = (
-    Choice(),
-    Choice(drop=False),
-    Choice(drop=True),
-    Choice(thinking=False),
-    Choice(thinking=True),
-    Choice(sections=False),
-    Choice(results=False),
-    Choice(sections=False, thinking=False),
-    Choice(joined=True),
-    Choice(joined=True, results=False),
+INTERPRETATIONS = (
+    Interpretation(),
+    Interpretation(drop=False),
+    Interpretation(drop=True),
+    Interpretation(thinking=False),
+    Interpretation(thinking=True),
+    Interpretation(sections=False),
+    Interpretation(results=False),
+    Interpretation(sections=False, thinking=False),
+    Interpretation(joined=True),
+    Interpretation(joined=True, results=False),
 )
 
 
-def decoded(prompt: str | Prompt, dialect: str | Dialect | None, strict: bool) -> Decoded:
+def decode_prompt(prompt: str | Prompt, dialect: str | Dialect | None, strict: bool) -> Decoded:
     """What `dsv4.decode` gives."""
-    source = _Source(prompt)
+    source = _PromptSource(prompt)
     if dialect is not None:
         likely: tuple[Dialect, ...] = (dialect_named(dialect),)
         tried = likely
@@ -44,7 +44,7 @@ def decoded(prompt: str | Prompt, dialect: str | Dialect | None, strict: bool) -
         tried = tuple(d for t in tried for d in ((V3_2_SERVED, t) if t is V3_2 else (t,)))
     first: Decoded | None = None
     for candidate in tried:
-        decoded = _decode(source, candidate, likely)
+        decoded = _decode_as(source, candidate, likely)
         if decoded.exact:
             return decoded
         first = first or decoded
@@ -55,7 +55,7 @@ def decoded(prompt: str | Prompt, dialect: str | Dialect | None, strict: bool) -
     return first
 
 
-class _Source:
+class _PromptSource:
     """A prompt to be read: its text, and where it is known to spell tokens that are none."""
 
     def __init__(self, prompt: str | Prompt) -> None:
@@ -67,8 +67,8 @@ class _Source:
         elif isinstance(prompt, str):
             self.text = str.__str__(prompt)
         else:
-            raise OptionError("prompt", f"found {shown(prompt)}, expected text or a Prompt")
-        self.mask = Mask(self.text, [start for start, _ in self.spellings or ()])
+            raise OptionError("prompt", f"found {short_repr(prompt)}, expected text or a Prompt")
+        self.mask = SpellingMask(self.text, [start for start, _ in self.spellings or ()])
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -87,19 +87,19 @@ class _Source:
         return self.spellings is None or written.special_text == self.spellings
 
 
-def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
+def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
     """The prompt as one of a dialect."""
-    found = Found(source.mask.text, dialect)
+    found = ScannedPrompt(source.mask.text, dialect)
     served = dialect is V3_2_SERVED
     release = V3_2 if served else dialect
     names = (release.name, *(other.name for other in likely if other is not release))
     exact: Decoded | None = None
     first: Decoded | None = None
-    for choice in _choices(source.is_known):
+    for choice in _interpretations(source.is_known):
         reading = _READERS[dialect.layout](found, choice)
         try:
             request = reading.request(dialect, source.mask)
-            written = _written(request)
+            written = _maybe_encoded(request)
         except RecursionError:  # tools that are nested too deep: they can stay text
             continue
         notes = (*reading.notes, *_dialect_notes(names, served))
@@ -117,13 +117,13 @@ def _decode(source: _Source, dialect: Dialect, likely: tuple[Dialect, ...]) -> D
     return first
 
 
-def _choices(known: bool) -> Iterator[Choice]:
+def _interpretations(known: bool) -> Iterator[Interpretation]:
     """What is known of tokens is used first."""
     for trusted in (known, not known):
-        yield from (replace(choice, trusted=trusted) for choice in CHOICES)
+        yield from (replace(choice, trusted=trusted) for choice in INTERPRETATIONS)
 
 
-def _written(request: Request) -> Prompt | None:
+def _maybe_encoded(request: Request) -> Prompt | None:
     try:
         return request.encode()
     except Error:
@@ -143,7 +143,7 @@ def _foreign_note(text: str, written: Prompt | None, dialect: Dialect) -> Note:
     ours = "" if written is None else str(written)
     pairs = enumerate(zip(text, ours, strict=False))
     at = next((n for n, (a, b) in pairs if a != b), min(len(text), len(ours)))
-    found = shown(text[at : at + 30])
+    found = short_repr(text[at : at + 30])
     hints = "".join(f"; {hint}" for hint in _hints(text, dialect))
     return Note("not-this-encoder", at, len(text), None, f"no request writes {found} here{hints}")
 
@@ -158,4 +158,7 @@ def _hints(text: str, dialect: Dialect) -> Iterator[str]:
         yield "it has no line for a call without arguments, as deepseek-recipe writes it"
 
 
-_READERS: dict[str, Callable[[Found, Choice], Reading]] = {"v4": read_v4, "v3.2": read_v32}
+_READERS: dict[str, Callable[[ScannedPrompt, Interpretation], PromptReading]] = {
+    "v4": read_v4,
+    "v3.2": read_v32,
+}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import cached_property
 
-from dsv4._decode.prompt_scan import HEADERS, TASKS, Kind, Lexeme
+from dsv4._decode.prompt_scan import HEADERS, TASK_NAMES, LexemeKind, PromptLexeme
 
 
-class State(IntEnum):
+class TurnState(IntEnum):
     """What the text before the next lexeme belongs to."""
 
     BETWEEN = 0  # no turn: a system text, or an answer without a header
@@ -27,7 +27,7 @@ class State(IntEnum):
 
 
 @dataclass(slots=True)
-class Turn:
+class PromptTurn:
     """A stretch of the prompt that somebody said.
 
     `role` is "system", "user", "latest_reminder" or "assistant". `header` is what stands before an
@@ -37,32 +37,32 @@ class Turn:
     role: str
     start: int
     end: int
-    header: Kind | None = None
+    header: LexemeKind | None = None
     closed: bool = True
-    asked: Kind | None = None
+    asked: LexemeKind | None = None
     task: str | None = None
     after_task: bool = False
     opened: bool = False  # whether a token of its own opens a system turn
 
 
 @dataclass
-class Walk:
+class TurnSplitter:
     """Walks the lexemes once. `trusted` says that every lexeme is a token, and none a spelling."""
 
     text: str
-    lexemes: list[Lexeme]
+    lexemes: list[PromptLexeme]
     start: int
     has_system_token: bool
     trusted: bool
-    initial: State = State.BETWEEN
+    initial: TurnState = TurnState.BETWEEN
     joined: bool = False
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[PromptTurn] = field(default_factory=list)
     # Lexemes that were taken for text.
-    demoted: list[Lexeme] = field(default_factory=list)
+    demoted: list[PromptLexeme] = field(default_factory=list)
     # How the prompt ends: with the header of an answer that is to come, or not.
-    pending: Kind | None = None
+    pending: LexemeKind | None = None
     # Every header, whatever it is of.
-    headers: list[Kind] = field(default_factory=list)
+    headers: list[LexemeKind] = field(default_factory=list)
     # Whether a question follows another; whether an answer stands without a header; and whether
     # nothing shows where one begins. It seldom is so, and then there is more to find out.
     has_neighbours: bool = False
@@ -70,13 +70,13 @@ class Walk:
     has_hidden_answers: bool = False
 
     def __post_init__(self) -> None:
-        self._ahead = _Ahead(self.lexemes)
+        self._ahead = _LookAhead(self.lexemes)
         self._state, self._begin = self.initial, self.start
-        self._header: Kind | None = None
+        self._header: LexemeKind | None = None
         index, lexemes = 0, self.lexemes
         while index < len(lexemes):
             lexeme = lexemes[index]
-            if lexeme[0] is Kind.USER and self._is_exchange(index):
+            if lexeme[0] is LexemeKind.USER and self._is_exchange(index):
                 self._exchange(*lexemes[index : index + 3])
                 index += 3
                 continue
@@ -89,50 +89,54 @@ class Walk:
     def _is_exchange(self, index: int) -> bool:
         lexemes = self.lexemes
         return (
-            self._state is State.BETWEEN
+            self._state is TurnState.BETWEEN
             and self._begin == lexemes[index][1]
             and lexemes[index + 1][0] in HEADERS
-            and lexemes[index + 2][0] is Kind.EOS
+            and lexemes[index + 2][0] is LexemeKind.EOS
         )
 
-    def _exchange(self, user: Lexeme, header: Lexeme, eos: Lexeme) -> None:
+    def _exchange(self, user: PromptLexeme, header: PromptLexeme, eos: PromptLexeme) -> None:
         kind = header[0]
-        self.turns.append(Turn("user", user[2], header[1], None, True, kind))
-        self.turns.append(Turn("assistant", header[2], eos[1], kind))
+        self.turns.append(PromptTurn("user", user[2], header[1], None, True, kind))
+        self.turns.append(PromptTurn("assistant", header[2], eos[1], kind))
         self.headers.append(kind)
         self._begin = eos[2]
 
-    def _enter(self, state: State, lexeme: Lexeme, header: Kind | None = None) -> bool:
+    def _enter(
+        self, state: TurnState, lexeme: PromptLexeme, header: LexemeKind | None = None
+    ) -> bool:
         self._state, self._begin, self._header = state, lexeme.end, header
         if header is not None:
             self.headers.append(header)
         return True
 
-    def _text_before(self, lexeme: Lexeme) -> bool:
+    def _text_before(self, lexeme: PromptLexeme) -> bool:
         return lexeme.start > self._begin
 
-    def _close(self, lexeme: Lexeme, asked: Kind | None = None, closed: bool = False) -> None:
+    def _close(
+        self, lexeme: PromptLexeme, asked: LexemeKind | None = None, closed: bool = False
+    ) -> None:
         """Makes a turn of the text up to a lexeme."""
         state, start, end = self._state, self._begin, lexeme.start
-        if state is State.USER:
-            turn = Turn("user", start, end, None, True, asked)
-        elif state is State.ANSWER:
-            turn = Turn("assistant", start, end, self._header, closed)
-        elif state is State.SYSTEM:
-            turn = Turn("system", start, end, asked=asked, opened=True)
-        elif state is State.REMINDER:
-            turn = Turn("latest_reminder", start, end)
-        elif state is State.TASKED:
-            turn = Turn("assistant", start, end, closed=closed, after_task=True)
+        if state is TurnState.USER:
+            turn = PromptTurn("user", start, end, None, True, asked)
+        elif state is TurnState.ANSWER:
+            turn = PromptTurn("assistant", start, end, self._header, closed)
+        elif state is TurnState.SYSTEM:
+            turn = PromptTurn("system", start, end, asked=asked, opened=True)
+        elif state is TurnState.REMINDER:
+            turn = PromptTurn("latest_reminder", start, end)
+        elif state is TurnState.TASKED:
+            turn = PromptTurn("assistant", start, end, closed=closed, after_task=True)
         elif end > start:
-            turn = Turn("system", start, end)
+            turn = PromptTurn("system", start, end)
         else:
             return
         self.turns.append(turn)
 
     # What a lexeme does. The answer is whether it is one: else it is text.
 
-    def _next_turn(self, index: int, lexeme: Lexeme) -> bool:
+    def _next_turn(self, index: int, lexeme: PromptLexeme) -> bool:
         """A token that opens a turn, while nothing is asked."""
         self._close(lexeme)
         return self._enter(_OPENS[lexeme.kind], lexeme)
@@ -140,126 +144,126 @@ class Walk:
     def _is_spelled_in_question(self, index: int) -> bool:
         return not self.trusted and (self.joined or self._ahead.is_asked(index))
 
-    def _turn_in_question(self, index: int, lexeme: Lexeme) -> bool:
+    def _turn_in_question(self, index: int, lexeme: PromptLexeme) -> bool:
         """A turn after a question that nobody asked to be answered."""
-        if self.joined and lexeme.kind is Kind.USER and not self.trusted:
+        if self.joined and lexeme.kind is LexemeKind.USER and not self.trusted:
             return False
         self.has_neighbours = True
         return self._next_turn(index, lexeme)
 
-    def _turn_in_answer(self, index: int, lexeme: Lexeme) -> bool:
+    def _turn_in_answer(self, index: int, lexeme: PromptLexeme) -> bool:
         """A token that opens a turn, after a header: it ends an answer that was left open."""
-        if lexeme.kind is Kind.REMINDER and not self._text_before(lexeme):
-            return self._enter(State.REMINDER, lexeme)  # which follows the header of a question
+        if lexeme.kind is LexemeKind.REMINDER and not self._text_before(lexeme):
+            return self._enter(TurnState.REMINDER, lexeme)  # which follows the header of a question
         if not self.trusted and self._ahead.answer_goes_on(index):
             return False
         self._close(lexeme)
         return self._enter(_OPENS[lexeme.kind], lexeme)
 
-    def _header_after_question(self, index: int, lexeme: Lexeme) -> bool:
+    def _header_after_question(self, index: int, lexeme: PromptLexeme) -> bool:
         self._close(lexeme, asked=lexeme.kind)
-        return self._enter(State.ANSWER, lexeme, lexeme.kind)
+        return self._enter(TurnState.ANSWER, lexeme, lexeme.kind)
 
-    def _header_of_action(self, index: int, lexeme: Lexeme) -> bool:
+    def _header_of_action(self, index: int, lexeme: PromptLexeme) -> bool:
         """A header where nobody asks: only an action's has a place there."""
         if not self._ahead.is_action(index):
             return False
         self._close(lexeme)
-        return self._enter(State.ANSWER, lexeme, lexeme.kind)
+        return self._enter(TurnState.ANSWER, lexeme, lexeme.kind)
 
-    def _end_of_answer(self, index: int, lexeme: Lexeme) -> bool:
+    def _end_of_answer(self, index: int, lexeme: PromptLexeme) -> bool:
         self._close(lexeme, closed=True)
-        return self._enter(State.BETWEEN, lexeme)
+        return self._enter(TurnState.BETWEEN, lexeme)
 
-    def _end_of_bare_answer(self, index: int, lexeme: Lexeme) -> bool:
+    def _end_of_bare_answer(self, index: int, lexeme: PromptLexeme) -> bool:
         """An answer without a header: all of the text is taken for it."""
         self.has_bare_answers = True
-        self.turns.append(Turn("assistant", self._begin, lexeme.start))
-        return self._enter(State.BETWEEN, lexeme)
+        self.turns.append(PromptTurn("assistant", self._begin, lexeme.start))
+        return self._enter(TurnState.BETWEEN, lexeme)
 
-    def _end_after_reminder(self, index: int, lexeme: Lexeme) -> bool:
+    def _end_after_reminder(self, index: int, lexeme: PromptLexeme) -> bool:
         """An answer whose beginning nothing shows. Who reads the turns has to find it."""
         if self.joined and not self.trusted:
             return False
         self.has_bare_answers = self.has_hidden_answers = True
         self._close(lexeme)
-        self.turns.append(Turn("assistant", lexeme.start, lexeme.start))
-        return self._enter(State.BETWEEN, lexeme)
+        self.turns.append(PromptTurn("assistant", lexeme.start, lexeme.start))
+        return self._enter(TurnState.BETWEEN, lexeme)
 
-    def _reminder_in_question(self, index: int, lexeme: Lexeme) -> bool:
+    def _reminder_in_question(self, index: int, lexeme: PromptLexeme) -> bool:
         """A reminder after a question whose header is missing: after a system text, therefore."""
         if self.has_system_token or self._is_spelled_in_question(index):
             return False
         self._close(lexeme)
-        self.turns.append(Turn("system", lexeme.start, lexeme.start))
-        return self._enter(State.REMINDER, lexeme)
+        self.turns.append(PromptTurn("system", lexeme.start, lexeme.start))
+        return self._enter(TurnState.REMINDER, lexeme)
 
-    def _end_in_question(self, index: int, lexeme: Lexeme) -> bool:
+    def _end_in_question(self, index: int, lexeme: PromptLexeme) -> bool:
         """The end of an answer without a header, after a system text that nothing shows."""
         if self.has_system_token or self._is_spelled_in_question(index):
             return False
         self.has_bare_answers = self.has_hidden_answers = True
         self._close(lexeme)
-        self.turns.append(Turn("system", lexeme.start, lexeme.start))
-        self.turns.append(Turn("assistant", lexeme.start, lexeme.start))
-        return self._enter(State.BETWEEN, lexeme)
+        self.turns.append(PromptTurn("system", lexeme.start, lexeme.start))
+        self.turns.append(PromptTurn("assistant", lexeme.start, lexeme.start))
+        return self._enter(TurnState.BETWEEN, lexeme)
 
-    def _task_of_question(self, index: int, lexeme: Lexeme) -> bool:
+    def _task_of_question(self, index: int, lexeme: PromptLexeme) -> bool:
         if not self.trusted and self._ahead.is_asked(index):
             return False
         self._close(lexeme)
         return self._task(lexeme)
 
-    def _task_between(self, index: int, lexeme: Lexeme) -> bool:
+    def _task_between(self, index: int, lexeme: PromptLexeme) -> bool:
         """A task of the turn that has just ended, or of a system text."""
         self._close(lexeme)
         return bool(self.turns) and self._task(lexeme)
 
-    def _task_of_open_answer(self, index: int, lexeme: Lexeme) -> bool:
+    def _task_of_open_answer(self, index: int, lexeme: PromptLexeme) -> bool:
         if not self.trusted and self._ahead.answer_goes_on(index):
             return False
         self._close(lexeme)
         return self._task(lexeme)
 
-    def _action(self, index: int, lexeme: Lexeme) -> bool:
+    def _action(self, index: int, lexeme: PromptLexeme) -> bool:
         """An action: right after its header, which is a question's and no answer's."""
         if self._text_before(lexeme) or not self.turns:
             return False
         self.turns[-1].asked = None
         return self._task(lexeme)
 
-    def _task(self, lexeme: Lexeme) -> bool:
-        self.turns[-1].task = TASKS[self.text[lexeme.start : lexeme.end]]
-        return self._enter(State.TASKED, lexeme)
+    def _task(self, lexeme: PromptLexeme) -> bool:
+        self.turns[-1].task = TASK_NAMES[self.text[lexeme.start : lexeme.end]]
+        return self._enter(TurnState.TASKED, lexeme)
 
-    def _nothing(self, index: int, lexeme: Lexeme) -> bool:
+    def _nothing(self, index: int, lexeme: PromptLexeme) -> bool:
         return False
 
-    def _finish(self, index: int, lexeme: Lexeme) -> bool:
-        if self._state is State.ANSWER and not self._text_before(lexeme):
+    def _finish(self, index: int, lexeme: PromptLexeme) -> bool:
+        if self._state is TurnState.ANSWER and not self._text_before(lexeme):
             self.pending = self._header
-        elif self._state is not State.TASKED or self._text_before(lexeme):
+        elif self._state is not TurnState.TASKED or self._text_before(lexeme):
             self._close(lexeme)
         return True
 
 
-class _Ahead:
+class _LookAhead:
     """What comes after a lexeme: found for all of them, when it is first asked."""
 
-    def __init__(self, lexemes: list[Lexeme]) -> None:
+    def __init__(self, lexemes: list[PromptLexeme]) -> None:
         self._lexemes = lexemes
 
     @cached_property
     def _asked(self) -> list[bool]:
         """Whether a header comes before another question, from each lexeme on."""
-        return self._first(HEADERS, (Kind.USER, Kind.SYSTEM, Kind.END))
+        return self._first(HEADERS, (LexemeKind.USER, LexemeKind.SYSTEM, LexemeKind.END))
 
     @cached_property
     def _goes_on(self) -> list[bool]:
         """Whether an end comes before a header, from each lexeme on."""
-        return self._first((Kind.EOS,), (*HEADERS, Kind.END))
+        return self._first((LexemeKind.EOS,), (*HEADERS, LexemeKind.END))
 
-    def _first(self, wanted: tuple[Kind, ...], others: tuple[Kind, ...]) -> list[bool]:
+    def _first(self, wanted: tuple[LexemeKind, ...], others: tuple[LexemeKind, ...]) -> list[bool]:
         found, answers = False, []
         for lexeme in reversed(self._lexemes):
             found = lexeme.kind in wanted or (found and lexeme.kind not in others)
@@ -276,15 +280,15 @@ class _Ahead:
 
     def is_action(self, index: int) -> bool:
         after = self._lexemes[index + 1]
-        return after.kind is Kind.ACTION and after.start == self._lexemes[index].end
+        return after.kind is LexemeKind.ACTION and after.start == self._lexemes[index].end
 
 
 _OPENS = {
-    Kind.USER: State.USER,
-    Kind.SYSTEM: State.SYSTEM,
-    Kind.REMINDER: State.REMINDER,
+    LexemeKind.USER: TurnState.USER,
+    LexemeKind.SYSTEM: TurnState.SYSTEM,
+    LexemeKind.REMINDER: TurnState.REMINDER,
 }
-_Step = Callable[[Walk, int, Lexeme], bool]
+_Step = Callable[[TurnSplitter, int, PromptLexeme], bool]
 
 
 def _row(
@@ -294,66 +298,66 @@ def _row(
     header: _Step,
     eos: _Step,
     task: _Step,
-    action: _Step = Walk._nothing,
+    action: _Step = TurnSplitter._nothing,
 ) -> list[_Step]:
     steps = {
-        Kind.USER: user,
-        Kind.SYSTEM: user,
-        Kind.REMINDER: reminder,
-        Kind.THINK: header,
-        Kind.ANSWER: header,
-        Kind.EOS: eos,
-        Kind.TASK: task,
-        Kind.ACTION: action,
-        Kind.END: Walk._finish,
+        LexemeKind.USER: user,
+        LexemeKind.SYSTEM: user,
+        LexemeKind.REMINDER: reminder,
+        LexemeKind.THINK: header,
+        LexemeKind.ANSWER: header,
+        LexemeKind.EOS: eos,
+        LexemeKind.TASK: task,
+        LexemeKind.ACTION: action,
+        LexemeKind.END: TurnSplitter._finish,
     }
-    return [steps[kind] for kind in Kind]
+    return [steps[kind] for kind in LexemeKind]
 
 
-_ROWS: dict[State, list[_Step]] = {
-    State.BETWEEN: _row(
-        user=Walk._next_turn,
-        reminder=Walk._next_turn,
-        header=Walk._header_of_action,
-        eos=Walk._end_of_bare_answer,
-        task=Walk._task_between,
+_ROWS: dict[TurnState, list[_Step]] = {
+    TurnState.BETWEEN: _row(
+        user=TurnSplitter._next_turn,
+        reminder=TurnSplitter._next_turn,
+        header=TurnSplitter._header_of_action,
+        eos=TurnSplitter._end_of_bare_answer,
+        task=TurnSplitter._task_between,
     ),
-    State.SYSTEM: _row(
-        user=Walk._next_turn,
-        reminder=Walk._reminder_in_question,
-        header=Walk._header_after_question,
-        eos=Walk._end_in_question,
-        task=Walk._task_of_question,
+    TurnState.SYSTEM: _row(
+        user=TurnSplitter._next_turn,
+        reminder=TurnSplitter._reminder_in_question,
+        header=TurnSplitter._header_after_question,
+        eos=TurnSplitter._end_in_question,
+        task=TurnSplitter._task_of_question,
     ),
-    State.USER: _row(
-        user=Walk._turn_in_question,
-        reminder=Walk._reminder_in_question,
-        header=Walk._header_after_question,
-        eos=Walk._end_in_question,
-        task=Walk._task_of_question,
+    TurnState.USER: _row(
+        user=TurnSplitter._turn_in_question,
+        reminder=TurnSplitter._reminder_in_question,
+        header=TurnSplitter._header_after_question,
+        eos=TurnSplitter._end_in_question,
+        task=TurnSplitter._task_of_question,
     ),
-    State.REMINDER: _row(
-        user=Walk._next_turn,
-        reminder=Walk._next_turn,
-        header=Walk._header_of_action,
-        eos=Walk._end_after_reminder,
-        task=Walk._task_of_open_answer,
+    TurnState.REMINDER: _row(
+        user=TurnSplitter._next_turn,
+        reminder=TurnSplitter._next_turn,
+        header=TurnSplitter._header_of_action,
+        eos=TurnSplitter._end_after_reminder,
+        task=TurnSplitter._task_of_open_answer,
     ),
-    State.ANSWER: _row(
-        user=Walk._turn_in_answer,
-        reminder=Walk._turn_in_answer,
-        header=Walk._header_of_action,
-        eos=Walk._end_of_answer,
-        task=Walk._task_of_open_answer,
-        action=Walk._action,
+    TurnState.ANSWER: _row(
+        user=TurnSplitter._turn_in_answer,
+        reminder=TurnSplitter._turn_in_answer,
+        header=TurnSplitter._header_of_action,
+        eos=TurnSplitter._end_of_answer,
+        task=TurnSplitter._task_of_open_answer,
+        action=TurnSplitter._action,
     ),
-    State.TASKED: _row(
-        user=Walk._turn_in_answer,
-        reminder=Walk._turn_in_answer,
-        header=Walk._header_of_action,
-        eos=Walk._end_of_answer,
-        task=Walk._task_of_open_answer,
+    TurnState.TASKED: _row(
+        user=TurnSplitter._turn_in_answer,
+        reminder=TurnSplitter._turn_in_answer,
+        header=TurnSplitter._header_of_action,
+        eos=TurnSplitter._end_of_answer,
+        task=TurnSplitter._task_of_open_answer,
     ),
 }
 # By state and kind, whose numbers begin with 0.
-_TABLE = [_ROWS[state] for state in State]
+_TABLE = [_ROWS[state] for state in TurnState]

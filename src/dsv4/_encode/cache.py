@@ -9,18 +9,18 @@ from _thread import allocate_lock  # `threading` takes a while to import, for th
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from dsv4.errors import OptionError, shown
+from dsv4.errors import OptionError, short_repr
 
 _V = TypeVar("_V", bound=str)
 
 # A text of the prompt takes two bytes a character, or four where one is beyond U+FFFF: so this is
 # 32 MiB for most, and 64 MiB at worst.
-CHARACTERS = 16_777_216
+DEFAULT_CACHE_CHARACTERS = 16_777_216
 # What a text costs besides its characters, in characters: or strings of nothing would be free.
 _OVERHEAD = 256
 
 
-class Shelf(Generic[_V]):
+class CacheSegment(Generic[_V]):
     """Texts by what they were written for.
 
     `young` may be asked directly, which saves a call; `recall` looks further.
@@ -28,7 +28,7 @@ class Shelf(Generic[_V]):
 
     __slots__ = ("__weakref__", "_memory", "old", "young")
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: TextCache) -> None:
         self._memory = memory
         self.young: dict[str | bytes, _V] = {}
         self.old: dict[str | bytes, _V] = {}
@@ -46,7 +46,7 @@ class Shelf(Generic[_V]):
             self.young[key] = text
 
 
-class Memory:
+class TextCache:
     """Shelves of texts, bounded by characters in all.
 
     There are two generations. When the young ones fill half of the memory, they become the old
@@ -57,11 +57,11 @@ class Memory:
     def __init__(self, characters: int) -> None:
         self._half = characters // 2
         self._held = 0
-        self._shelves: WeakSet[Shelf[Any]] = WeakSet()
+        self._shelves: WeakSet[CacheSegment[Any]] = WeakSet()
         self._lock = allocate_lock()
 
-    def shelf(self) -> Shelf[Any]:
-        shelf: Shelf[Any] = Shelf(self)
+    def shelf(self) -> CacheSegment[Any]:
+        shelf: CacheSegment[Any] = CacheSegment(self)
         with self._lock:
             self._shelves.add(shelf)
         return shelf
@@ -89,7 +89,7 @@ class Memory:
         self._held = 0
 
 
-MEMORY = Memory(CHARACTERS)
+TEXT_CACHE = TextCache(DEFAULT_CACHE_CHARACTERS)
 
 
 def set_cache_size(characters: int) -> None:
@@ -100,6 +100,6 @@ def set_cache_size(characters: int) -> None:
     Raises an `OptionError` for anything but a whole number that is not negative.
     """
     if characters.__class__ is not int or characters < 0:
-        problem = f"found {shown(characters)}, expected a whole number, 0 or more"
+        problem = f"found {short_repr(characters)}, expected a whole number, 0 or more"
         raise OptionError("characters", problem)
-    MEMORY.resize(characters)
+    TEXT_CACHE.resize(characters)

@@ -12,12 +12,12 @@ from typing import Any
 
 from dsv4._encode.fragments import ANSWER, ending_of, forced_call
 from dsv4._encode.inputs import (
-    Message,
-    any_list,
+    MessageFields,
+    as_list,
     as_message,
     as_messages,
     check_roles,
-    holds,
+    is_nonempty,
     maybe_dict,
     maybe_list,
     refuse_image_text,
@@ -25,10 +25,10 @@ from dsv4._encode.inputs import (
 )
 from dsv4._encode.json_text import json_at
 from dsv4._encode.prompt import Prompt
-from dsv4._encode.render_v4 import NOWHERE, Renderer, left_out, maybe_chat
+from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat, plain_chat_omissions
 from dsv4._encode.render_v32 import RendererV32
 from dsv4._encode.sampled_turns import prefix_entries
-from dsv4._encode.tools import Written, function_of, qualified_function, schemas_text
+from dsv4._encode.tools import PrewrittenText, function_of, qualified_function, schemas_text
 from dsv4._encode.turn_parts import TurnWriter
 from dsv4._encode.turn_rules import (
     NATIVE,
@@ -36,14 +36,14 @@ from dsv4._encode.turn_rules import (
     Conventions,
     any_tools,
     are_plain,
-    first_staying,
-    last_asking,
+    count_skipped_by_release,
+    first_surviving_index,
+    last_asking_index,
     last_calls,
     last_task,
-    passed_over,
 )
 from dsv4._format.dialects import Dialect, dialect_named
-from dsv4.errors import EncodeError, Error, Location, OptionError, shown
+from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
 
 # The whole of encoding, in the order of docs/format.md: merge, sort, drop, render.
 
@@ -57,7 +57,7 @@ def render_conversation(
     drop_thinking: bool,
     bos: bool,
     effort: str,
-    preamble: Message | None = None,
+    preamble: MessageFields | None = None,
 ) -> TurnWriter:
     """Everything that follows `context`, in a renderer that holds the pieces and the images.
 
@@ -77,20 +77,20 @@ def render_conversation(
             renderer_v32.render()
             return renderer_v32
         if dialect.image_text_refused:
-            _refuse_image_text(messages, context, dialect, rules)
+            _check_image_text(messages, context, dialect, rules)
         last = -1
         if thinking and drop_thinking:
             if is_plain and preamble is None:
-                last = last_asking(messages, dialect, first=True)
+                last = last_asking_index(messages, dialect, first=True)
             else:
-                last = _last(messages, context, dialect, rules, preamble)
-        shown_from = last if thinking else NOWHERE
+                last = _last_user_turn(messages, context, dialect, rules, preamble)
+        shown_from = last if thinking else NEVER_SHOWN
         if context:
-            return _after(context, messages, dialect, rules, shown_from, last)
+            return _render_after_context(context, messages, dialect, rules, shown_from, last)
         first = 0 if preamble is None else None
         if last > 0 and dialect.system_token is not None and preamble is None:
-            first = first_staying(messages, last)
-        renderer = Renderer(messages, dialect, rules, shown_from, last, first)
+            first = first_surviving_index(messages, last)
+        renderer = RendererV4(messages, dialect, rules, shown_from, last, first)
         renderer.start(bos, effort if thinking else "", preamble)
         renderer.render()
         return renderer
@@ -101,8 +101,11 @@ def render_conversation(
         raise
 
 
-def _refuse_image_text(
-    messages: Sequence[Message], context: Sequence[Message], dialect: Dialect, rules: Conventions
+def _check_image_text(
+    messages: Sequence[MessageFields],
+    context: Sequence[MessageFields],
+    dialect: Dialect,
+    rules: Conventions,
 ) -> None:
     image = dialect.image_token
     if image is not None:
@@ -110,12 +113,12 @@ def _refuse_image_text(
         refuse_image_text(image, context, "context", rules.reasoning_fields)
 
 
-def _last(
-    messages: Sequence[Message],
-    context: Sequence[Message],
+def _last_user_turn(
+    messages: Sequence[MessageFields],
+    context: Sequence[MessageFields],
     dialect: Dialect,
     rules: Conventions,
-    preamble: Message | None,
+    preamble: MessageFields | None,
 ) -> int:
     """The last user turn, before which reasoning is dropped (section 3, step 3).
 
@@ -127,24 +130,24 @@ def _last(
         or (context and any_tools(context, dialect.users_keep_tools))
     ):
         return -1
-    return last_asking(messages, dialect, first=not context and preamble is None)
+    return last_asking_index(messages, dialect, first=not context and preamble is None)
 
 
-def _after(
-    context: Sequence[Message],
-    messages: Sequence[Message],
+def _render_after_context(
+    context: Sequence[MessageFields],
+    messages: Sequence[MessageFields],
     dialect: Dialect,
     rules: Conventions,
     shown_from: float,
     last: int,
-) -> Renderer:
+) -> RendererV4:
     """The messages after turns that are in the prompt already."""
     start = 0
     if rules.context_dropped_alone and last >= 0:
         # The released function's quirk: some messages count as context, and are not rendered.
-        start = passed_over(messages, context, dialect)
+        start = count_skipped_by_release(messages, context, dialect)
         context = [*context, *messages[:start]]
-    renderer = Renderer(
+    renderer = RendererV4(
         messages,
         dialect,
         rules,
@@ -167,19 +170,19 @@ def effort_text(effort: Any, dialect: Dialect, rules: Conventions) -> str:
         text = dialect.efforts.get(effort)
         if text is not None:
             return text
-    if dialect.false_efforts_are_none and not holds(effort):
+    if dialect.false_efforts_are_none and not is_nonempty(effort):
         return dialect.efforts[None]
-    problem = f"found {shown(effort)}, expected {dialect.efforts_described} ({dialect})"
+    problem = f"found {short_repr(effort)}, expected {dialect.efforts_described} ({dialect})"
     raise OptionError(rules.effort_option, problem)
 
 
 # A request's own options, checked and put where the format wants them.
 
 
-CHOICES = ("auto", "none", "required")
+TOOL_CHOICES = ("auto", "none", "required")
 # Those with which the prompt opens no call.
 _UNFORCED = ("auto", "none")
-_AUTO = ("auto", None)
+_AUTO_CHOICE = ("auto", None)
 
 
 def encode(
@@ -214,36 +217,40 @@ def encode(
     `EncodeError` for a message that has no place in the format.
     """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
-        raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
+        raise _flag_error(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
     release = dialect if dialect.__class__ is Dialect else dialect_named(dialect)
     effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
     new, before = messages, context
     if new.__class__ is not list:
-        new = any_list(messages, ("messages",), "a list of messages")
+        new = as_list(messages, ("messages",), "a list of messages")
     if before.__class__ is not tuple:
-        before = any_list(() if context is None else context, ("context",), "a list of messages")
+        before = as_list(() if context is None else context, ("context",), "a list of messages")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
     mode, tool = (
-        _AUTO
+        _AUTO_CHOICE
         if tool_choice.__class__ is str and tool_choice == "auto"
-        else read_choice(tool_choice)
+        else read_tool_choice(tool_choice)
     )
     extras_given = tools is not None or response_format is not None
     if mode == "auto" and not (extras_given or before or prefix.__class__ is not str or prefix):
-        chat = maybe_chat(new, release, thinking, bos, effort_words) if drop_thinking else None
+        chat = (
+            maybe_plain_chat(new, release, thinking, bos, effort_words) if drop_thinking else None
+        )
         if chat is not None:
-            return Prompt(chat, release, None, partial(left_out, new, release, thinking))
+            return Prompt(
+                chat, release, None, partial(plain_chat_omissions, new, release, thinking)
+            )
     rules = NATIVE_WITHOUT_TOOLS if mode == "none" else NATIVE
     preamble = None
     if extras_given:
-        tools = any_list(() if tools is None else tools, ("tools",), "a list of tools")
-        extras = _extras(() if mode == "none" else tools, response_format, release)
+        tools = as_list(() if tools is None else tools, ("tools",), "a list of tools")
+        extras = _request_extras(() if mode == "none" else tools, response_format, release)
         if extras:
-            new, before, preamble = _placed(extras, new, before)
+            new, before, preamble = _with_extras(extras, new, before)
     forced = mode not in _UNFORCED
     if forced:
-        tool = chosen(tool, () if tools is None else tools, before, new, release)
+        tool = chosen_tool(tool, () if tools is None else tools, before, new, release)
     done = render_conversation(
         new, before, release, rules, thinking, drop_thinking, bos, effort_words, preamble
     )
@@ -269,38 +276,38 @@ def check_options(
 ) -> None:
     """Raises an `OptionError` for an option that is wrong whatever the messages are."""
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
-        raise _no_flag(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
+        raise _flag_error(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
     effort_text(effort, dialect_named(dialect), NATIVE)
     if tools is not None:
-        any_list(tools, ("tools",), "a list of tools")
-    maybe_schema(response_format)
-    forced = read_choice(tool_choice)[0] not in _UNFORCED
+        as_list(tools, ("tools",), "a list of tools")
+    maybe_response_schema(response_format)
+    forced = read_tool_choice(tool_choice)[0] not in _UNFORCED
     _check_stop(stop)
     _check_prefix(prefix, forced and not thinking)
 
 
-def _no_flag(**flags: Any) -> OptionError:
-    name, found = next((n, shown(f)) for n, f in flags.items() if f.__class__ is not bool)
+def _flag_error(**flags: Any) -> OptionError:
+    name, found = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
     return OptionError(name, f"found {found}, expected True or False")
 
 
 def _check_stop(stop: Any) -> None:
     if isinstance(stop, str):
         return
-    for n, text in enumerate(any_list(stop, ("stop",), "a text or a list of texts")):
+    for n, text in enumerate(as_list(stop, ("stop",), "a text or a list of texts")):
         if not isinstance(text, str) or not text:
-            raise OptionError(("stop", n), f"found {shown(text)}, expected a text")
+            raise OptionError(("stop", n), f"found {short_repr(text)}, expected a text")
 
 
 def _check_prefix(prefix: Any, forced: bool) -> None:
     if not isinstance(prefix, str):
-        raise OptionError("prefix", f"found {shown(prefix)}, expected text")
+        raise OptionError("prefix", f"found {short_repr(prefix)}, expected text")
     if prefix and forced:
-        problem = f"found {shown(prefix)} and a call that must be made, expected one of them"
+        problem = f"found {short_repr(prefix)} and a call that must be made, expected one of them"
         raise OptionError("prefix", problem)
 
 
-def read_choice(tool_choice: Any) -> tuple[str, str | None]:
+def read_tool_choice(tool_choice: Any) -> tuple[str, str | None]:
     """A choice of tools: "auto", "none" or "required"; or "tool", and the name of the tool.
 
     The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`. So it
@@ -308,41 +315,45 @@ def read_choice(tool_choice: Any) -> tuple[str, str | None]:
     """
     if isinstance(tool_choice, str) and tool_choice:
         word = str.__str__(tool_choice)
-        return (word, None) if word in CHOICES else ("tool", word)
+        return (word, None) if word in TOOL_CHOICES else ("tool", word)
     fields = maybe_dict(tool_choice)
     if fields is not None and type_of(fields) == "function":
         name = (maybe_dict(fields.get("function")) or {}).get("name")
         if isinstance(name, str) and name:
             return "tool", str.__str__(name)
-        problem = f"found {shown(name)}, expected the tool's name"
+        problem = f"found {short_repr(name)}, expected the tool's name"
         raise OptionError(("tool_choice", "function", "name"), problem)
-    expected = f'{", ".join(CHOICES)}, a tool\'s name, or {{"type": "function", "function": …}}'
-    raise OptionError("tool_choice", f"found {shown(tool_choice)}, expected {expected}")
+    expected = (
+        f'{", ".join(TOOL_CHOICES)}, a tool\'s name, or {{"type": "function", "function": …}}'
+    )
+    raise OptionError("tool_choice", f"found {short_repr(tool_choice)}, expected {expected}")
 
 
 # Tools and the response format.
 
 
-def _extras(tools: Sequence[Any], response_format: Any, dialect: Dialect) -> dict[str, Written]:
+def _request_extras(
+    tools: Sequence[Any], response_format: Any, dialect: Dialect
+) -> dict[str, PrewrittenText]:
     """What the request adds to the system message, by field, as it is written."""
-    extras: dict[str, Written] = {}
+    extras: dict[str, PrewrittenText] = {}
     if tools:
         schemas = schemas_text(tools, NATIVE.named_tools, dialect.namespaces, ("tools",))
-        extras["tools"] = Written(schemas)
-    found = maybe_schema(response_format)
+        extras["tools"] = PrewrittenText(schemas)
+    found = maybe_response_schema(response_format)
     if found is not None and found[0]:
-        extras["response_format"] = Written(json_at(*found))
+        extras["response_format"] = PrewrittenText(json_at(*found))
     return extras
 
 
-def maybe_schema(response_format: Any) -> tuple[dict[str, Any], Location] | None:
+def maybe_response_schema(response_format: Any) -> tuple[dict[str, Any], Location] | None:
     """The JSON schema in OpenAI's `response_format`, or given as it is, and where it stands."""
     location: Location = ("response_format",)
     if response_format is None:
         return None
     fields = maybe_dict(response_format)
     if fields is None:
-        found = shown(response_format)
+        found = short_repr(response_format)
         raise OptionError(location, f"found {found}, expected a JSON schema")
     kind = type_of(fields)
     if kind == "text":
@@ -355,13 +366,13 @@ def maybe_schema(response_format: Any) -> tuple[dict[str, Any], Location] | None
     given = (maybe_dict(fields.get("json_schema")) or {}).get("schema")
     schema = maybe_dict(given)
     if schema is None:
-        raise OptionError(location, f"found {shown(given)}, expected a JSON schema")
+        raise OptionError(location, f"found {short_repr(given)}, expected a JSON schema")
     return schema, location
 
 
-def _placed(
-    extras: dict[str, Written], messages: Sequence[Any], context: Sequence[Any]
-) -> tuple[Sequence[Any], Sequence[Any], Message | None]:
+def _with_extras(
+    extras: dict[str, PrewrittenText], messages: Sequence[Any], context: Sequence[Any]
+) -> tuple[Sequence[Any], Sequence[Any], MessageFields | None]:
     """The lists with the extras on the first system message; without one, the extras apart."""
     for name, listed in (("context", context), ("messages", messages)):
         for index, message in enumerate(listed):
@@ -369,7 +380,7 @@ def _placed(
             if not isinstance(fields.get("role"), str) or fields["role"] != "system":
                 continue
             for field in extras:
-                if holds(fields.get(field)):
+                if is_nonempty(fields.get(field)):
                     problem = f"found {field} here and on the request, expected one of them"
                     raise EncodeError((name, index, field), problem)
             changed = [*listed[:index], {**fields, **extras}, *listed[index + 1 :]]
@@ -383,7 +394,7 @@ def _placed(
 # The start of the answer.
 
 
-def chosen(
+def chosen_tool(
     name: str | None,
     tools: Iterable[Any],
     context: Sequence[Any],
@@ -394,35 +405,37 @@ def chosen(
 
     Raises where there is no such tool.
     """
-    tools_there = [*tools, *(tool for _, tool in tools_shown(context, messages))]
+    tools_there = [*tools, *(tool for _, tool in visible_tools(context, messages))]
     if name is None:
         if tools_there:
             return None
         raise OptionError("tool_choice", "found 'required', expected it with tools")
-    names = dict(pair for tool in tools_there for pair in _names(tool, dialect))
+    names = dict(pair for tool in tools_there for pair in _tool_names(tool, dialect))
     if name not in names:
-        found = f"found {shown(name)}, expected it with tools"
+        found = f"found {short_repr(name)}, expected it with tools"
         if names:
-            found = f"found {shown(name)}, expected one of the tools: {', '.join(names)}"
+            found = f"found {short_repr(name)}, expected one of the tools: {', '.join(names)}"
         raise OptionError("tool_choice", found)
     return names[name]
 
 
-def tools_shown(context: Iterable[Any], messages: Iterable[Any]) -> Iterator[tuple[Location, Any]]:
+def visible_tools(
+    context: Iterable[Any], messages: Iterable[Any]
+) -> Iterator[tuple[Location, Any]]:
     """The tools that messages bring, where the prompt shows them, and where they stand."""
     for name, listed in (("context", context), ("messages", messages)):
         for index, given in enumerate(listed):
             message = given if given.__class__ is dict else as_message(given, (name, index))
-            if "tools" in message and _shows_tools(message.get("role")):
+            if "tools" in message and _may_show_tools(message.get("role")):
                 for n, tool in enumerate(maybe_list(message["tools"]) or ()):
                     yield (name, index, "tools", n), tool
 
 
-def _shows_tools(role: Any) -> bool:
+def _may_show_tools(role: Any) -> bool:
     return isinstance(role, str) and role in ("system", "developer")
 
 
-def _names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:
+def _tool_names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:
     """What a declared tool may be called by -> its name as the model sees it.
 
     A tool that is wrong is left to whoever writes it.
@@ -448,7 +461,7 @@ def _open_answer(
     _check_prefix(prefix, forced)
     if prefix:
         if ending.kind not in ("think", "answer"):
-            problem = f"found {shown(prefix)}, expected it only where an answer is asked for"
+            problem = f"found {short_repr(prefix)}, expected it only where an answer is asked for"
             raise OptionError("prefix", problem)
         flat += prefix_entries(prefix, ending.thinking, dialect)
     elif forced:

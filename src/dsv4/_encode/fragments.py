@@ -15,7 +15,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 from dsv4._format.endings import NOTHING, Ending
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
-from dsv4._format.tokens import Markup, Special, markup
+from dsv4._format.tokens import MarkupText, Special, markup
 
 # What a prompt is made of: the format's own words as fragments, and pieces with their origin.
 #
@@ -48,7 +48,7 @@ Label: TypeAlias = tuple[Origin, Field]
 Begins: TypeAlias = Literal["reasoning", "answer"]
 
 # As a fragment's message: it belongs to the message that is being written.
-GOES_ON = -1
+SAME_MESSAGE = -1
 
 
 class Fragment(str):
@@ -73,12 +73,12 @@ class Fragment(str):
         text: str,
         label: Label,
         announces: Label | None = None,
-        message: int | None = GOES_ON,
+        message: int | None = SAME_MESSAGE,
         begins: Begins | None = None,
         ending: Ending = NOTHING,
     ) -> Fragment:
         self = super().__new__(cls, text)
-        self._parts = (text if isinstance(text, Markup) else markup(text)).parts
+        self._parts = (text if isinstance(text, MarkupText) else markup(text)).parts
         self.label = label
         self.announces = announces or label
         self.message = message
@@ -88,7 +88,7 @@ class Fragment(str):
 
     def __reduce__(self) -> tuple[object, ...]:
         known = (self.label, self.announces, self.message, self.begins, self.ending)
-        return Fragment, (Markup(self.parts), *known)
+        return Fragment, (MarkupText(self.parts), *known)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class Fragment(str):
 
 # Fragments are made once for this many messages, and serve all prompts; for more, each time. A
 # million messages must not leave a million fragments.
-REMEMBERED = 4096
+CACHED_OPENINGS = 4096
 
 
 class Openings(dict[int | None, Fragment]):
@@ -117,7 +117,7 @@ class Openings(dict[int | None, Fragment]):
 
     def __missing__(self, index: int | None) -> Fragment:
         made = Fragment(self._text, *self._labels, index, *self._more)
-        if index is None or index < REMEMBERED:
+        if index is None or index < CACHED_OPENINGS:
             self[index] = made
         return made
 
@@ -143,7 +143,7 @@ def pieces_of(flat: Iterable[str]) -> Iterator[Piece]:
     announced: Label = ("template", "content")
     for entry in flat:
         if isinstance(entry, Fragment):
-            if entry.message != GOES_ON:
+            if entry.message != SAME_MESSAGE:
                 message = entry.message
             origin, field = entry.label
             for part in entry.parts:
@@ -164,7 +164,7 @@ def ending_of(flat: Sequence[str]) -> Ending:
             if entry.begins is not None:  # a turn of the model's that was not closed
                 text = "".join(flat[at + 1 :])
                 return Ending("continue", text, thinking=entry.begins == "reasoning")
-            if entry.message != GOES_ON:
+            if entry.message != SAME_MESSAGE:
                 return NOTHING
     return NOTHING
 
@@ -183,7 +183,7 @@ _CONTENT: Label = ("caller", "content")
 _TOOLS: Label = ("template", "tools")
 REASONING_LABEL: Label = ("model", "reasoning")
 ANSWER_LABEL: Label = ("model", "content")
-CALLS: Label = ("model", "tool_calls")
+CALLS_LABEL: Label = ("model", "tool_calls")
 
 BOS = Fragment(tokens.BOS, ("template", "bos"), message=None)
 
@@ -226,14 +226,14 @@ ASK_TASK = {
 URL = Openings(tokens.EXTRACTED_URL, _TASK, ("caller", "extracted_url"))
 
 # Parts of a user turn. Those between blocks, and before a first one, open the block's message.
-BETWEEN = Openings(BLANK_LINE, ("template", "separator"), _CONTENT)
-FIRST = Openings("", _CONTENT)
+BETWEEN_BLOCKS = Openings(BLANK_LINE, ("template", "separator"), _CONTENT)
+FIRST_BLOCK = Openings("", _CONTENT)
 RESULT_START = Fragment(tokens.RESULT_START, _RESULT, _CONTENT)
 RESULT_END = Fragment(tokens.RESULT_END, _RESULT)
 
 # Parts of a content that is a list.
-ITEM_BETWEEN = Fragment(BLANK_LINE, ("template", "separator"), _CONTENT)
-MODEL_ITEM_BETWEEN = Fragment(BLANK_LINE, ANSWER_LABEL)
+BETWEEN_ITEMS = Fragment(BLANK_LINE, ("template", "separator"), _CONTENT)
+BETWEEN_MODEL_ITEMS = Fragment(BLANK_LINE, ANSWER_LABEL)
 UNSUPPORTED_START = Fragment(UNSUPPORTED[0], ("template", "content"), _CONTENT)
 UNSUPPORTED_END = Fragment(UNSUPPORTED[1], ("template", "content"), _CONTENT)
 IMAGE = Fragment(tokens.IMAGE, ("template", "image"), _CONTENT)
@@ -261,8 +261,8 @@ RESPONSE_FORMAT_START = Fragment(
 )
 
 # Parts of a block of calls.
-CALL_NAME_END = Fragment(NAME_END, CALLS)
-CALL_BETWEEN = Fragment("\n", CALLS)
+CALL_NAME_END = Fragment(NAME_END, CALLS_LABEL)
+BETWEEN_CALLS = Fragment("\n", CALLS_LABEL)
 
 
 # The three that are needed for nearly every message, as lists: to find something in a list takes a
@@ -277,9 +277,9 @@ def hot_openings(count: int) -> Sequence[list[Fragment] | Openings]:
     known = _hot_lists
     if count <= len(known[0]):
         return known
-    if count > REMEMBERED:
+    if count > CACHED_OPENINGS:
         return _HOT
-    size = min(2 * count, REMEMBERED)
+    size = min(2 * count, CACHED_OPENINGS)
     # Another thread may do the same: then one of the results is forgotten.
     _hot_lists = known = tuple([openings[n] for n in range(size)] for openings in _HOT)
     return known
@@ -292,10 +292,10 @@ class DialectFragments:
         tags = dialect.tags
         self.tools_start = Fragment(BLANK_LINE + dialect.tools_open, _TOOLS, ("caller", "tools"))
         self.tools_end = Fragment(dialect.tools_close, _TOOLS)
-        self.block_open = Fragment(tags.block_open, CALLS)
-        self.block_close = Fragment(tags.block_close, CALLS)
-        self.invoke_open = Fragment(tags.invoke_open, CALLS)
-        self.invoke_close = Fragment(tags.invoke_close, CALLS)
+        self.block_open = Fragment(tags.block_open, CALLS_LABEL)
+        self.block_close = Fragment(tags.block_close, CALLS_LABEL)
+        self.invoke_open = Fragment(tags.invoke_open, CALLS_LABEL)
+        self.invoke_close = Fragment(tags.invoke_close, CALLS_LABEL)
 
 
 fragments_of = lru_cache(DialectFragments)
@@ -315,4 +315,4 @@ def forced_call(dialect: Dialect, name: str | None) -> Fragment:
     opening = list(tags.block_open.parts)
     if name is not None:
         opening += [*tags.invoke_open.parts, name, NAME_END]
-    return Fragment(tokens.Markup(opening), ("template", "tool_calls"), CALLS)
+    return Fragment(tokens.MarkupText(opening), ("template", "tool_calls"), CALLS_LABEL)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dsv4._encode.fragments import BLANK_LINE
 from dsv4._encode.sampled_turns import Sampled
 from dsv4._format.dialects import ROLES
-from dsv4.errors import EncodeError, Location, OptionError, refusal, shown
+from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
 
 # What callers give -> plain dicts and lists.
 #
@@ -23,11 +23,11 @@ from dsv4.errors import EncodeError, Location, OptionError, refusal, shown
 # changed.
 
 
-Message: TypeAlias = dict[str, Any]
+MessageFields: TypeAlias = dict[str, Any]
 
 _DICT = frozenset({dict})
 # By the first of these an object turns itself into a dict: `openai`, pandas; pydantic.
-_METHODS = ("to_dict", "model_dump")
+_DICT_METHODS = ("to_dict", "model_dump")
 
 
 class SampledMessage(dict[str, Any]):
@@ -48,7 +48,7 @@ def maybe_dict(value: Any) -> dict[str, Any] | None:
             return dict(value)
     except Exception:
         return None
-    for name in _METHODS:
+    for name in _DICT_METHODS:
         try:
             made = getattr(value, name)()
         except Exception:
@@ -77,7 +77,7 @@ def type_of(value: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def holds(value: Any) -> bool:
+def is_nonempty(value: Any) -> bool:
     """Whether there is something in a value: an array does not say so by itself."""
     try:
         return bool(value)
@@ -85,7 +85,7 @@ def holds(value: Any) -> bool:
         return True
 
 
-def any_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
+def as_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
     """A caller's list, of which any iterable will do."""
     if value.__class__ is list or value.__class__ is tuple:
         return value
@@ -94,17 +94,17 @@ def any_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
             return list(value)
         except TypeError:  # an array without a dimension
             pass
-    raise refusal(location, f"found {shown(value)}, expected {expected}")
+    raise refusal(location, f"found {short_repr(value)}, expected {expected}")
 
 
-def as_messages(messages: Sequence[Any], name: str) -> Sequence[Message]:
+def as_messages(messages: Sequence[Any], name: str) -> Sequence[MessageFields]:
     """The messages as dicts. `name` is what the caller calls the list."""
     if _DICT.issuperset(map(type, messages)):
         return messages
     return [as_message(message, (name, n)) for n, message in enumerate(messages)]
 
 
-def check_roles(messages: Sequence[Message], name: str, known_only: bool) -> None:
+def check_roles(messages: Sequence[MessageFields], name: str, known_only: bool) -> None:
     """Raises where a message has no role, or with `known_only` one that no release has."""
     for n, message in enumerate(messages):
         role = message.get("role")
@@ -112,26 +112,26 @@ def check_roles(messages: Sequence[Message], name: str, known_only: bool) -> Non
             raise unknown_role(role, (name, n, "role"))
 
 
-def as_message(message: Any, location: Location) -> Message:
+def as_message(message: Any, location: Location) -> MessageFields:
     """One message as a dict."""
     if message.__class__ is Sampled:
-        return _sampled(message, location)
+        return _as_sampled_message(message, location)
     made = message if message.__class__ is SampledMessage else maybe_dict(message)
     if made is None:
-        problem = f'found {shown(message)}, expected a message: a dict with a "role"'
+        problem = f'found {short_repr(message)}, expected a message: a dict with a "role"'
         raise EncodeError(location, problem)
     return made
 
 
-def fields_of(message: Any) -> Message:
+def fields_of(message: Any) -> MessageFields:
     """The fields of a message, in whatever form it was given; none of what is no message."""
     return maybe_dict(message.message if message.__class__ is Sampled else message) or {}
 
 
-def _sampled(sampled: Sampled, location: Location) -> SampledMessage:
+def _as_sampled_message(sampled: Sampled, location: Location) -> SampledMessage:
     message = SampledMessage(as_message(sampled.message, location))
     if message.get("role") != "assistant":
-        found = shown(message.get("role"))
+        found = short_repr(message.get("role"))
         problem = f'found {found}, expected "assistant" for what was sampled'
         raise EncodeError((*location, "role"), problem)
     message.sampled = sampled
@@ -141,7 +141,7 @@ def _sampled(sampled: Sampled, location: Location) -> SampledMessage:
 def unknown_role(
     role: Any, location: Location, roles: tuple[str, ...] = ROLES
 ) -> OptionError | EncodeError:
-    return refusal(location, f"found {shown(role)}, expected one of {', '.join(roles)}")
+    return refusal(location, f"found {short_repr(role)}, expected one of {', '.join(roles)}")
 
 
 # The forms in which callers give text: a string, nothing, or a list of blocks.
@@ -153,7 +153,7 @@ def unknown_role(
 # The types of blocks that are images where the dialect has images.
 IMAGE_TYPES = ("image_url", "image")
 # Where the source of a block of type "image" may stand, in the order of its record.
-_SOURCES = ("source", "url", "data")
+_IMAGE_SOURCES = ("source", "url", "data")
 
 
 def text_of(content: Any, location: Location) -> str:
@@ -164,7 +164,7 @@ def text_of(content: Any, location: Location) -> str:
         return ""
     listed = maybe_list(content)
     if listed is None:
-        problem = f"found {shown(content)}, expected text, null or a list of text blocks"
+        problem = f"found {short_repr(content)}, expected text, null or a list of text blocks"
         raise refusal(location, problem)
     return BLANK_LINE.join(_block_text(block, (*location, n)) for n, block in enumerate(listed))
 
@@ -173,12 +173,12 @@ def _block_text(block: Any, location: Location) -> str:
     """The text of one block of a list in which there are only texts."""
     read = read_block(block, location)
     if read.kind != "text":
-        problem = f'found a block of type {shown(read.kind)}, expected type "text"'
+        problem = f'found a block of type {short_repr(read.kind)}, expected type "text"'
         raise refusal(location, problem)
     return str(read.content)
 
 
-class Block(NamedTuple):
+class ContentBlock(NamedTuple):
     """One block of a content list: its type, and its content.
 
     The content of a text is the text, of a result what the tool gave, of others the block itself.
@@ -190,33 +190,33 @@ class Block(NamedTuple):
     call_id: Any = None
 
 
-def read_block(block: Any, location: Location) -> Block:
+def read_block(block: Any, location: Location) -> ContentBlock:
     """An item of a content list. A text by itself is a block too."""
     if isinstance(block, str):
-        return Block("text", str.__str__(block))
+        return ContentBlock("text", str.__str__(block))
     fields = maybe_dict(block)
     if fields is None:
-        problem = f'found {shown(block)}, expected a block such as {{"type": "text"}}'
+        problem = f'found {short_repr(block)}, expected a block such as {{"type": "text"}}'
         raise refusal(location, problem)
     kind = fields.get("type")
     if not isinstance(kind, str):
-        problem = f'found {shown(kind)}, expected a name such as "text"'
+        problem = f'found {short_repr(kind)}, expected a name such as "text"'
         raise refusal((*location, "type"), problem)
     if kind == "text":
-        return Block("text", _text_field(fields, location))
+        return ContentBlock("text", _text_field(fields, location))
     if kind == "tool_result":
-        return Block("tool_result", fields.get("content"), fields.get("tool_use_id"))
-    return Block(str.__str__(kind), fields)
+        return ContentBlock("tool_result", fields.get("content"), fields.get("tool_use_id"))
+    return ContentBlock(str.__str__(kind), fields)
 
 
-def _text_field(fields: Message, location: Location) -> str:
+def _text_field(fields: MessageFields, location: Location) -> str:
     text = fields.get("text")
     if text is not None and not isinstance(text, str):
-        raise refusal((*location, "text"), f"found {shown(text)}, expected text")
+        raise refusal((*location, "text"), f"found {short_repr(text)}, expected text")
     return str.__str__(text) if text else ""
 
 
-def image_record(block: Message, location: Location) -> Message:
+def image_record(block: MessageFields, location: Location) -> MessageFields:
     """What `Prompt.images` holds of an image (docs/format.md, section 12.2)."""
     if block["type"] == "image_url":
         given = block.get("image_url")
@@ -225,10 +225,13 @@ def image_record(block: Message, location: Location) -> Message:
         record = {"type": "image", "url": url}
         place, expected = "image_url", 'an image such as {"url": "https://…"}'
     else:
-        record = {"type": "image", **{name: block[name] for name in _SOURCES if name in block}}
-        place, expected = "source", f"one of {', '.join(_SOURCES)}"
-    if not any(holds(value) for name, value in record.items() if name != "type"):
-        found = shown(block.get(place))
+        record = {
+            "type": "image",
+            **{name: block[name] for name in _IMAGE_SOURCES if name in block},
+        }
+        place, expected = "source", f"one of {', '.join(_IMAGE_SOURCES)}"
+    if not any(is_nonempty(value) for name, value in record.items() if name != "type"):
+        found = short_repr(block.get(place))
         raise EncodeError((*location, place), f"found {found}, expected {expected}")
     return record
 
@@ -238,28 +241,28 @@ def image_record(block: Message, location: Location) -> Message:
 
 # A list, a result block in it, the result's list, a text block in that: what is nested deeper is
 # never written.
-_DEPTH = 4
+_CONTENT_DEPTH = 4
 
 
 def refuse_image_text(
-    image: str, messages: Sequence[Message], name: str, reasoning_fields: Sequence[str]
+    image: str, messages: Sequence[MessageFields], name: str, reasoning_fields: Sequence[str]
 ) -> None:
     """Raises where a text of the messages spells the token. `name` is the caller's for the list."""
     fields = ("content", "content_blocks", *reasoning_fields)
     for index, message in enumerate(messages):
         for field in fields:
-            if field in message and _spells(image, message[field]):
+            if field in message and _contains_image_text(image, message[field]):
                 problem = f"found {image} in a text, expected it only where an image stands"
                 raise EncodeError((name, index, field), problem)
 
 
-def _spells(image: str, content: Any) -> bool:
+def _contains_image_text(image: str, content: Any) -> bool:
     if content.__class__ is str:
         return image in content
-    return any(image in text for text in _texts(content))
+    return any(image in text for text in _written_texts(content))
 
 
-def _texts(content: Any, depth: int = _DEPTH) -> Iterator[str]:
+def _written_texts(content: Any, depth: int = _CONTENT_DEPTH) -> Iterator[str]:
     """Every text in a content that is written, however it is given."""
     if isinstance(content, str):
         yield str.__str__(content)
@@ -267,10 +270,10 @@ def _texts(content: Any, depth: int = _DEPTH) -> Iterator[str]:
         return
     elif (listed := maybe_list(content)) is not None:
         for item in listed:
-            yield from _texts(item, depth - 1)
+            yield from _written_texts(item, depth - 1)
     elif (block := maybe_dict(content)) is not None:
         kind = type_of(block)
         if kind == "text":
-            yield from _texts(block.get("text"), depth - 1)
+            yield from _written_texts(block.get("text"), depth - 1)
         elif kind == "tool_result":
-            yield from _texts(block.get("content"), depth - 1)
+            yield from _written_texts(block.get("content"), depth - 1)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dsv4._encode.inputs import maybe_dict, maybe_list
-from dsv4.errors import EncodeError, Location, OptionError, refusal, shown
+from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
 
 
-def _plain(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     """What JSON has for a value of another type: objects, arrays, and single numbers of numpy."""
     for made in (maybe_dict(value), maybe_list(value), _maybe_scalar(value)):
         if made is not None:
@@ -28,10 +28,10 @@ def _maybe_scalar(value: Any) -> int | float | str | None:
 
 
 # One encoder for all: `json.dumps` with options makes a new one at each call.
-_encoder = json.JSONEncoder(ensure_ascii=False, default=_plain)
+_encoder = json.JSONEncoder(ensure_ascii=False, default=_jsonable)
 
 
-def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+def _fast_encode(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     """What `encoder.encode` does, without its preparations, which take longer than a short list.
 
     They are the making of an engine in C, and here one serves for all. It must not look for circles
@@ -55,7 +55,7 @@ def _quick(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     return encode
 
 
-to_json = _quick(_encoder)
+to_json = _fast_encode(_encoder)
 
 
 # As JSON encoders of Python spell what is no number of JSON's.
@@ -68,20 +68,20 @@ def _number(value: float) -> str:
 
 
 # What `to_json` gives for values of exactly these types, and what it fails with.
-QUICKER: dict[type, Callable[[Any], str]] = {
+FAST_WRITERS: dict[type, Callable[[Any], str]] = {
     int: int.__repr__,
     float: _number,
     bool: {True: "true", False: "false"}.__getitem__,
     type(None): {None: "null"}.__getitem__,
 }
-FAILURES = (TypeError, ValueError, RecursionError)
+JSON_ERRORS = (TypeError, ValueError, RecursionError)
 
 
 def json_at(value: Any, location: Location) -> str:
     """A caller's value as JSON, or an error that says where it stands."""
     try:
         return to_json(value)
-    except FAILURES as error:
+    except JSON_ERRORS as error:
         raise not_json(value, location, error) from None
 
 
@@ -90,7 +90,7 @@ def not_json(value: Any, location: Location, error: Exception) -> OptionError | 
     for step, part, its_error in _culprits(value):
         location, value, error = (*location, step), part, its_error
     reason = "it is nested too deep" if isinstance(error, RecursionError) else error
-    return refusal(location, f"{shown(value)} cannot be written as JSON: {reason}")
+    return refusal(location, f"{short_repr(value)} cannot be written as JSON: {reason}")
 
 
 # Where values are nested deeper than this, the place is not looked for any further.
@@ -119,6 +119,6 @@ def _failing(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
             to_json(part)
         except RecursionError:  # no part of what is too deep is more to blame than the whole
             continue
-        except FAILURES as error:
+        except JSON_ERRORS as error:
             if isinstance(step, (str, int)):
                 yield step, part, error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsv4._encode.inputs import IMAGE_TYPES, Message, holds, maybe_list, type_of
-from dsv4._encode.turn_rules import Conventions, lasts, turn_stop
+from dsv4._encode.inputs import IMAGE_TYPES, MessageFields, is_nonempty, maybe_list, type_of
+from dsv4._encode.turn_rules import Conventions, survives_dropping, turn_stop
 from dsv4._format.dialects import Dialect
 
 OmissionRule: TypeAlias = Literal[
@@ -48,7 +48,7 @@ _ANSWERING = ("assistant", "latest_reminder")
 
 
 def omissions(
-    messages: Sequence[Message],
+    messages: Sequence[MessageFields],
     dialect: Dialect,
     rules: Conventions,
     shown_from: float,
@@ -60,7 +60,7 @@ def omissions(
     task, start = task_before, 0
     while start < len(messages):
         first, stop = messages[start], turn_stop(messages, start)
-        if start < vanishing_before and not lasts(first):
+        if start < vanishing_before and not survives_dropping(first):
             found.append(Omission(start, "message", "vanished"))
             start = stop
             continue
@@ -70,7 +70,7 @@ def omissions(
                 found += (
                     Omission(start, name, hidden)
                     for name in rules.reasoning_fields
-                    if holds(first.get(name))
+                    if is_nonempty(first.get(name))
                 )
         for index in range(start, stop):
             found += _of_message(messages[index], index, index > start, dialect, rules)
@@ -90,7 +90,7 @@ _READ_V32: dict[str, tuple[str, ...]] = {
 
 
 def omissions_v32(
-    messages: Sequence[Message],
+    messages: Sequence[MessageFields],
     rules: Conventions,
     shown_from: float,
     vanished: Set[int],
@@ -103,7 +103,7 @@ def omissions_v32(
             continue
         read = {"role", "content", *_READ_V32.get(message["role"], ())}
         hidden = _reasoning_rule(None, index, shown_from)
-        for field in filter(lambda field: holds(message[field]), message):
+        for field in filter(lambda field: is_nonempty(message[field]), message):
             if field in rules.reasoning_fields and message["role"] == "assistant" and hidden:
                 found.append(Omission(index, field, hidden))
             elif field == "tools" and not rules.shows_tools and field in read:
@@ -122,7 +122,7 @@ def _reasoning_rule(task: Any, index: int, shown_from: float) -> OmissionRule | 
 
 
 def _of_message(
-    message: Message, index: int, joined: bool, dialect: Dialect, rules: Conventions
+    message: MessageFields, index: int, joined: bool, dialect: Dialect, rules: Conventions
 ) -> Iterator[Omission]:
     role = message["role"]
     read = {"role", "content", *_READ.get(role, ())}
@@ -137,7 +137,7 @@ def _of_message(
         if role == "user" and message.get("content") is not None:
             yield Omission(index, "content", "unread")
     for field, value in message.items():
-        if not holds(value):
+        if not is_nonempty(value):
             continue
         if field == "tools" and not rules.shows_tools and "tools" in read:
             yield Omission(index, "tools", "tool_choice")

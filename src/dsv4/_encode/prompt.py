@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from dsv4._encode.fragments import GOES_ON, Fragment, Piece, ending_of, pieces_of
+from dsv4._encode.fragments import SAME_MESSAGE, Fragment, Piece, ending_of, pieces_of
 from dsv4._encode.omissions import Omission
 from dsv4._encode.sampled_turns import RawTurn
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
-from dsv4._format.tokens import THINK_END, Markup, Special, spelled
+from dsv4._format.tokens import THINK_END, MarkupText, Special, spelled
 
 # What encoding gives: a prompt, and the views of it, which are made when somebody asks.
 
@@ -66,9 +66,9 @@ class Prompt:
     def _repr_html_(self) -> str:
         """The prompt in colours, where a notebook shows it."""
         # The one import from a floor above: a prompt is made without a thought of being looked at.
-        from dsv4._view.html_page import fragment
+        from dsv4._view.html_page import html_fragment
 
-        return fragment(self)
+        return html_fragment(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prompt):
@@ -169,7 +169,7 @@ def maybe_open_reasoning(prompt: Prompt) -> Prompt | None:
         if isinstance(entry, Fragment):
             if entry.label[1] == "reasoning" and str(entry) == str(THINK_END):
                 return prompt._cut(at)
-            if entry.message != GOES_ON:
+            if entry.message != SAME_MESSAGE:
                 return None
     return None
 
@@ -177,7 +177,7 @@ def maybe_open_reasoning(prompt: Prompt) -> Prompt | None:
 # A prompt from its tokens, which nobody encoded here.
 
 
-def prompt_from(parts: Iterable[str], dialect: Dialect) -> Prompt:
+def prompt_from_tokens(parts: Iterable[str], dialect: Dialect) -> Prompt:
     """The prompt of special tokens and of texts, in which nothing is one.
 
     It knows no messages: all of its pieces are the template's or the caller's. `decode` reads it.
@@ -185,7 +185,7 @@ def prompt_from(parts: Iterable[str], dialect: Dialect) -> Prompt:
     flat: list[str] = []
     for part in parts:
         if isinstance(part, Special):
-            token = Markup((part,))
+            token = MarkupText((part,))
             flat.append(
                 Fragment(token, ("template", "header"), ("caller", "content"), message=None)
             )

@@ -23,7 +23,7 @@ from dsv4._encode.fragments import (
     THINK_AFTER_RESULTS,
     USER,
 )
-from dsv4._encode.inputs import Message, holds, maybe_list, text_of, unknown_role
+from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_list, text_of, unknown_role
 from dsv4._encode.omissions import Omission, omissions_v32
 from dsv4._encode.sampled_turns import RawTurn
 from dsv4._encode.tools import schemas_text
@@ -34,14 +34,14 @@ from dsv4.errors import EncodeError
 
 _ASKING = ("user", "developer")
 # What stays before the last user turn, with dropping on.
-_LASTING = ("system", "user", "assistant", "tool")
+_SURVIVING_ROLES = ("system", "user", "assistant", "tool")
 
 
-class _Turn(NamedTuple):
+class _IndexedMessage(NamedTuple):
     """A message and its index, which is below 0 for one of the context."""
 
     at: int
-    message: Message
+    message: MessageFields
 
 
 class RendererV32(TurnWriter):
@@ -53,8 +53,8 @@ class RendererV32(TurnWriter):
 
     def __init__(
         self,
-        messages: Sequence[Message],
-        context: Sequence[Message],
+        messages: Sequence[MessageFields],
+        context: Sequence[MessageFields],
         dialect: Dialect,
         rules: Conventions,
         thinking: bool,
@@ -62,14 +62,14 @@ class RendererV32(TurnWriter):
     ) -> None:
         super().__init__(messages, dialect, rules)
         self._thinking = thinking
-        turns = [_Turn(n, m) for n, m in enumerate([*context, *messages], -len(context))]
+        turns = [_IndexedMessage(n, m) for n, m in enumerate([*context, *messages], -len(context))]
         last = _last_asking(turns)
         self._vanished = {t.at for t in turns[:last] if dropping and _vanishes(t, rules)}
         self._turns = [turn for turn in turns if turn.at not in self._vanished]
         # The last user turn, among those that stay.
         self._last = _last_asking(self._turns)
 
-    def start(self, bos: bool, preamble: Message | None) -> None:
+    def start(self, bos: bool, preamble: MessageFields | None) -> None:
         """What stands before the first turn; `preamble` as for V4's renderer."""
         if bos:
             self.flat.append(BOS)
@@ -107,7 +107,7 @@ class RendererV32(TurnWriter):
     # Turns. Places are counted among the turns that stay.
 
     def _turn(
-        self, place: int, index: int, message: Message, caller: Message, results: int
+        self, place: int, index: int, message: MessageFields, caller: MessageFields, results: int
     ) -> None:
         role = message["role"]
         self._check_tools(message, index)
@@ -129,10 +129,10 @@ class RendererV32(TurnWriter):
         else:
             raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
 
-    def _check_tools(self, message: Message, index: int) -> None:
+    def _check_tools(self, message: MessageFields, index: int) -> None:
         """Tools must be right even where they are not written."""
         tools = message.get("tools")
-        if holds(tools) and message["role"] not in ("system", "developer"):
+        if is_nonempty(tools) and message["role"] not in ("system", "developer"):
             location = ("messages", index, "tools")
             schemas_text(tools, self.rules.named_tools, self.dialect.namespaces, location)
 
@@ -147,7 +147,7 @@ class RendererV32(TurnWriter):
         at, message = self._turns[place + 1]
         return at if message["role"] == "assistant" else None
 
-    def _developer(self, message: Message, index: int) -> None:
+    def _developer(self, message: MessageFields, index: int) -> None:
         text = text_of(message.get("content"), ("messages", index, "content"))
         if not text:
             problem = "found nothing, expected the text of a developer turn"
@@ -158,7 +158,7 @@ class RendererV32(TurnWriter):
 
     def _assistant(self, message: Any, index: int, thinks: bool) -> None:
         reasoning = self._reasoning(message, index)
-        if thinks and not reasoning and not holds(message.get("tool_calls")):
+        if thinks and not reasoning and not is_nonempty(message.get("tool_calls")):
             location = ("messages", index, self.rules.reasoning_fields[0])
             problem = "found neither reasoning nor calls, expected one after the last user turn"
             raise EncodeError(location, problem)
@@ -177,7 +177,7 @@ class RendererV32(TurnWriter):
         self.flat.append(ANSWER_END)
 
     def _result(
-        self, message: Message, index: int, place: int, caller: Message, count: int
+        self, message: MessageFields, index: int, place: int, caller: MessageFields, count: int
     ) -> None:
         """The result number `count` after the calls of `caller`, in a block with the others."""
         is_caller = caller.get("role") == "assistant" or place == 0
@@ -197,12 +197,12 @@ class RendererV32(TurnWriter):
             self.flat.append(asks[self._answer_after(place)])
 
 
-def _last_asking(turns: Sequence[_Turn]) -> int:
+def _last_asking(turns: Sequence[_IndexedMessage]) -> int:
     """The place of the last user turn, -1 if there is none."""
     return max((n for n, turn in enumerate(turns) if turn.message["role"] in _ASKING), default=-1)
 
 
-def _vanishes(turn: _Turn, rules: Conventions) -> bool:
+def _vanishes(turn: _IndexedMessage, rules: Conventions) -> bool:
     """Whether a turn before the last user turn goes. The native API refuses unknown roles."""
     role = turn.message["role"]
-    return role not in _LASTING and (role == "developer" or not rules.known_roles_only)
+    return role not in _SURVIVING_ROLES and (role == "developer" or not rules.known_roles_only)

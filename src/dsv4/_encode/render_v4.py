@@ -16,13 +16,13 @@ from dsv4._encode.fragments import (
     ASK_ANSWER,
     ASK_TASK,
     ASK_THINKING,
-    BETWEEN,
+    BETWEEN_BLOCKS,
+    BETWEEN_ITEMS,
+    BETWEEN_MODEL_ITEMS,
     BOS,
-    FIRST,
+    FIRST_BLOCK,
     IMAGE,
-    ITEM_BETWEEN,
     LATER_SYSTEM,
-    MODEL_ITEM_BETWEEN,
     REASONING,
     REASONING_END,
     REMINDER,
@@ -39,8 +39,8 @@ from dsv4._encode.fragments import (
 )
 from dsv4._encode.inputs import (
     IMAGE_TYPES,
-    Message,
-    holds,
+    MessageFields,
+    is_nonempty,
     maybe_dict,
     maybe_list,
     read_block,
@@ -50,32 +50,32 @@ from dsv4._encode.inputs import (
 )
 from dsv4._encode.omissions import Omission, omissions
 from dsv4._encode.sampled_turns import RawTurn
-from dsv4._encode.turn_parts import Text, TurnWriter, UnseenImage
+from dsv4._encode.turn_parts import TextBesideBlocks, TurnWriter, UnseenImage
 from dsv4._encode.turn_rules import (
     NATIVE,
     Conventions,
     call_places,
-    lasts,
-    place_of,
+    result_place,
     sort_results,
+    survives_dropping,
     turn_stop,
 )
 from dsv4._format.dialects import ROLES, Dialect
-from dsv4.errors import EncodeError, Location, shown
+from dsv4.errors import EncodeError, Location, short_repr
 
 # Turns -> flat pieces (docs/format.md, section 4): one method for each kind of turn.
 
 
 # A part of a user turn: where it belongs among the results, None for all else; the index of its
 # message, its type, its content, its place in the message.
-_Block: TypeAlias = tuple[int | None, int, str, Any, Location]
+_UserTurnBlock: TypeAlias = tuple[int | None, int, str, Any, Location]
 _CONTENT: Location = ("content",)
 
 # As a renderer's `shown_from`: after every message.
-NOWHERE = float("inf")
+NEVER_SHOWN = float("inf")
 
 
-class Renderer(TurnWriter):
+class RendererV4(TurnWriter):
     """Writes messages to `flat`, and the images among them to `images`.
 
     What it must know beforehand, section 3 decides:
@@ -92,7 +92,7 @@ class Renderer(TurnWriter):
 
     def __init__(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[MessageFields],
         dialect: Dialect,
         rules: Conventions,
         shown_from: float = -1,
@@ -112,7 +112,7 @@ class Renderer(TurnWriter):
         self.task_before = task_before
         self._last_calls = calls_before
 
-    def start(self, bos: bool, effort: str = "", preamble: Message | None = None) -> None:
+    def start(self, bos: bool, effort: str = "", preamble: MessageFields | None = None) -> None:
         """What stands before the first turn of the whole conversation.
 
         `preamble` holds the request's own tools and response format, where no system message can
@@ -193,7 +193,7 @@ class Renderer(TurnWriter):
                     if content.__class__ is str:
                         flat.append(content)
                     else:
-                        self._content(content, index, MODEL_ITEM_BETWEEN)
+                        self._content(content, index, BETWEEN_MODEL_ITEMS)
                     if "tool_calls" in message:
                         self._calls(message["tool_calls"], index)
                     if ("wo_eos" not in message and "prefix" not in message) or self._closes(
@@ -217,7 +217,7 @@ class Renderer(TurnWriter):
                     self._extras(message, ("messages", index))
                 if "task" in message:
                     task, tasked = message["task"], index
-            elif index >= self.vanishing_before or lasts(message):
+            elif index >= self.vanishing_before or survives_dropping(message):
                 if role == "latest_reminder":
                     if task is not None:
                         self._task(task, tasked, None)
@@ -256,7 +256,7 @@ class Renderer(TurnWriter):
             return None
         return index >= self.shown_from
 
-    def _other(self, role: str, content: Any, message: Message, index: int) -> bool | None:
+    def _other(self, role: str, content: Any, message: MessageFields, index: int) -> bool | None:
         """Writes such a turn. Returns whether it asks for thoughts, None if it does not ask."""
         if role not in ("latest_reminder", "developer") or role not in self.dialect.roles:
             raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
@@ -279,10 +279,10 @@ class Renderer(TurnWriter):
             return
         token = ASK_TASK.get(task) if isinstance(task, str) else None
         if token is None:
-            problem = f"found {shown(task)}, expected one of {', '.join(ASK_TASK)}"
+            problem = f"found {short_repr(task)}, expected one of {', '.join(ASK_TASK)}"
             raise EncodeError(("messages", tasked, "task"), problem)
         if task == "action":
-            self.flat.append(_header(self.shown_from != NOWHERE, answer))
+            self.flat.append(_header(self.shown_from != NEVER_SHOWN, answer))
         if task == "read_url" and self.rules.url_field is not None:
             self._url(tasked, self.rules.url_field)
         self.flat.append(token[tasked])
@@ -292,7 +292,7 @@ class Renderer(TurnWriter):
         if url is None:
             return
         if not isinstance(url, str) or not url:
-            problem = f"found {shown(url)}, expected the URL as text"
+            problem = f"found {short_repr(url)}, expected the URL as text"
             raise EncodeError(("messages", index, field), problem)
         self.flat += URL[index], str.__str__(url)
 
@@ -304,9 +304,9 @@ class Renderer(TurnWriter):
         flat.append(USER[start])
         for _, index, kind, content, place in self._sorted_blocks(start, stop):
             if not is_first:
-                flat.append(BETWEEN[index])
+                flat.append(BETWEEN_BLOCKS[index])
             elif index != start:
-                flat.append(FIRST[index])
+                flat.append(FIRST_BLOCK[index])
             is_first = False
             if kind == "tool_result":
                 if content.__class__ is str:
@@ -322,9 +322,9 @@ class Renderer(TurnWriter):
             else:
                 flat.append(text_of(content, ("messages", index, *place)))
 
-    def _sorted_blocks(self, start: int, stop: int) -> list[_Block]:
+    def _sorted_blocks(self, start: int, stop: int) -> list[_UserTurnBlock]:
         """The blocks of a user turn, results in the order of their calls (section 3, step 2)."""
-        blocks: list[_Block] = []
+        blocks: list[_UserTurnBlock] = []
         calls, lists = self._last_calls, self.dialect.lists_are_blocks
         # One call orders nothing: its place is the one that unknown ids have too.
         places = call_places(calls) if calls is not None and len(calls) > 1 else {}
@@ -332,7 +332,7 @@ class Renderer(TurnWriter):
             message = self.messages[index]
             if message["role"] == "tool":
                 id, content = message.get("tool_call_id"), message.get("content")
-                wanted = places.get(id, 0) if id.__class__ is str else place_of(id, places)
+                wanted = places.get(id, 0) if id.__class__ is str else result_place(id, places)
                 if lists and "content_blocks" in message:
                     content = _blocks_given(message, content)
                 blocks.append((wanted, index, "tool_result", content, _CONTENT))
@@ -358,7 +358,7 @@ class Renderer(TurnWriter):
             return
         for n, item in enumerate(listed):
             if n:
-                self.flat.append(ITEM_BETWEEN)
+                self.flat.append(BETWEEN_ITEMS)
             block = read_block(item, (*location, n))
             if block.kind == "text":
                 self.flat.append(block.content)
@@ -374,33 +374,33 @@ class Renderer(TurnWriter):
 
     # Parts of assistant turns.
 
-    def _closes(self, message: Message) -> bool:
+    def _closes(self, message: MessageFields) -> bool:
         """Whether an assistant turn ends with EOS."""
-        return not any(holds(message.get(field)) for field in self.rules.open_turn_fields)
+        return not any(is_nonempty(message.get(field)) for field in self.rules.open_turn_fields)
 
     # Turns as they were sampled.
 
     def _sampled_turn(self, message: Any, content: Any, index: int, thinks: bool) -> None:
         """A turn of which the model's own text, or its ids, are known."""
         field, other = self.rules.reasoning_fields
-        reasoned = holds(message.get(field)) or holds(message.get(other))
+        reasoned = is_nonempty(message.get(field)) or is_nonempty(message.get(other))
         turn = RawTurn(message.sampled, reasoned, thinks, self._closes(message))
         self._add_sampled(index, turn)
         if turn.text is None:
             self._read_turn(message, content, index, thinks)
         else:
             self.flat += turn.entries(index, self.dialect)
-            if holds(message.get("tool_calls")):
+            if is_nonempty(message.get("tool_calls")):
                 self._last_calls = maybe_list(message["tool_calls"])
 
-    def _read_turn(self, message: Message, content: Any, index: int, thinks: bool) -> None:
+    def _read_turn(self, message: MessageFields, content: Any, index: int, thinks: bool) -> None:
         """The same turn as the format writes it."""
         flat = self.flat
         if thinks:
             flat += REASONING[index], self._reasoning(message, index), REASONING_END
         else:
             flat.append(ANSWER[index])
-        self._content(content, index, MODEL_ITEM_BETWEEN)
+        self._content(content, index, BETWEEN_MODEL_ITEMS)
         self._calls(message.get("tool_calls"), index)
         if self._closes(message):
             flat.append(ANSWER_END)
@@ -410,7 +410,7 @@ def _header(thinks: bool, answer: int | None) -> str:
     return ASK_THINKING[answer] if thinks else ASK_ANSWER[answer]
 
 
-def _blocks_given(message: Message, content: Any) -> Any:
+def _blocks_given(message: MessageFields, content: Any) -> Any:
     """The content of a message that has `content_blocks` (section 12.1).
 
     They take the place of a user's content, and of a list on any role; of other texts they only
@@ -422,10 +422,12 @@ def _blocks_given(message: Message, content: Any) -> Any:
     if not isinstance(content, str):
         return blocks
     images = (maybe_dict(block) or {} for block in blocks if type_of(block) in IMAGE_TYPES)
-    return [Text(content), *map(UnseenImage, images)]
+    return [TextBesideBlocks(content), *map(UnseenImage, images)]
 
 
-def _listed_blocks(message: Message, index: int, places: dict[Any, int]) -> Iterator[_Block]:
+def _listed_blocks(
+    message: MessageFields, index: int, places: dict[Any, int]
+) -> Iterator[_UserTurnBlock]:
     """The blocks of a user message, where a list is blocks."""
     field = "content" if message.get("content_blocks") is None else "content_blocks"
     content = message.get(field)
@@ -435,14 +437,14 @@ def _listed_blocks(message: Message, index: int, places: dict[Any, int]) -> Iter
         return
     for n, item in enumerate(listed):
         kind, content, id = _user_block(item, ("messages", index, field, n))
-        wanted = place_of(id, places) if kind == "tool_result" else None
+        wanted = result_place(id, places) if kind == "tool_result" else None
         yield wanted, index, kind, content, (field, n)
 
 
 def _user_block(item: Any, location: Location) -> Any:
     """An item of a user's list, where that is blocks: nothing but a block will do."""
     if isinstance(item, str):
-        problem = f'found {shown(item)}, expected a block such as {{"type": "text"}}'
+        problem = f'found {short_repr(item)}, expected a block such as {{"type": "text"}}'
         raise EncodeError(location, problem)
     block = read_block(item, location)
     if block.kind == "text" and (maybe_dict(item) or {}).get("text") is None:
@@ -459,7 +461,7 @@ def _user_block(item: Any, location: Location) -> Any:
 # which is dropped.
 
 
-def maybe_chat(
+def maybe_plain_chat(
     messages: Sequence[Any], dialect: Dialect, thinking: bool, bos: bool, effort: str
 ) -> list[str] | None:
     """The pieces of a chat whose old reasoning is not shown. None for any other conversation."""
@@ -507,7 +509,9 @@ def maybe_chat(
     return flat
 
 
-def left_out(messages: Sequence[Any], dialect: Dialect, thinking: bool) -> tuple[Omission, ...]:
+def plain_chat_omissions(
+    messages: Sequence[Any], dialect: Dialect, thinking: bool
+) -> tuple[Omission, ...]:
     """What the prompt of a chat does not show: reasoning."""
     last = len(messages) - 1
-    return omissions(messages, dialect, NATIVE, last if thinking else NOWHERE, last, None)
+    return omissions(messages, dialect, NATIVE, last if thinking else NEVER_SHOWN, last, None)

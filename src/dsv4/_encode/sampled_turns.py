@@ -10,7 +10,7 @@ from dsv4._encode.fragments import (
     ANSWER,
     ANSWER_END,
     ANSWER_LABEL,
-    CALLS,
+    CALLS_LABEL,
     REASONING,
     REASONING_END,
     REASONING_LABEL,
@@ -19,14 +19,14 @@ from dsv4._encode.fragments import (
 )
 from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import DSML, EOS, THINK_END, markup
-from dsv4.errors import OptionError, shown
-from dsv4.values import Value
+from dsv4.errors import OptionError, short_repr
+from dsv4.values import FrozenRecord
 
 # A turn as the model wrote it, which the format would not always write again.
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Sampled(Value):
+class Sampled(FrozenRecord):
     """An assistant message together with what the model wrote for it.
 
     `message` is the message as it was read, which the rules of the format see: a dict, or what
@@ -43,9 +43,9 @@ class Sampled(Value):
 
     def __post_init__(self) -> None:
         if self.text is not None and not isinstance(self.text, str):
-            raise OptionError("text", f"found {shown(self.text)}, expected text")
+            raise OptionError("text", f"found {short_repr(self.text)}, expected text")
         if isinstance(self.ids, (str, bytes)) or not isinstance(self.ids, (Sequence, type(None))):
-            raise OptionError("ids", f"found {shown(self.ids)}, expected a list of ids")
+            raise OptionError("ids", f"found {short_repr(self.ids)}, expected a list of ids")
 
 
 # A turn as it was sampled, and what the format shows of it.
@@ -101,7 +101,7 @@ class RawTurn(NamedTuple):
             yield REASONING[index]
             if self._began_thinking(text.startswith(THINK_END)):
                 reasoning, ended, text = text.partition(THINK_END)
-                yield _written(reasoning, REASONING_LABEL, dialect)
+                yield _model_fragment(reasoning, REASONING_LABEL, dialect)
                 if not ended and not self.closes:
                     return
             yield REASONING_END
@@ -109,13 +109,13 @@ class RawTurn(NamedTuple):
             yield ANSWER[index]
         answer = text.removesuffix(EOS)
         block = _start_of_calls(answer)
-        yield _written(answer[:block], ANSWER_LABEL, dialect)
-        yield _written(answer[block:], CALLS, dialect)
+        yield _model_fragment(answer[:block], ANSWER_LABEL, dialect)
+        yield _model_fragment(answer[block:], CALLS_LABEL, dialect)
         if self.closes or len(answer) < len(text):
             yield ANSWER_END
 
 
-def _written(text: str, label: Label, dialect: Dialect) -> Fragment:
+def _model_fragment(text: str, label: Label, dialect: Dialect) -> Fragment:
     return Fragment(markup(text, dialect.special_tokens), label)
 
 

@@ -11,32 +11,36 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from dsv4._encode.cache import MEMORY, Shelf
-from dsv4._encode.fragments import CALLS, GOES_ON, Fragment
-from dsv4._encode.inputs import Message, holds, maybe_dict, maybe_list, text_of
-from dsv4._encode.json_text import FAILURES, QUICKER, json_at, not_json, to_json
+from dsv4._encode.cache import TEXT_CACHE, CacheSegment
+from dsv4._encode.fragments import CALLS_LABEL, SAME_MESSAGE, Fragment
+from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list, text_of
+from dsv4._encode.json_text import FAST_WRITERS, JSON_ERRORS, json_at, not_json, to_json
 from dsv4._format.dialects import NAMESPACE_END, STRING_FALSE, STRING_TRUE, Arguments, Tags
 from dsv4._format.endings import NOTHING
-from dsv4.errors import EncodeError, Location, refusal, shown
+from dsv4.errors import EncodeError, Location, refusal, short_repr
 
 # The namespaces of tools and calls (docs/format.md, section 13.3).
 
 
-def qualified_function(tool: Message, function: Message, location: Location) -> Message:
+def qualified_function(
+    tool: MessageFields, function: MessageFields, location: Location
+) -> MessageFields:
     """A tool's function object as the model sees it: with the qualified name."""
     outside = tool.get("namespace") if function is not tool else None
     given = function.get("namespace") if outside is None else outside
-    inside = place_of_function(tool, function, location)
+    inside = function_location(tool, function, location)
     place = (*(inside if outside is None else location), "namespace")
     described = None if given is None or isinstance(given, str) else maybe_dict(given)
     namespace = given if described is None else described.get("name")
     if given is not None and not isinstance(namespace, str):
-        raise refusal(place, f'found {shown(given)}, expected a name or {{"name", "description"}}')
+        raise refusal(
+            place, f'found {short_repr(given)}, expected a name or {{"name", "description"}}'
+        )
     name = qualified_name(function["name"], namespace, (*inside, "name"))
     shown_function = {key: value for key, value in function.items() if key != "namespace"}
     shown_function["name"] = name
     description = described.get("description") if described else None
-    if holds(description):
+    if is_nonempty(description):
         shown_function["description"] = "\n".join(
             (
                 text_of(description, (*place, "description")),
@@ -46,23 +50,25 @@ def qualified_function(tool: Message, function: Message, location: Location) -> 
     return shown_function
 
 
-def place_of_function(tool: Message, function: Message, location: Location) -> Location:
+def function_location(tool: MessageFields, function: MessageFields, location: Location) -> Location:
     """Where a tool's function object stands: it is the tool itself, where that is given bare."""
     return location if function is tool else (*location, "function")
 
 
-def qualified_call_name(call: Message, function: Message, location: Location) -> str:
+def qualified_call_name(call: MessageFields, function: MessageFields, location: Location) -> str:
     """The name of a call as the model writes it."""
     name = function["name"]
     given, place = call.get("namespace"), (*location, "namespace")
-    if not holds(given):
+    if not is_nonempty(given):
         given, place = function.get("namespace"), (*location, "function", "namespace")
     described = None if given is None or isinstance(given, str) else maybe_dict(given)
     if described is not None and NAMESPACE_END in name:
-        raise refusal(place, f"found {shown(given)}, expected a name beside {shown(name)}")
+        raise refusal(
+            place, f"found {short_repr(given)}, expected a name beside {short_repr(name)}"
+        )
     namespace = given if described is None else described.get("name")
     if given is not None and not isinstance(namespace, str):
-        raise refusal(place, f"found {shown(given)}, expected a name")
+        raise refusal(place, f"found {short_repr(given)}, expected a name")
     return qualified_name(name, namespace, (*location, "function", "name"))
 
 
@@ -72,12 +78,12 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
     if not separator:
         inside, rest = namespace, inside  # type: ignore[assignment]
     elif namespace is not None and namespace != inside:
-        problem = f"found {shown(name)} and the namespace {shown(namespace)}, expected one of them"
+        problem = f"found {short_repr(name)} and the namespace {short_repr(namespace)}, expected one of them"
         raise refusal(location, problem)
     if inside is None:
         return rest
     if NAMESPACE_END in rest or NAMESPACE_END in inside:
-        found = shown(f"{inside}{NAMESPACE_END}{rest}")
+        found = short_repr(f"{inside}{NAMESPACE_END}{rest}")
         raise refusal(location, f"found {found}, expected one {NAMESPACE_END} in a name")
     return f"{str.__str__(inside)}{NAMESPACE_END}{rest}"
 
@@ -85,10 +91,10 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
 # Tool schemas as the prompt shows them (docs/format.md, section 5).
 
 
-_remembered: Shelf[str] = MEMORY.shelf()
+_schemas_cache: CacheSegment[str] = TEXT_CACHE.shelf()
 
 
-class Written(str):
+class PrewrittenText(str):
     """The text of an extra of the request, written before its place is known."""
 
     __slots__ = ()
@@ -96,7 +102,7 @@ class Written(str):
 
 def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
     """One JSON object a line, in the order given."""
-    if tools.__class__ is Written:
+    if tools.__class__ is PrewrittenText:
         return str.__str__(tools)
     # Marshal writes plain values by exact type and in order: so the key tells 1 from True, sees
     # every change, and never stands for two different lists. It notes which values are one object,
@@ -104,16 +110,16 @@ def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) 
     try:
         key = marshal.dumps((tools, named, namespaces))
     except ValueError:
-        return _schemas(tools, named, namespaces, location)
-    text = _remembered.recall(key)
+        return _written_schemas(tools, named, namespaces, location)
+    text = _schemas_cache.recall(key)
     if text is None:
-        text = _schemas(tools, named, namespaces, location)
-        if _is_whole(key, tools):
-            _remembered.keep(key, text)
+        text = _written_schemas(tools, named, namespaces, location)
+        if _is_complete_key(key, tools):
+            _schemas_cache.keep(key, text)
     return text
 
 
-def _is_whole(key: bytes, tools: Any) -> bool:
+def _is_complete_key(key: bytes, tools: Any) -> bool:
     """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
     writes as if it were bytes."""
     try:
@@ -122,18 +128,18 @@ def _is_whole(key: bytes, tools: Any) -> bool:
         return False
 
 
-def _schemas(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schemas(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
     listed = maybe_list(tools)
     if listed is None:
-        raise refusal(location, f"found {shown(tools)}, expected a list of tools")
+        raise refusal(location, f"found {short_repr(tools)}, expected a list of tools")
     return "\n".join(
-        _schema(tool, named, namespaces, (*location, n)) for n, tool in enumerate(listed)
+        _written_schema(tool, named, namespaces, (*location, n)) for n, tool in enumerate(listed)
     )
 
 
-def _schema(tool: Any, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schema(tool: Any, named: bool, namespaces: bool, location: Location) -> str:
     fields, function = function_of(tool, named, location)
-    inside = place_of_function(fields, function, location)
+    inside = function_location(fields, function, location)
     if namespaces and _has_name(function):
         return json_at(qualified_function(fields, function, location), inside)
     return json_at(function, inside)
@@ -143,11 +149,11 @@ def _has_name(function: Any) -> bool:
     return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
-def function_of(tool: Any, named: bool, location: Location) -> tuple[Message, Any]:
+def function_of(tool: Any, named: bool, location: Location) -> tuple[MessageFields, Any]:
     """A tool, and its function object: the tool itself, where that is given bare."""
     fields = maybe_dict(tool)
     if fields is None:
-        raise refusal(location, f"found {shown(tool)}, expected a tool object")
+        raise refusal(location, f"found {short_repr(tool)}, expected a tool object")
     if "function" not in fields and "name" in fields:
         function: Any = fields
     else:
@@ -155,13 +161,13 @@ def function_of(tool: Any, named: bool, location: Location) -> tuple[Message, An
         as_dict = maybe_dict(given)
         function = given if as_dict is None else as_dict
     if function is None and not named:
-        raise refusal(location, f'found {shown(tool)}, expected a tool with a "function"')
+        raise refusal(location, f'found {short_repr(tool)}, expected a tool with a "function"')
     if named and not isinstance(function, dict):
-        problem = f"found {shown(function)}, expected a function object"
+        problem = f"found {short_repr(function)}, expected a function object"
         raise refusal((*location, "function"), problem)
     if named and not (isinstance(function.get("name"), str) and function["name"]):
-        found = shown(function.get("name"))
-        place = (*place_of_function(fields, function, location), "name")
+        found = short_repr(function.get("name"))
+        place = (*function_location(fields, function, location), "name")
         raise refusal(place, f"found {found}, expected the tool's name")
     return fields, function
 
@@ -172,8 +178,8 @@ def function_of(tool: Any, named: bool, location: Location) -> tuple[Message, An
 # The one parameter of arguments that are not a JSON object.
 RAW_PARAMETER = "arguments"
 
-_decoder = json.JSONDecoder()
-_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
+_json_decoder = json.JSONDecoder()
+_scan_json: Callable[[str, int], tuple[Any, int]] = _json_decoder.scan_once  # type: ignore[attr-defined]
 
 
 class Parameters(Fragment):
@@ -184,8 +190,8 @@ class Parameters(Fragment):
     """
 
     __slots__ = ("_lengths", "_tags")
-    label = announces = CALLS
-    message = GOES_ON
+    label = announces = CALLS_LABEL
+    message = SAME_MESSAGE
     begins = None
     ending = NOTHING
     _lengths: tuple[int, ...]
@@ -223,7 +229,7 @@ class ParametersWriter:
         self._tags = tags
         self._rule = rule
         self._opening, self._closing = str(tags.parameter_open), str(tags.parameter_close)
-        self.shelf: Shelf[Parameters] = MEMORY.shelf()
+        self.shelf: CacheSegment[Parameters] = TEXT_CACHE.shelf()
 
     def write(self, arguments: Any) -> str:
         """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
@@ -242,7 +248,7 @@ class ParametersWriter:
             return self._joined([(RAW_PARAMETER, arguments)])
         if arguments is None:
             return ""
-        problem = f"found {shown(arguments)}, expected a JSON object, as text or as it is"
+        problem = f"found {short_repr(arguments)}, expected a JSON object, as text or as it is"
         raise EncodeError((), problem)
 
     def _from_text(self, arguments: str) -> Parameters:
@@ -252,12 +258,12 @@ class ParametersWriter:
                 value = _read_json(value)  # encoded twice
         except (ValueError, RecursionError) as error:
             if self._rule == "object":
-                problem = f"found {shown(arguments)}, which is not valid JSON: {error}"
+                problem = f"found {short_repr(arguments)}, which is not valid JSON: {error}"
                 raise EncodeError((), problem) from None
             value = {RAW_PARAMETER: arguments}
         if not isinstance(value, dict):
             if self._rule != "anything":
-                raise EncodeError((), f"found {shown(arguments)}, expected a JSON object")
+                raise EncodeError((), f"found {short_repr(arguments)}, expected a JSON object")
             value = {RAW_PARAMETER: arguments}
         return self._joined(value.items())
 
@@ -269,9 +275,9 @@ class ParametersWriter:
                 if value.__class__ is str:
                     parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
                 else:
-                    text = QUICKER.get(value.__class__, to_json)(value)
+                    text = FAST_WRITERS.get(value.__class__, to_json)(value)
                     parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
-        except FAILURES as error:
+        except JSON_ERRORS as error:
             raise not_json(value, (key,), error) from None
         return Parameters.joined(parameters, self._tags)
 
@@ -282,12 +288,12 @@ parameters_writer = lru_cache(ParametersWriter)
 def _read_json(text: str) -> Any:
     """What `json.loads` gives, which spends a third of its time looking for space around."""
     try:
-        value, end = _scan(text, 0)
+        value, end = _scan_json(text, 0)
         if end == len(text):
             return value
     except StopIteration:  # no value begins here
         pass
-    return _decoder.decode(text)
+    return _json_decoder.decode(text)
 
 
 def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
@@ -303,5 +309,5 @@ def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
 
 def _exact_key(key: Any) -> str:
     if not isinstance(key, str):
-        raise EncodeError((), f"found the key {shown(key)}, expected text")
+        raise EncodeError((), f"found the key {short_repr(key)}, expected text")
     return str.__str__(key)

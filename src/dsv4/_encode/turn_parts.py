@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from dsv4._encode.fragments import (
-    CALL_BETWEEN,
+    BETWEEN_CALLS,
+    BETWEEN_ITEMS,
+    BETWEEN_MODEL_ITEMS,
     CALL_NAME_END,
     IMAGE,
-    ITEM_BETWEEN,
     MODEL_IMAGE,
-    MODEL_ITEM_BETWEEN,
     RESPONSE_FORMAT_START,
     DialectFragments,
     fragments_of,
 )
 from dsv4._encode.inputs import (
     IMAGE_TYPES,
-    Message,
-    holds,
+    MessageFields,
     image_record,
+    is_nonempty,
     maybe_dict,
     maybe_list,
     read_block,
@@ -32,14 +32,14 @@ from dsv4._encode.omissions import Omission
 from dsv4._encode.sampled_turns import RawTurn
 from dsv4._encode.tools import (
     ParametersWriter,
-    Written,
+    PrewrittenText,
     parameters_writer,
     qualified_call_name,
     schemas_text,
 )
 from dsv4._encode.turn_rules import Conventions
 from dsv4._format.dialects import NAMESPACE_END, Dialect
-from dsv4.errors import EncodeError, Location, OptionError, shown
+from dsv4.errors import EncodeError, Location, OptionError, short_repr
 
 
 class TurnWriter:
@@ -49,7 +49,7 @@ class TurnWriter:
     """
 
     # Few conversations have these, so they are only set where there are some.
-    images: list[Message] | None = None
+    images: list[MessageFields] | None = None
     # What a tokenizer places as it was sampled, by message.
     sampled: dict[int, RawTurn] | None = None
     # The calls that results may answer.
@@ -57,7 +57,9 @@ class TurnWriter:
     # What calls are written with, looked up for the first of them.
     _for_calls: tuple[DialectFragments, ParametersWriter] | None = None
 
-    def __init__(self, messages: Sequence[Message], dialect: Dialect, rules: Conventions) -> None:
+    def __init__(
+        self, messages: Sequence[MessageFields], dialect: Dialect, rules: Conventions
+    ) -> None:
         self.messages = messages
         self.dialect = dialect
         self.rules = rules
@@ -67,7 +69,7 @@ class TurnWriter:
         """What was left out of the prompt."""
         raise NotImplementedError
 
-    def _add_image(self, block: Message, location: Location) -> None:
+    def _add_image(self, block: MessageFields, location: Location) -> None:
         if self.images is None:
             self.images = []
         self.images.append(image_record(block, location))
@@ -77,29 +79,29 @@ class TurnWriter:
             self.sampled = self.sampled or {}
             self.sampled[index] = turn
 
-    def _extras(self, message: Message, location: Location) -> None:
+    def _extras(self, message: MessageFields, location: Location) -> None:
         """Tools and response format of a message, or of the request."""
         tools, response_format = message.get("tools"), message.get("response_format")
-        if holds(tools) and self.rules.shows_tools:
+        if is_nonempty(tools) and self.rules.shows_tools:
             words, rules = fragments_of(self.dialect), self.rules
             place = (*location, "tools")
             schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
             self.flat += words.tools_start, schemas, words.tools_end
-        if holds(response_format):
-            if response_format.__class__ is Written:
+        if is_nonempty(response_format):
+            if response_format.__class__ is PrewrittenText:
                 schema = str.__str__(response_format)
             else:
                 schema = json_at(response_format, (*location, "response_format"))
             self.flat += RESPONSE_FORMAT_START, schema
 
-    def _content(self, content: Any, index: int, between: str = ITEM_BETWEEN) -> None:
+    def _content(self, content: Any, index: int, between: str = BETWEEN_ITEMS) -> None:
         """Content that may be a list: texts, and images where the dialect has them, joined."""
         location = ("messages", index, "content")
         listed = maybe_list(content) if self.dialect.lists_are_blocks else None
         if listed is None:
             self.flat.append(text_of(content, location))
             return
-        image = MODEL_IMAGE if between is MODEL_ITEM_BETWEEN else IMAGE
+        image = MODEL_IMAGE if between is BETWEEN_MODEL_ITEMS else IMAGE
         is_first = True
         for n, item in enumerate(listed):
             block = maybe_dict(item) or {}
@@ -112,7 +114,7 @@ class TurnWriter:
             elif item.__class__ is UnseenImage:
                 self._add_image(item.image, (*location, n))
                 continue
-            elif item.__class__ is Text:
+            elif item.__class__ is TextBesideBlocks:
                 written = str.__str__(item)
             else:
                 continue
@@ -121,12 +123,12 @@ class TurnWriter:
             self.flat.append(written)
             is_first = False
 
-    def _reasoning(self, message: Message, index: int) -> str:
+    def _reasoning(self, message: MessageFields, index: int) -> str:
         field, other = self.rules.reasoning_fields
         text = message.get(field)
         if text.__class__ is str and text:
             return text
-        if not holds(text):
+        if not is_nonempty(text):
             field, text = other, message.get(other)
         return text if text.__class__ is str else text_of(text, ("messages", index, field))
 
@@ -134,7 +136,7 @@ class TurnWriter:
         if calls.__class__ is not list:
             listed = () if calls is None else maybe_list(calls)
             if listed is None:
-                problem = f"found {shown(calls)}, expected a list of calls"
+                problem = f"found {short_repr(calls)}, expected a list of calls"
                 raise EncodeError(("messages", index, "tool_calls"), problem)
             calls = listed
         if not calls:
@@ -157,10 +159,12 @@ class TurnWriter:
             known = writer.shelf.young.get(arguments) if arguments.__class__ is str else None
             parameters = self._parameters(writer, function, index, n) if known is None else known
             flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
-            opening = CALL_BETWEEN
+            opening = BETWEEN_CALLS
         flat.append(words.block_close)
 
-    def _parameters(self, writer: ParametersWriter, function: Message, index: int, n: int) -> str:
+    def _parameters(
+        self, writer: ParametersWriter, function: MessageFields, index: int, n: int
+    ) -> str:
         if "arguments" not in function:
             return ""
         try:
@@ -175,7 +179,7 @@ class TurnWriter:
         return self._for_calls
 
 
-class Text(str):
+class TextBesideBlocks(str):
     """The text of a message that has blocks as well."""
 
     __slots__ = ()
@@ -184,23 +188,23 @@ class Text(str):
 class UnseenImage:
     """An image that is returned, though the text of its message is written instead of it."""
 
-    def __init__(self, image: Message) -> None:
+    def __init__(self, image: MessageFields) -> None:
         self.image = image
 
 
-def _plain_call(call: Any, location: Location) -> Message:
+def _plain_call(call: Any, location: Location) -> MessageFields:
     """A call and its function object as dicts."""
     fields = maybe_dict(call)
     if fields is None:
-        raise EncodeError(location, f"found {shown(call)}, expected a call object")
+        raise EncodeError(location, f"found {short_repr(call)}, expected a call object")
     function = maybe_dict(fields.get("function"))
     if function is None:
-        problem = f"found {shown(fields.get('function'))}, expected a function object"
+        problem = f"found {short_repr(fields.get('function'))}, expected a function object"
         raise EncodeError((*location, "function"), problem)
     return {**fields, "function": function}
 
 
 def _exact_name(name: Any, location: Location) -> str:
     if not isinstance(name, str):
-        raise EncodeError(location, f"found {shown(name)}, expected the tool's name")
+        raise EncodeError(location, f"found {short_repr(name)}, expected the tool's name")
     return str.__str__(name)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from dsv4._encode.inputs import Message, holds, maybe_dict, maybe_list
+from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list
 from dsv4._format.dialects import Arguments, Dialect
 
 # Whose rules a conversation is read by.
@@ -62,22 +62,22 @@ VLLM = RELEASED._replace(reasoning_fields=("reasoning", "reasoning_content"), ar
 
 # What stays before the last user turn when old reasoning is dropped. The last of them is no role of
 # any release, but the released function keeps it, and then has no way to write it.
-LASTING_ROLES = (
+SURVIVING_ROLES = (
     *("system", "user", "assistant", "tool", "latest_reminder"),
     "direct_search_results",
 )
 _MERGING = ("user", "tool")
 
 
-def lasts(message: Message) -> bool:
+def survives_dropping(message: MessageFields) -> bool:
     """Whether a message stays when it comes before *last*. It may lose its reasoning."""
-    return message["role"] in LASTING_ROLES
+    return message["role"] in SURVIVING_ROLES
 
 
 # Step 1, merging.
 
 
-def turn_stop(messages: Sequence[Message], start: int) -> int:
+def turn_stop(messages: Sequence[MessageFields], start: int) -> int:
     """Where the turn that begins at `start` ends.
 
     A user message joins a user turn unless that carries a task; a tool result always does.
@@ -93,7 +93,7 @@ def turn_stop(messages: Sequence[Message], start: int) -> int:
     return stop
 
 
-def last_turn(messages: Sequence[Message]) -> int:
+def last_turn_start(messages: Sequence[MessageFields]) -> int:
     """Where the last turn begins."""
     start = run = len(messages) - 1
     while run >= 0 and messages[run]["role"] in _MERGING:
@@ -119,12 +119,12 @@ def call_places(calls: Sequence[Any]) -> dict[Any, int]:
     return places
 
 
-def place_of(id: Any, places: dict[Any, int]) -> int:
+def result_place(id: Any, places: dict[Any, int]) -> int:
     """Where a result belongs. One whose call is unknown counts as the first call's."""
     return places.get(id, 0) if isinstance(id, (str, int)) else 0
 
 
-_WANTED = itemgetter(0)
+_RESULT_PLACE = itemgetter(0)
 
 
 def sort_results(blocks: list[Any]) -> None:
@@ -133,15 +133,15 @@ def sort_results(blocks: list[Any]) -> None:
     The first item of a block is where it belongs among the results, None if it is none.
     """
     try:
-        blocks[:] = sorted(blocks, key=_WANTED)
+        blocks[:] = sorted(blocks, key=_RESULT_PLACE)
     except TypeError:  # not results alone
         slots = [n for n, block in enumerate(blocks) if block[0] is not None]
-        results = sorted((blocks[slot] for slot in slots), key=_WANTED)
+        results = sorted((blocks[slot] for slot in slots), key=_RESULT_PLACE)
         for slot, block in zip(slots, results, strict=True):
             blocks[slot] = block
 
 
-def last_calls(context: Sequence[Message]) -> Sequence[Any] | None:
+def last_calls(context: Sequence[MessageFields]) -> Sequence[Any] | None:
     """The calls of a context that results after it may answer."""
     for message in reversed(context):
         if message["role"] == "assistant" and (calls := maybe_list(message.get("tool_calls"))):
@@ -152,7 +152,7 @@ def last_calls(context: Sequence[Message]) -> Sequence[Any] | None:
 # Step 3, dropping.
 
 
-def last_asking(messages: Sequence[Message], dialect: Dialect, first: bool) -> int:
+def last_asking_index(messages: Sequence[MessageFields], dialect: Dialect, first: bool) -> int:
     """The index of *last*, taken at its last message. -1 for none.
 
     `first` says whether the messages begin the conversation: a system turn that is the first asks
@@ -179,51 +179,53 @@ def are_plain(messages: Sequence[Any]) -> bool:
     return True
 
 
-def any_tools(messages: Sequence[Message], users_keep_tools: bool) -> bool:
+def any_tools(messages: Sequence[MessageFields], users_keep_tools: bool) -> bool:
     """Whether a turn has tools, which switches dropping off."""
     for message in messages:
-        if "tools" in message and holds(message["tools"]):
+        if "tools" in message and is_nonempty(message["tools"]):
             return _tools_after_merging(messages, users_keep_tools)
     return False
 
 
-def _tools_after_merging(messages: Sequence[Message], users_keep_tools: bool) -> bool:
+def _tools_after_merging(messages: Sequence[MessageFields], users_keep_tools: bool) -> bool:
     """Merging takes tools off whatever joins a turn, and in most dialects off user turns."""
     losing = ("tool",) if users_keep_tools else _MERGING
     start = 0
     while start < len(messages):
-        if holds(messages[start].get("tools")) and messages[start]["role"] not in losing:
+        if is_nonempty(messages[start].get("tools")) and messages[start]["role"] not in losing:
             return True
         start = turn_stop(messages, start)
     return False
 
 
-def first_staying(messages: Sequence[Message], last: int) -> int:
+def first_surviving_index(messages: Sequence[MessageFields], last: int) -> int:
     index = 0
-    while index < last and not lasts(messages[index]):
+    while index < last and not survives_dropping(messages[index]):
         index += 1
     return index
 
 
-def last_task(context: Sequence[Message], dropped: bool) -> Any:
+def last_task(context: Sequence[MessageFields], dropped: bool) -> Any:
     """The task of the context's last turn that stays."""
     end = len(context)
-    while dropped and end and not lasts(context[end - 1]):
+    while dropped and end and not survives_dropping(context[end - 1]):
         end -= 1
     if not end:
         return None
-    last = context[last_turn(context[:end])]
+    last = context[last_turn_start(context[:end])]
     return last.get("task") if last["role"] != "tool" else None
 
 
-def passed_over(messages: Sequence[Message], context: Sequence[Message], dialect: Dialect) -> int:
+def count_skipped_by_release(
+    messages: Sequence[MessageFields], context: Sequence[MessageFields], dialect: Dialect
+) -> int:
     """How many messages the released function passes over, with dropping on and a context.
 
     It counts what dropping the context by itself would leave. What stands at or after the context's
     own *last*, and yet is dropped, is counted too much: as many turns disappear.
     """
-    last = max(last_asking(context, dialect, first=True), 0)
-    turns = sum(not lasts(message) for message in context[last:])
+    last = max(last_asking_index(context, dialect, first=True), 0)
+    turns = sum(not survives_dropping(message) for message in context[last:])
     start = 0
     while turns and start < len(messages):
         turns -= 1

@@ -21,13 +21,13 @@ from dsv4._format.texts import (
     TOOLS_SECTION_V3_2,
     numbered_effort,
 )
-from dsv4._format.tokens import Markup, Special, markup
-from dsv4.errors import OptionError, UnknownModel, shown
-from dsv4.values import Value
+from dsv4._format.tokens import MarkupText, Special, markup
+from dsv4.errors import OptionError, UnknownModel, short_repr
+from dsv4.values import FrozenRecord
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Tags(Value):
+class Tags(FrozenRecord):
     """The markup of tool calls: tag names, and every fragment that is written with them."""
 
     calls: str
@@ -35,12 +35,12 @@ class Tags(Value):
     parameter: str
 
     # Written by the encoder, section 4.
-    block_open: Markup = field(init=False, repr=False, compare=False)
-    block_close: Markup = field(init=False, repr=False, compare=False)
-    invoke_open: Markup = field(init=False, repr=False, compare=False)
-    invoke_close: Markup = field(init=False, repr=False, compare=False)
-    parameter_open: Markup = field(init=False, repr=False, compare=False)
-    parameter_close: Markup = field(init=False, repr=False, compare=False)
+    block_open: MarkupText = field(init=False, repr=False, compare=False)
+    block_close: MarkupText = field(init=False, repr=False, compare=False)
+    invoke_open: MarkupText = field(init=False, repr=False, compare=False)
+    invoke_close: MarkupText = field(init=False, repr=False, compare=False)
+    parameter_open: MarkupText = field(init=False, repr=False, compare=False)
+    parameter_close: MarkupText = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         dsml = tokens.DSML
@@ -96,7 +96,7 @@ ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Dialect(Value):
+class Dialect(FrozenRecord):
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
     A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
@@ -131,12 +131,14 @@ class Dialect(Value):
     namespaces: bool = False
     # The words around the tools' schemas, in V4's tag names, with {schemas} in the middle.
     tools_section: str = field(default=TOOLS_SECTION, repr=False)
-    tools_open: Markup = field(init=False, repr=False, compare=False)
-    tools_close: Markup = field(init=False, repr=False, compare=False)
+    tools_open: MarkupText = field(init=False, repr=False, compare=False)
+    tools_close: MarkupText = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if None not in self.efforts:
-            raise OptionError("efforts", f"found {shown(self.efforts)}, expected None among them")
+            raise OptionError(
+                "efforts", f"found {short_repr(self.efforts)}, expected None among them"
+            )
         if self.tools_section.count(_SCHEMAS) != 1:
             found = f"{_SCHEMAS} {self.tools_section.count(_SCHEMAS)} times"
             raise OptionError("tools_section", f"found {found}, expected it once")
@@ -251,7 +253,7 @@ def dialect_for(model: str) -> Dialect:
                 return dialect
     raise UnknownModel(
         "model",
-        f"no dialect is known for the model {shown(model)}, expected a name that holds "
+        f"no dialect is known for the model {short_repr(model)}, expected a name that holds "
         f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
         f"{', '.join(DIALECTS)}",
     )
@@ -264,5 +266,5 @@ def dialect_named(name: str | Dialect) -> Dialect:
         if isinstance(name, Dialect):
             return name
         expected = f"one of {', '.join(DIALECTS)}, or a Dialect"
-        raise OptionError("dialect", f"found {shown(name)}, expected {expected}")
+        raise OptionError("dialect", f"found {short_repr(name)}, expected {expected}")
     return found

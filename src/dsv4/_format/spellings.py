@@ -36,7 +36,7 @@ PLAIN_WRAPPER_END = "calls"
 JSON_WRAPPERS = frozenset({"tool_call", "tool_calls", "function_call", "function_calls"})
 
 # Attributes that hold the name of a tool or a parameter, the usual one first.
-NAMING: dict[str, tuple[str, ...]] = {
+NAME_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "invoke": ("name", "invoke", "tool", "function"),
     "parameter": ("name", "parameter", "param"),
 }
@@ -66,7 +66,7 @@ RELEASED_TAGS = frozenset(
 
 # Tokens that mean something in a completion, by what they are. A role token after EOS begins a
 # turn that the model made up.
-FIXED: tuple[tuple[str, str, bool], ...] = (
+COMPLETION_TOKENS: tuple[tuple[str, str, bool], ...] = (
     (str(tokens.EOS), "eos", False),
     (str(tokens.BOS), "bos", False),
     (str(tokens.THINK_START), "think", False),

@@ -32,7 +32,7 @@ class Special(str):
         return f"Special({str(self)!r}, {self.id})"
 
 
-class Markup(str):
+class MarkupText(str):
     """Text with special tokens inside: a string that also knows its parts.
 
     The parts are plain strings and `Special`s, and add up to the text.
@@ -41,7 +41,7 @@ class Markup(str):
     __slots__ = ("parts",)
     parts: tuple[str, ...]
 
-    def __new__(cls, parts: Iterable[str]) -> Markup:
+    def __new__(cls, parts: Iterable[str]) -> MarkupText:
         kept = tuple(part for part in parts if part)
         self = super().__new__(cls, "".join(kept))
         self.parts = kept
@@ -114,7 +114,7 @@ def spelled(tokens: Iterable[Special]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(token) for token in tokens))
 
 
-def markup(text: str, tokens: tuple[Special, ...] = V4_1_TOKENS) -> Markup:
+def markup(text: str, tokens: tuple[Special, ...] = V4_1_TOKENS) -> MarkupText:
     """A text with the special tokens that it spells made real.
 
     Only for the format's own words and for what a model wrote: never for a caller's text. No token
@@ -124,7 +124,7 @@ def markup(text: str, tokens: tuple[Special, ...] = V4_1_TOKENS) -> Markup:
     for token in tokens:
         if token in text:
             parts = [piece for part in parts for piece in _cut(part, token)]
-    return Markup(parts)
+    return MarkupText(parts)
 
 
 def _cut(part: str, token: Special) -> Iterator[str]:

@@ -18,13 +18,13 @@ class InputError(Error):
     no conversation. Its text names the place, as far as one is known."""
 
 
-def location_of(error: Error) -> Location:
+def error_location(error: Error) -> Location:
     """The place in the caller's data that an error names: empty if it names none."""
     location: Location = getattr(error, "location", ())
     return location
 
 
-def reason(error: OSError) -> str:
+def os_error_reason(error: OSError) -> str:
     """The system's words for what went wrong, without number and path."""
     return (error.strerror or str(error) or type(error).__name__).lower()
 
@@ -32,7 +32,7 @@ def reason(error: OSError) -> str:
 # Opening what is read: a file by its path, or stdin (None or "-").
 
 
-def name_of(path: str | None) -> str:
+def input_name(path: str | None) -> str:
     """A file as messages call it."""
     return "stdin" if path is None or path == "-" else path
 
@@ -51,7 +51,7 @@ def open_input(path: str | None) -> Iterator[BinaryIO]:
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # of whoever writes what was read here
             raise
-        raise InputError(f"{name_of(path)}: {reason(error)}") from None
+        raise InputError(f"{input_name(path)}: {os_error_reason(error)}") from None
 
 
 # Bytes -> text -> JSON values. An error says in which line and column of which file.
@@ -67,7 +67,7 @@ _OTHER_FORMS = {
 }
 
 
-def decoded(data: bytes, name: str, line: int = 1) -> str:
+def decode_utf8(data: bytes, name: str, line: int = 1) -> str:
     """The text of UTF-8 that starts at a line of a file."""
     try:
         return data.decode("utf-8")
@@ -81,7 +81,7 @@ def decoded(data: bytes, name: str, line: int = 1) -> str:
         raise InputError(f"{name}:{line}:{column}: not UTF-8: {error.reason}") from None
 
 
-def json_value(text: str, name: str, line: int = 1) -> Any:
+def parse_json(text: str, name: str, line: int = 1) -> Any:
     """The value of JSON text that starts at a line of a file."""
     if not text.strip():
         raise InputError(f"{name}: found nothing, expected JSON")

@@ -12,8 +12,8 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_for
 from dsv4._inputs.input_files import InputError
-from dsv4._inputs.sharegpt import is_sharegpt, messages_from, tools_from
-from dsv4.errors import UnknownModel, shown
+from dsv4._inputs.sharegpt import is_sharegpt, sharegpt_messages, sharegpt_tools
+from dsv4.errors import UnknownModel, short_repr
 from dsv4.request import Request
 
 # The roles whose message can carry a task (format.md, section 7).
@@ -35,10 +35,10 @@ def messages_of(body: Any) -> Any:
     if isinstance(body, list):
         return body
     if not isinstance(body, dict):
-        found = f"found {shown(body)}"
+        found = f"found {short_repr(body)}"
         raise InputError(f"{found}, expected a list of messages or a request")
     if is_sharegpt(body):
-        return messages_from(body)
+        return sharegpt_messages(body)
     if "messages" not in body:
         hint = ": put the messages in a list" if "role" in body else ""
         raise InputError(f'found an object without "messages"{hint}')
@@ -49,17 +49,17 @@ def options_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The options of `dsv4.Request` that a Chat request gives, by their name there."""
     options: dict[str, Any] = {"dialect": _dialect(body.get("model"))}
     if is_sharegpt(body):
-        return options | {"tools": tools_from(body)}
+        return options | {"tools": sharegpt_tools(body)}
     if (thinking := _thinking(body.get("thinking"))) is not None:
         options["thinking"] = thinking
-    for name, option in SAME_OPTIONS.items():
+    for name, option in CHAT_OPTION_NAMES.items():
         if body.get(name) is not None:
             options[option] = body[name]
     return options
 
 
 # What a Chat request calls an option -> what `dsv4.Request` does.
-SAME_OPTIONS = {
+CHAT_OPTION_NAMES = {
     "tools": "tools",
     "tool_choice": "tool_choice",
     "response_format": "response_format",
@@ -69,7 +69,7 @@ SAME_OPTIONS = {
     **{name: name for name in ("dialect", "drop_thinking", "bos", "context", "prefix")},
 }
 # All that is read of a Chat request.
-READ_FIELDS = ("model", "messages", "thinking", *SAME_OPTIONS)
+CHAT_FIELDS_READ = ("model", "messages", "thinking", *CHAT_OPTION_NAMES)
 
 
 def _thinking(value: Any) -> Any:
@@ -87,7 +87,7 @@ def _dialect(model: Any) -> str | Dialect:
 
 
 @dataclass(frozen=True)
-class Overrides:
+class RequestOverrides:
     """What is said from outside of every conversation that is read. It goes before what a
     conversation says itself; None leaves that alone.
 
@@ -117,7 +117,7 @@ def with_task(messages: Any, task: str) -> list[Any]:
     role = role_of(last)
     if last is None or role not in TASKED_ROLES:
         expected = f"a last message of {' or '.join(TASKED_ROLES)}"
-        raise InputError(f"task: found {shown(role)}, expected {expected}")
+        raise InputError(f"task: found {short_repr(role)}, expected {expected}")
     if role == "user" and len(messages) > 1 and role_of(messages[-2]) in ("user", "tool"):
         problem = "the last message joins the turn before it, where its task would be lost"
         raise InputError(f"task: {problem}")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsv4._inputs.input_files import InputError
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 
-_ROLES = {
+_ROLE_OF_SPEAKER = {
     "system": "system",
     **dict.fromkeys(("human", "user"), "user"),
     **dict.fromkeys(("gpt", "chatgpt", "assistant"), "assistant"),
@@ -29,7 +29,7 @@ def is_sharegpt(body: Mapping[str, Any]) -> bool:
     )
 
 
-def messages_from(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def sharegpt_messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The messages. A system prompt beside the turns comes first."""
     system = body.get("system")
     messages = [{"role": "system", "content": system}] if system else []
@@ -38,7 +38,7 @@ def messages_from(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     return messages
 
 
-def tools_from(body: Mapping[str, Any]) -> Any:
+def sharegpt_tools(body: Mapping[str, Any]) -> Any:
     """The tools, which some write as JSON text."""
     tools = body.get("tools")
     return _json(tools, "tools") if isinstance(tools, str) and tools.strip() else tools or None
@@ -46,10 +46,10 @@ def tools_from(body: Mapping[str, Any]) -> Any:
 
 def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -> dict[str, Any]:
     speaker, value = turn["from"], turn["value"]
-    role = _ROLES.get(speaker) if isinstance(speaker, str) else None
+    role = _ROLE_OF_SPEAKER.get(speaker) if isinstance(speaker, str) else None
     if role is None:
-        expected = ", ".join(_ROLES)
-        raise InputError(f"{path}.from: found {shown(speaker)}, expected one of {expected}")
+        expected = ", ".join(_ROLE_OF_SPEAKER)
+        raise InputError(f"{path}.from: found {short_repr(speaker)}, expected one of {expected}")
     message: dict[str, Any] = {"role": role, "content": value}
     if "weight" in turn:
         message["weight"] = turn["weight"]
@@ -64,7 +64,7 @@ def _calls(value: Any, path: str, index: int) -> list[dict[str, Any]]:
     calls = given if isinstance(given, list) else [given]
     if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
         expected = "calls as JSON, each with name and arguments"
-        raise InputError(f"{path}.value: found {shown(value)}, expected {expected}")
+        raise InputError(f"{path}.value: found {short_repr(value)}, expected {expected}")
     return [
         {
             "id": f"call_{index}_{n}",
@@ -90,4 +90,4 @@ def _json(text: str, path: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError(f"{path}: found {shown(text)}, expected JSON") from None
+        raise InputError(f"{path}: found {short_repr(text)}, expected JSON") from None

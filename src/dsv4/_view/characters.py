@@ -19,25 +19,25 @@ def _char_width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def harmless(text: str) -> str:
+def terminal_safe(text: str) -> str:
     """Text from outside on one line, with nothing in it that a terminal would act on."""
-    return text if text.isprintable() else "".join(map(visible, text))
+    return text if text.isprintable() else "".join(map(visible_character, text))
 
 
-def harmless_lines(text: str) -> str:
+def terminal_safe_lines(text: str) -> str:
     """The same for a text of several lines."""
-    return "\n".join(map(harmless, text.split("\n")))
+    return "\n".join(map(terminal_safe, text.split("\n")))
 
 
-def is_shown(char: str) -> bool:
+def is_displayable(char: str) -> bool:
     """Whether a character can be shown as it is."""
     return char.isprintable() or char in _JOINERS
 
 
-def visible(char: str) -> str:
+def visible_character(char: str) -> str:
     """A character as a terminal can show it: what has no form of its own gets one."""
     code = ord(char)
-    if is_shown(char):
+    if is_displayable(char):
         return char
     if code < 0x20:
         return chr(0x2400 + code)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from dsv4._encode.prompt import Prompt
-from dsv4._view.view_rows import Line, Row, Segment, View, maybe_folded, view_of
+from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 
 # How a view looks in a browser: light and dark, wide and narrow, and inside of `.dsv4` alone.
 #
@@ -114,17 +114,17 @@ STYLE = """
 
 
 # Nothing is loaded, and nothing runs, whatever the conversation says.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 # A list of messages is of use where there are more than can be seen at once.
-LISTED_FROM = 4
+MIN_MESSAGES_FOR_LIST = 4
 
 
-def page(view: View, title: str, unfold: bool) -> str:
+def html_page(view: View, title: str, unfold: bool) -> str:
     """A page of its own."""
     return "".join(_page(view, escape(title), unfold))
 
 
-def fragment(prompt: Prompt) -> str:
+def html_fragment(prompt: Prompt) -> str:
     """A part of somebody else's page, such as a notebook. Its styles are for this part alone."""
     body = "".join(_body(view_of(prompt), unfold=False, place=f"p{id(prompt):x}-"))
     return f'<style>{STYLE}</style><div class="dsv4">{body}</div>'
@@ -132,7 +132,7 @@ def fragment(prompt: Prompt) -> str:
 
 def _page(view: View, title: str, unfold: bool) -> Iterator[str]:
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_CONTENT_SECURITY_POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{title}</title>\n<style>{PAGE_STYLE}{STYLE}</style>\n</head>\n"
     yield f'<body class="dsv4">\n<header><h1>{title}</h1></header>\n<main>'
@@ -154,10 +154,10 @@ def _body(view: View, unfold: bool, place: str) -> Iterator[str]:
     yield f'<p class="{style}">{mark} {escape(view.ending.words)}</p>\n'
 
 
-def _list(rows: Iterable[Row], place: str) -> Iterator[str]:
+def _list(rows: Iterable[ViewRow], place: str) -> Iterator[str]:
     """The messages, each a link to where it begins."""
     roles = {row.message: row.role for row in rows if row.message is not None}
-    if len(roles) < LISTED_FROM:
+    if len(roles) < MIN_MESSAGES_FOR_LIST:
         return
     yield '<nav aria-label="messages"><ol>'
     for message, role in sorted(roles.items()):
@@ -165,7 +165,7 @@ def _list(rows: Iterable[Row], place: str) -> Iterator[str]:
     yield "</ol></nav>"
 
 
-def _row(row: Row, opens: bool, unfold: bool, id: str, place: str) -> Iterator[str]:
+def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterator[str]:
     yield f'<span class="{_classes(row, opens)}">'
     yield _label(row, opens, place)
     folded = None if row.summary else maybe_folded(row)
@@ -181,13 +181,13 @@ def _row(row: Row, opens: bool, unfold: bool, id: str, place: str) -> Iterator[s
     yield "</span>"
 
 
-def _classes(row: Row, opens: bool) -> str:
+def _classes(row: ViewRow, opens: bool) -> str:
     flags = {"opens": opens, "ghost": row.ghost is not None}
     flags |= {"learned": row.learned is True, "unlearned": row.learned is False}
     return " ".join(["row", *(name for name, is_on in flags.items() if is_on)])
 
 
-def _label(row: Row, opens: bool, place: str) -> str:
+def _label(row: ViewRow, opens: bool, place: str) -> str:
     """What stands in the margin."""
     number = "–" if row.message is None else str(row.message)
     anchor = f' id="{place}m{row.message}"' if opens and row.message is not None else ""
@@ -210,13 +210,13 @@ def _line(line: Line) -> str:
 
 
 def _segment(segment: Segment) -> str:
-    classes, text = dressed(segment)
+    classes, text = css_classes_and_text(segment)
     if classes == "newline":
         return f'<span class="{classes}"></span>{text}'
     return f'<span class="{classes}">{escape(text)}</span>'
 
 
-def dressed(segment: Segment) -> tuple[str, str]:
+def css_classes_and_text(segment: Segment) -> tuple[str, str]:
     """The classes and the text of a segment. White space stays what it is: the style shows it."""
     text, style, original = segment
     if original == "\n":

@@ -47,7 +47,7 @@ _EXTRA = {
 }
 
 
-def picture(lines: Iterable[Line], width: int, title: str) -> str:
+def svg_picture(lines: Iterable[Line], width: int, title: str) -> str:
     """The lines, each segment put where a terminal would put it, whatever font there is."""
     drawn = [list(line) for line in lines]
     across = LEFT * 2 + width * CELL

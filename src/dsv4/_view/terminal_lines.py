@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dsv4._view.characters import width_of
-from dsv4._view.view_rows import Line, Row, Segment, View, maybe_folded
+from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded
 
 # Terminals have these colours in a shade that suits their background.
-CODES = {
+ANSI_CODES = {
     "system": "35",
     "user": "32",
     "developer": "32",
@@ -34,14 +34,14 @@ CODES = {
     "pill-task": "30;43",
 }
 # Where there are no colours, signs say what they would.
-SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in CODES if "pill" in s], ("⟦", "⟧"))}
+SIGNS = {"flag": ("!!", "!!"), **dict.fromkeys([s for s in ANSI_CODES if "pill" in s], ("⟦", "⟧"))}
 
 # Text narrower than this beside the margin is put below it.
 NARROW = 34
 INDENT = "  "
 
 
-def painted(lines: Iterable[Line], color: bool) -> Iterator[str]:
+def ansi_lines(lines: Iterable[Line], color: bool) -> Iterator[str]:
     """The lines for a terminal, in the colours of its styles or in none."""
     for line in lines:
         parts = (
@@ -51,10 +51,10 @@ def painted(lines: Iterable[Line], color: bool) -> Iterator[str]:
 
 
 def in_style(text: str, style: str) -> str:
-    return f"\x1b[{CODES[style]}m{text}\x1b[0m" if text else text
+    return f"\x1b[{ANSI_CODES[style]}m{text}\x1b[0m" if text else text
 
 
-def lines_of(view: View, width: int, unfold: bool, signs: bool) -> Iterator[Line]:
+def terminal_lines(view: View, width: int, unfold: bool, signs: bool) -> Iterator[Line]:
     """The view in lines of at most this many columns. `signs` stand in for colours."""
     margin = _margin(view.rows, width)
     message: int | None = -1
@@ -77,7 +77,7 @@ def _closing(view: View) -> Iterator[tuple[str, str]]:
     yield view.total, "margin"
 
 
-def _margin(rows: Sequence[Row], width: int) -> _Columns | _Headings:
+def _margin(rows: Sequence[ViewRow], width: int) -> _Columns | _Headings:
     columns = _Columns(rows, width)
     return columns if columns.room >= NARROW else _Headings(width)
 
@@ -85,25 +85,25 @@ def _margin(rows: Sequence[Row], width: int) -> _Columns | _Headings:
 class _Columns:
     """Beside the text: a message's index and role, a field, its tokens."""
 
-    def __init__(self, rows: Sequence[Row], width: int) -> None:
+    def __init__(self, rows: Sequence[ViewRow], width: int) -> None:
         self._names = max((len(_name(row)) for row in rows), default=0)
         self._fields = max((len(row.field) for row in rows), default=0)
         self._counts = max((len(_count(row)) for row in rows), default=0)
         self.empty = self._columns("", "", "", "│")
         self.room = width - sum(width_of(segment.text) for segment in self.empty)
 
-    def opening(self, row: Row, opens: bool) -> Line | None:
+    def opening(self, row: ViewRow, opens: bool) -> Line | None:
         return self._columns(_name(row) if opens else "", row.field, _count(row), _bar(row))
 
-    def above(self, row: Row, opening: Line | None) -> Iterator[Line]:
+    def above(self, row: ViewRow, opening: Line | None) -> Iterator[Line]:
         return iter(())
 
-    def beside(self, row: Row, opening: Line | None) -> Line:
+    def beside(self, row: ViewRow, opening: Line | None) -> Line:
         return self._columns("", "", "", _bar(row)) if opening is None else opening
 
     def _columns(self, name: str, field: str, count: str, bar: str) -> Line:
         facts = f"  {field:<{self._fields}}  {count:>{self._counts}} "
-        style = "learned" if bar == _LEARNED else "margin"
+        style = "learned" if bar == _TRAINED_BAR else "margin"
         return (
             Segment(f"{name:<{self._names}}", "name"),
             Segment(facts, "margin"),
@@ -118,40 +118,40 @@ class _Headings:
         self.room = max(width - len(INDENT), 8)
         self.empty: Line = (Segment(INDENT, "margin"),)
 
-    def opening(self, row: Row, opens: bool) -> Line | None:
+    def opening(self, row: ViewRow, opens: bool) -> Line | None:
         name = f"{_name(row).strip()} " if opens else INDENT
         count = f" {_count(row)}" if row.tokens is not None else ""
         return Segment(name, "name"), Segment(f"{row.field}{count}", "margin")
 
-    def above(self, row: Row, opening: Line | None) -> Iterator[Line]:
+    def above(self, row: ViewRow, opening: Line | None) -> Iterator[Line]:
         if opening is not None:
             yield opening
 
-    def beside(self, row: Row, opening: Line | None) -> Line:
+    def beside(self, row: ViewRow, opening: Line | None) -> Line:
         bar = _bar(row)
         if bar == "│":
             return self.empty
-        return (Segment(f"{bar} ", "learned" if bar == _LEARNED else "margin"),)
+        return (Segment(f"{bar} ", "learned" if bar == _TRAINED_BAR else "margin"),)
 
 
-_LEARNED = "▌"
+_TRAINED_BAR = "▌"
 
 
-def _bar(row: Row) -> str:
+def _bar(row: ViewRow) -> str:
     if row.ghost is not None:
         return "┆"
-    return _LEARNED if row.learned else "│"
+    return _TRAINED_BAR if row.learned else "│"
 
 
-def _name(row: Row) -> str:
+def _name(row: ViewRow) -> str:
     return "  –" if row.message is None else f"{row.message:>3} {row.role}"
 
 
-def _count(row: Row) -> str:
+def _count(row: ViewRow) -> str:
     return "" if row.tokens is None else f"{row.tokens:,}"
 
 
-def _shown_lines(row: Row, unfold: bool) -> Iterator[Line]:
+def _shown_lines(row: ViewRow, unfold: bool) -> Iterator[Line]:
     hint = "(--full shows it all)"
     if row.summary is not None and not unfold:
         yield (Segment(f"▸ {row.summary} {hint}", "margin"),)

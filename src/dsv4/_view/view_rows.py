@@ -22,7 +22,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import ROLES
 from dsv4._format.endings import EndingKind
-from dsv4._view.characters import is_shown, visible
+from dsv4._view.characters import is_displayable, visible_character
 
 if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 # How a prompt ends, in words: what the model does from there on.
 
 
-class Ending(NamedTuple):
+class EndingSummary(NamedTuple):
     """Whether there is something to generate, and what."""
 
     generates: bool
     words: str
 
 
-_WORDS: dict[EndingKind, str] = {
+_ENDING_WORDS: dict[EndingKind, str] = {
     "think": "the model thinks from here on",
     "answer": "the model answers from here on",
     "task": "the model does the task from here on",
@@ -47,11 +47,11 @@ _WORDS: dict[EndingKind, str] = {
 }
 
 
-def ending(prompt: Prompt) -> Ending:
+def describe_ending(prompt: Prompt) -> EndingSummary:
     kind = prompt.ending.kind
     if kind == "nothing" and prompt.pieces and prompt.pieces[-1].field == "eos":
-        return Ending(False, "nothing to generate: the last turn is finished")
-    return Ending(kind != "nothing", _WORDS[kind])
+        return EndingSummary(False, "nothing to generate: the last turn is finished")
+    return EndingSummary(kind != "nothing", _ENDING_WORDS[kind])
 
 
 # A prompt as a person wants to see it, before it is written for a terminal, a page or a picture.
@@ -73,7 +73,7 @@ class Segment(NamedTuple):
 Line: TypeAlias = tuple[Segment, ...]
 
 
-class Row(NamedTuple):
+class ViewRow(NamedTuple):
     """A field of a message.
 
     `summary` is a line that may stand for all others, `note` something to know about the row.
@@ -93,8 +93,8 @@ class Row(NamedTuple):
 
 
 class View(NamedTuple):
-    rows: tuple[Row, ...]
-    ending: Ending
+    rows: tuple[ViewRow, ...]
+    ending: EndingSummary
     total: str
 
 
@@ -126,13 +126,13 @@ def view_of(
     """
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
     roles = roles_in(prompt) if messages is None else _roles(messages)
-    learned = _Learned(prompt, policy)
+    learned = _TrainedOn(prompt, policy)
     rows = [
         _row(key, list(pieces), roles, counts.next(key) if counts else None, learned)
         for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))
     ]
     rows = list(_with_ghosts(_with_moves(rows), prompt, messages or ()))
-    return View(tuple(rows), ending(prompt), _total(prompt, counts, learned, rows))
+    return View(tuple(rows), describe_ending(prompt), _total(prompt, counts, learned, rows))
 
 
 class _Counts:
@@ -154,7 +154,7 @@ class _Counts:
         return _key(span.message, span.field)
 
 
-class _Learned:
+class _TrainedOn:
     """What a training mask says of pieces."""
 
     def __init__(self, prompt: Prompt, policy: str | None) -> None:
@@ -172,7 +172,9 @@ def _key(message: int | None, field: str) -> _Key:
     return message, "content" if field in _CONTENT else field
 
 
-def _total(prompt: Prompt, counts: _Counts | None, learned: _Learned, rows: Sequence[Row]) -> str:
+def _total(
+    prompt: Prompt, counts: _Counts | None, learned: _TrainedOn, rows: Sequence[ViewRow]
+) -> str:
     counted = f"{counts.all:,} tokens" if counts else ""
     if learned.policy is not None and counts:
         kept = sum(row.tokens or 0 for row in rows if row.learned)
@@ -238,14 +240,14 @@ def _roles(messages: Sequence[Any]) -> dict[int, str]:
 
 
 def _row(
-    key: _Key, pieces: list[Piece], roles: dict[int, str], count: int | None, learned: _Learned
-) -> Row:
+    key: _Key, pieces: list[Piece], roles: dict[int, str], count: int | None, learned: _TrainedOn
+) -> ViewRow:
     index, field = key
     role = roles.get(-1 if index is None else index, "")
     role = role if role in ROLES else ""
     lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
     summary = _summary(pieces) if field == "tools" else None
-    return Row(index, role, field, count, lines, summary, learned=learned(pieces))
+    return ViewRow(index, role, field, count, lines, summary, learned=learned(pieces))
 
 
 def _summary(pieces: list[Piece]) -> str:
@@ -258,7 +260,7 @@ def _summary(pieces: list[Piece]) -> str:
 MOVED = "moved: results follow the order of their calls"
 
 
-def _with_moves(rows: Sequence[Row]) -> Iterator[Row]:
+def _with_moves(rows: Sequence[ViewRow]) -> Iterator[ViewRow]:
     """Results that stand in another order than in the conversation say so."""
     contents = (row.message for row in rows if row.field == "content")
     order = [message for message in dict.fromkeys(contents) if message is not None]
@@ -285,7 +287,9 @@ _REASONS = {
 }
 
 
-def _with_ghosts(rows: Iterable[Row], prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
+def _with_ghosts(
+    rows: Iterable[ViewRow], prompt: Prompt, messages: Sequence[Any]
+) -> Iterator[ViewRow]:
     waiting = deque(_ghosts(prompt, messages))
     for row in rows:
         while waiting and _comes_before(waiting[0], row):
@@ -294,7 +298,7 @@ def _with_ghosts(rows: Iterable[Row], prompt: Prompt, messages: Sequence[Any]) -
     yield from waiting
 
 
-def _comes_before(ghost: Row, row: Row) -> bool:
+def _comes_before(ghost: ViewRow, row: ViewRow) -> bool:
     """A ghost stands where it would be: reasoning before the answer, all else after its message."""
     if row.message is None or ghost.message is None:
         return False
@@ -303,7 +307,7 @@ def _comes_before(ghost: Row, row: Row) -> bool:
     return row.message > ghost.message
 
 
-def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
+def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[ViewRow]:
     for index, field, rule in prompt.dropped:
         if rule not in _REASONS or not 0 <= index < len(messages):
             continue
@@ -312,7 +316,7 @@ def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[Row]:
         lines = _lines(_text_segments(_as_text(value), "ghost"))
         role = str(fields.get("role"))
         name = "content" if field == "message" else field
-        yield Row(index, role, name, None, lines, ghost=_REASONS[rule])
+        yield ViewRow(index, role, name, None, lines, ghost=_REASONS[rule])
 
 
 def _as_text(value: Any) -> str:
@@ -373,12 +377,12 @@ def _printable(text: str, style: str) -> Iterator[Segment]:
         if form == "shown":
             yield Segment(part, style)
         else:
-            yield Segment("".join(map(visible, part)), "space", part)
+            yield Segment("".join(map(visible_character, part)), "space", part)
 
 
 def _form(char: str) -> str:
     """Tabs stand alone: a page has them as they are."""
-    return "tab" if char == "\t" else "shown" if is_shown(char) else "hidden"
+    return "tab" if char == "\t" else "shown" if is_displayable(char) else "hidden"
 
 
 def _lines(segments: Iterable[Segment]) -> tuple[Line, ...]:
@@ -402,7 +406,7 @@ HEAD_LINES = 8
 HEAD_CHARACTERS = 1_200
 
 
-class Folded(NamedTuple):
+class FoldedRow(NamedTuple):
     """The beginning of a row and the rest of it, and what is said of the rest.
 
     `is_cut` says that the rest begins in the middle of a line.
@@ -414,30 +418,30 @@ class Folded(NamedTuple):
     is_cut: bool
 
 
-def maybe_folded(row: Row) -> Folded | None:
+def maybe_folded(row: ViewRow) -> FoldedRow | None:
     """A row in two, where its beginning is enough."""
-    characters = sum(map(_size, row.lines))
+    characters = sum(map(_line_size, row.lines))
     if len(row.lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
         return None
     left = HEAD_CHARACTERS
     for n, line in enumerate(row.lines[:HEAD_LINES]):
-        if _size(line) > left:
-            begin, end = _cut(line, left)
+        if _line_size(line) > left:
+            begin, end = _cut_line(line, left)
             return _folded((*row.lines[:n], begin), (end, *row.lines[n + 1 :]), is_cut=True)
-        left -= _size(line)
+        left -= _line_size(line)
     return _folded(row.lines[:HEAD_LINES], row.lines[HEAD_LINES:], is_cut=False)
 
 
-def _folded(head: tuple[Line, ...], rest: tuple[Line, ...], is_cut: bool) -> Folded:
+def _folded(head: tuple[Line, ...], rest: tuple[Line, ...], is_cut: bool) -> FoldedRow:
     lines = f"{len(rest):,} more line{'s' * (len(rest) != 1)}"
-    return Folded(head, rest, f"{lines}, {sum(map(_size, rest)):,} characters", is_cut)
+    return FoldedRow(head, rest, f"{lines}, {sum(map(_line_size, rest)):,} characters", is_cut)
 
 
-def _size(line: Line) -> int:
+def _line_size(line: Line) -> int:
     return sum(len(segment.text) for segment in line)
 
 
-def _cut(line: Line, room: int) -> tuple[Line, Line]:
+def _cut_line(line: Line, room: int) -> tuple[Line, Line]:
     """A line in two, the first of this many characters. Only plain text is cut inside."""
     for n, segment in enumerate(line):
         if len(segment.text) > room:

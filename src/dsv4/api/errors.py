@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsv4.errors import EncodeError, Error, OptionError, shown
+from dsv4.errors import EncodeError, Error, OptionError, short_repr
 
 # What both vendors call an error of a status. A protocol changes the few names that differ.
 TYPES: dict[int, str] = {
@@ -79,7 +79,7 @@ class ContextOverflow(ApiError):
 
 def wrong(found: object, expected: str, path: str) -> ApiError:
     """The error for a field that holds something else than it should."""
-    return ApiError(f"found {shown(found)}, expected {expected}", path=path)
+    return ApiError(f"found {short_repr(found)}, expected {expected}", path=path)
 
 
 def as_api_error(error: BaseException) -> ApiError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from dsv4.api.errors import ApiError
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 
 Check: TypeAlias = Callable[[Any, str], None]
 
@@ -20,7 +20,9 @@ def _refused(expected: str, details: Mapping[str, Any] | None = None) -> Check:
     """Whatever the value."""
 
     def check(value: Any, path: str) -> None:
-        raise ApiError(f"found {shown(value)}, expected {expected}", path=path, details=details)
+        raise ApiError(
+            f"found {short_repr(value)}, expected {expected}", path=path, details=details
+        )
 
     return check
 

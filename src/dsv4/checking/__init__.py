@@ -24,7 +24,7 @@ def check(
     It never raises, whatever the body is; an unknown `purpose` is an `OptionError`.
     """
     # Rules, profiles and readers take longer to load than most programs take to run.
-    from dsv4._inputs.request_bodies import Overrides
+    from dsv4._inputs.request_bodies import RequestOverrides
     from dsv4.checking.ruling import checked
 
-    return checked(body, Overrides(), profile=profile, purpose=purpose)
+    return checked(body, RequestOverrides(), profile=profile, purpose=purpose)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsv4._encode.turn_rules import NATIVE
-from dsv4._inputs.request_bodies import READ_FIELDS, role_of
+from dsv4._inputs.request_bodies import CHAT_FIELDS_READ, role_of
 from dsv4._inputs.sharegpt import is_sharegpt
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Found
@@ -63,7 +63,7 @@ _MEANT_OF_REQUEST = {
     **dict.fromkeys(("system", "system_prompt", "instructions"), "a message of role system"),
 }
 _OF_REQUEST = {
-    *READ_FIELDS,
+    *CHAT_FIELDS_READ,
     *("temperature", "top_p", "top_k", "n", "stream", "stream_options", "max_tokens", "seed"),
     *("max_completion_tokens", "user", "logprobs", "top_logprobs", "parallel_tool_calls"),
     *("presence_penalty", "frequency_penalty", "logit_bias", "metadata", "store", "messages"),

@@ -6,17 +6,23 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from dsv4._encode.inputs import any_list
+from dsv4._encode.inputs import as_list
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
-from dsv4._inputs.input_files import InputError, location_of
-from dsv4._inputs.request_bodies import SAME_OPTIONS, Overrides, messages_of, options_of, role_of
+from dsv4._inputs.input_files import InputError, error_location
+from dsv4._inputs.request_bodies import (
+    CHAT_OPTION_NAMES,
+    RequestOverrides,
+    messages_of,
+    options_of,
+    role_of,
+)
 from dsv4.checking import calls, omissions, texts, tools, turns
 from dsv4.checking import fields as field_names
 from dsv4.checking.conversation import Conversation
 from dsv4.checking.findings import Finding, Found, index_of
 from dsv4.checking.kinds import PURPOSES, SERVER_PREFIX, Purpose, maybe_level
-from dsv4.errors import Error, Location, OptionError, shown
+from dsv4.errors import Error, Location, OptionError, short_repr
 from dsv4.profiles import traps
 from dsv4.request import Request
 
@@ -35,7 +41,7 @@ RULES = (
 
 def checked(
     body: Any,
-    overrides: Overrides,
+    overrides: RequestOverrides,
     *,
     profile: str | None = None,
     purpose: Purpose | None = None,
@@ -43,7 +49,7 @@ def checked(
     """What `dsv4.check` finds in a body of which something else is said from outside."""
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
-        raise OptionError("purpose", f"found {shown(purpose)}, expected {expected}")
+        raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
     found = _found(body, overrides)
     if profile is not None:
         # Servers read it, or do not: the profile knows.
@@ -62,7 +68,7 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
     return int(index_of(finding.location) is not None), steps
 
 
-def _found(body: Any, overrides: Overrides) -> list[Found]:
+def _found(body: Any, overrides: RequestOverrides) -> list[Found]:
     try:
         request, found = _request(body, overrides)
     except InputError as error:
@@ -86,7 +92,7 @@ def _ruled(conversation: Conversation) -> Iterator[Found]:
 # Errors. An option that is refused is left at its default.
 
 
-def _request(body: Any, overrides: Overrides) -> tuple[Request, list[Found]]:
+def _request(body: Any, overrides: RequestOverrides) -> tuple[Request, list[Found]]:
     """The request, and what of it was refused."""
     if isinstance(body, Request):
         return overrides.on(body), []
@@ -100,7 +106,7 @@ def _request(body: Any, overrides: Overrides) -> tuple[Request, list[Found]]:
 
 
 def _not_encodable(error: Error) -> Found:
-    return Found("not_encodable", location_of(error), str(getattr(error, "problem", error)))
+    return Found("not_encodable", error_location(error), str(getattr(error, "problem", error)))
 
 
 # The encoder stops at the first error: what it names is replaced, and it tries again.
@@ -160,12 +166,12 @@ def _stand_in(message: Any) -> dict[str, Any]:
 # What a server makes of it.
 
 
-def _traps(body: Any, overrides: Overrides, profile: str) -> list[Found]:
+def _traps(body: Any, overrides: RequestOverrides, profile: str) -> list[Found]:
     try:
         request, _ = _request(body, overrides)
         found = traps(_as_body(body), profile, dialect=_served_dialect(request.dialect))
     except Error as error:
-        location = location_of(error)
+        location = error_location(error)
         return [] if location[:1] != ("profile",) else [_not_encodable(error)]
     return [
         Found(SERVER_PREFIX + trap.kind.replace("-", "_"), trap.location, trap.message)
@@ -179,10 +185,10 @@ def _as_body(body: Any) -> Any:
         return {"messages": body}
     if not isinstance(body, Request):
         return body
-    asked = {name: getattr(body, option) for name, option in SAME_OPTIONS.items()}
+    asked = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
     given = {name: value for name, value in asked.items() if value}
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}
-    messages = any_list(body.messages, ("messages",), "a list of messages")
+    messages = as_list(body.messages, ("messages",), "a list of messages")
     return {"messages": list(messages), **given, **thinking}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TextIO
 
-from dsv4._view.characters import harmless
+from dsv4._view.characters import terminal_safe
 from dsv4.cli.terminal import terminal_width
 from dsv4.cli.words import in_json
 from dsv4.dataset.partial import Progress
@@ -39,7 +39,7 @@ class Bar(Watcher):
             self._put(f"\r{line[: terminal_width() - 1]}\x1b[K")
 
     def bad_line(self, problem: str) -> None:
-        self.say(f"dsv4: {harmless(in_json(' '.join(problem.splitlines())))}")
+        self.say(f"dsv4: {terminal_safe(in_json(' '.join(problem.splitlines())))}")
 
     def end(self) -> None:
         if self._on:

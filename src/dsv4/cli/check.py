@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from dsv4._inputs.input_files import InputError, name_of
-from dsv4._view.characters import harmless
+from dsv4._inputs.input_files import InputError, input_name
+from dsv4._view.characters import terminal_safe
 from dsv4.cli.failure import DONE, FINDINGS, MISUSE, Failure, complain
 from dsv4.cli.reading import read_documents
 from dsv4.cli.requests import (
@@ -24,7 +24,7 @@ from dsv4.cli.words import in_json
 from dsv4.cli.writing import json_text, output
 
 if TYPE_CHECKING:
-    from dsv4._inputs.request_bodies import Overrides
+    from dsv4._inputs.request_bodies import RequestOverrides
     from dsv4.checking import Finding
     from dsv4.cli.reading import Document
 
@@ -121,7 +121,7 @@ def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> It
         try:
             for document in read_documents(path, args.jsonl):
                 report.conversations += 1
-                for finding in _found(document, name_of(path), overrides, args):
+                for finding in _found(document, input_name(path), overrides, args):
                     if finding.kind not in ignored:
                         yield Placed(path, document.place, finding)
         except InputError as error:
@@ -130,7 +130,7 @@ def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> It
 
 
 def _found(
-    document: Document, name: str, overrides: Overrides, args: argparse.Namespace
+    document: Document, name: str, overrides: RequestOverrides, args: argparse.Namespace
 ) -> Iterable[Finding]:
     from dsv4.checking.findings import Finding
     from dsv4.checking.ruling import checked
@@ -191,11 +191,11 @@ class Report:
         finding = placed.finding
         level = self._paint(finding.level, "bold", STYLES[finding.level])
         kind = self._paint(f"[{finding.kind}]", "dim")
-        where = ": ".join(harmless(part) for part in (placed.place, finding.path) if part)
+        where = ": ".join(terminal_safe(part) for part in (placed.place, finding.path) if part)
         if is_rest:
             return f"{where}: {level}: {times:,} more of this kind {kind}"
         more = f" ({times:,} times)" if times > 1 else ""
-        return f"{where}: {level}: {harmless(in_json(finding.message))} {kind}{more}"
+        return f"{where}: {level}: {terminal_safe(in_json(finding.message))} {kind}{more}"
 
     def _summary(self) -> str:
         counted = [_counted(n, level) for level, n in self._sorted() if n]

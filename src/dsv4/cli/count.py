@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from dsv4._view.characters import harmless, width_of
+from dsv4._view.characters import terminal_safe, width_of
 from dsv4.cli.failure import DONE, FINDINGS
 from dsv4.cli.requests import (
     Placed,
@@ -176,7 +176,7 @@ def _json(count: Count) -> str:
 
 def _drawn(count: Count, paint: Paint) -> Iterator[str]:
     share = count.tokens / count.window
-    yield paint(harmless(count.place), "dim")
+    yield paint(terminal_safe(count.place), "dim")
     yield f"{paint(f'{count.tokens:,} tokens', 'bold')}, {share:.1%} of {count.window:,}"
     style = "red" if share > 1 else "green"
     yield f"[{paint(_bar(min(share, 1), CELLS).ljust(CELLS), style)}]"
@@ -187,7 +187,9 @@ def _drawn(count: Count, paint: Paint) -> Iterator[str]:
     if count.tools:
         yield ""
         yield "tools"
-        yield from _chart([(harmless(tool.name), tool.tokens, "") for tool in count.tools], paint)
+        yield from _chart(
+            [(terminal_safe(tool.name), tool.tokens, "") for tool in count.tools], paint
+        )
 
 
 def _label(count: MessageCount) -> str:

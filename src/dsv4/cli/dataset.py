@@ -14,7 +14,7 @@ from dsv4.cli.terminal import own_stderr
 from dsv4.cli.writing import json_text
 
 if TYPE_CHECKING:
-    from dsv4._inputs.request_bodies import Overrides
+    from dsv4._inputs.request_bodies import RequestOverrides
     from dsv4.dataset.run import Summary
 
 EXAMPLE = """
@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         return _run(args, overrides)
 
 
-def _run(args: argparse.Namespace, overrides: Overrides) -> int:
+def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
     from dsv4.cli.bar import Bar
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 

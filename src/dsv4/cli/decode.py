@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dsv4._inputs.input_files import name_of
+from dsv4._inputs.input_files import input_name
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import read_text
 from dsv4.cli.requests import add_dialect_arguments, add_tokenizer_argument, dialect_of
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         decoded = decode(prompt, dialect=dialect, strict=args.strict)
     except ParseError as error:
-        raise Failure(f"{name_of(args.file)}: {error}", FINDINGS) from None
+        raise Failure(f"{input_name(args.file)}: {error}", FINDINGS) from None
     with output() as file:
         file.write(_written(decoded, args.json) + "\n")
     if args.notes:
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             place = "" if note.message is None else f" messages[{note.message}]"
             print(f"{note.start}-{note.end}{place}: {note.kind}: {note.text}", file=sys.stderr)
     elif not decoded.exact:
-        print(f"dsv4: {name_of(args.file)}: {decoded.notes[-1].text}", file=sys.stderr)
+        print(f"dsv4: {input_name(args.file)}: {decoded.notes[-1].text}", file=sys.stderr)
     return DONE if decoded.exact else FINDINGS
 
 
@@ -82,7 +82,7 @@ def _ids(path: str | None, text: str) -> Any:
     except (ValueError, RecursionError):
         ids = None
     if not isinstance(ids, list):
-        raise Failure(f"{name_of(path)}: expected token ids, a JSON list")
+        raise Failure(f"{input_name(path)}: expected token ids, a JSON list")
     return ids
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from dsv4._view.characters import harmless
+from dsv4._view.characters import terminal_safe
 from dsv4.cli import diff_profiles
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.requests import Placed, add_prompt_arguments, add_tokenizer_argument, only_request
@@ -157,7 +157,7 @@ def _tokens(count: int) -> str:
 def _shown(parting: Parting, paint: Paint) -> Iterator[str]:
     for name, side in (("A", parting.a), ("B", parting.b)):
         size = f"{_tokens(side.tokens)}, {side.characters:,} characters"
-        yield f"{paint(name, 'bold')}  {harmless(side.place)}: {size}"
+        yield f"{paint(name, 'bold')}  {terminal_safe(side.place)}: {size}"
     yield ""
     if parting.is_prefix:
         yield paint(_going_on(parting), "green")
@@ -167,9 +167,9 @@ def _shown(parting: Parting, paint: Paint) -> Iterator[str]:
     yield f"They part after {shared}, in {owner}{parting.field}:"
     yield paint(str(parting.cause), "yellow")
     yield ""
-    yield f"both  {paint(harmless(parting.before), 'dim')}"
-    yield f"A     {paint(harmless(parting.a.rest) or ENDS, 'red')}"
-    yield f"B     {paint(harmless(parting.b.rest) or ENDS, 'green')}"
+    yield f"both  {paint(terminal_safe(parting.before), 'dim')}"
+    yield f"A     {paint(terminal_safe(parting.a.rest) or ENDS, 'red')}"
+    yield f"B     {paint(terminal_safe(parting.b.rest) or ENDS, 'green')}"
 
 
 def _going_on(parting: Parting) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dsv4
-from dsv4._view.characters import harmless
+from dsv4._view.characters import terminal_safe
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import Document, read_documents
 from dsv4.cli.requests import check_profile, dialect_of
@@ -98,9 +98,9 @@ def _shown(compared: Comparison, paint: Paint) -> Iterator[str]:
     at = compared.shared
     yield ""
     yield f"They part after {at:,} characters:"
-    yield f"both  {paint(harmless(str(prompts[0])[max(0, at - CONTEXT) : at]), 'dim')}"
+    yield f"both  {paint(terminal_safe(str(prompts[0])[max(0, at - CONTEXT) : at]), 'dim')}"
     for name, side, color in sides:
-        yield f"{name}     {paint(harmless(str(side.prompt)[at : at + EXCERPT]) or ENDS, color)}"
+        yield f"{name}     {paint(terminal_safe(str(side.prompt)[at : at + EXCERPT]) or ENDS, color)}"
 
 
 def _size(side: Side) -> str:

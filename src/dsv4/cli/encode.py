@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dsv4._inputs.input_files import name_of
-from dsv4._view.characters import harmless_lines
+from dsv4._inputs.input_files import input_name
+from dsv4._view.characters import terminal_safe_lines
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import (
     Placed,
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     with output(args.output, args.files) as file:
         for request in requests(args):
             written = _written(request, args, tokenizer)
-            whole = only_one and request.place == name_of(next(iter(args.files), None))
+            whole = only_one and request.place == input_name(next(iter(args.files), None))
             if isinstance(written, str) and whole:
-                file.write(harmless_lines(written) if _is_watched(args.output) else written)
+                file.write(terminal_safe_lines(written) if _is_watched(args.output) else written)
             else:
                 file.write(json_text(written) + "\n")
     return DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import dsv4
-from dsv4._view.characters import harmless
+from dsv4._view.characters import terminal_safe
 from dsv4.cli.terminal import Paint
 
 LONGEST_QUOTE = 60
@@ -36,7 +36,7 @@ def _marked(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iter
 
 
 def _safe(text: str) -> str:
-    return "\n".join(map(harmless, text.split("\n")))
+    return "\n".join(map(terminal_safe, text.split("\n")))
 
 
 def _explanation(number: int, repair: dsv4.Diagnostic, text: str, paint: Paint) -> str:
@@ -48,7 +48,7 @@ def _explanation(number: int, repair: dsv4.Diagnostic, text: str, paint: Paint) 
 
 
 def _quoted(raw: str) -> str:
-    shown = harmless(raw)
+    shown = terminal_safe(raw)
     return shown if len(shown) <= LONGEST_QUOTE else shown[: LONGEST_QUOTE - 1] + "…"
 
 

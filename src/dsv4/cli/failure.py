@@ -14,11 +14,11 @@ BROKEN_PIPE = 141  # as if ended by the signal, which is what other programs do
 
 def complain(problem: str) -> None:
     """A problem on stderr, in one line that no terminal acts on, and in JSON's words."""
-    from dsv4._view.characters import harmless
+    from dsv4._view.characters import terminal_safe
     from dsv4.cli.words import in_json
 
     if sys.stderr is not None:
-        line = harmless(in_json(" ".join(problem.splitlines())))
+        line = terminal_safe(in_json(" ".join(problem.splitlines())))
         print(f"dsv4: {line}", file=sys.stderr)
 
 

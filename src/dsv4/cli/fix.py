@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from dsv4._inputs.input_files import name_of
+from dsv4._inputs.input_files import input_name
 from dsv4.checking.fixes import fixed
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import documents
@@ -22,7 +22,7 @@ def fix(args: argparse.Namespace) -> int:
                 raise document.problem
             body, fixes = fixed(document.value)
             done.update(fixes)
-            whole = document.place in map(name_of, args.files or ["-"])
+            whole = document.place in map(input_name, args.files or ["-"])
             file.write(json_text(body, indent=2 if whole else None) + "\n")
     if sys.stderr is not None:
         for what, times in done.items():

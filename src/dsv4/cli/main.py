@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
-from dsv4._inputs.input_files import InputError, reason
+from dsv4._inputs.input_files import InputError, os_error_reason
 from dsv4.cli.failure import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
 
 # The module of a command is loaded when the command is asked for: help costs little.
@@ -64,9 +64,9 @@ class OneLineParser(argparse.ArgumentParser):
     """Complains in one line, without the usage in front."""
 
     def error(self, message: str) -> NoReturn:
-        from dsv4._view.characters import harmless
+        from dsv4._view.characters import terminal_safe
 
-        self.exit(MISUSE, harmless(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+        self.exit(MISUSE, terminal_safe(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
     def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
         # The inherited one says nothing when the disk is full.
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except OSError as error:
         _forget_output()
-        return _complain(f"cannot write stdout: {reason(error)}", MISUSE)
+        return _complain(f"cannot write stdout: {os_error_reason(error)}", MISUSE)
 
 
 def _run_and_flush(arguments: list[str]) -> int:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TextIO
 
 import dsv4
 from dsv4._format.tokens import EOS
-from dsv4._inputs.input_files import decoded, name_of, open_input
+from dsv4._inputs.input_files import decode_utf8, input_name, open_input
 from dsv4.cli.failure import DONE, FINDINGS, Failure
 from dsv4.cli.reading import read_text
 from dsv4.cli.requests import add_dialect_arguments, add_mode_argument, dialect_of, tools_in
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(args, parser)
     except dsv4.ParseError as error:
-        raise Failure(f"{name_of(args.file)}: {error}", FINDINGS) from None
+        raise Failure(f"{input_name(args.file)}: {error}", FINDINGS) from None
     return DONE
 
 
@@ -121,7 +121,7 @@ def _mention(message: dsv4.Message) -> None:
 
 def _stream(path: str | None, parser: dsv4.StreamParser) -> None:
     with open_input(path) as source, output() as file:
-        for text in _without_last_newline(_chunks(source, name_of(path))):
+        for text in _without_last_newline(_chunks(source, input_name(path))):
             _write_events(parser.feed(text), file)
         _write_events(parser.finish(), file)
 
@@ -136,7 +136,7 @@ def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise Failure(f"{name}: not UTF-8 from byte {before + error.start} on") from None
         before += len(data)
-    decoded(decoder.getstate()[0], name)
+    decode_utf8(decoder.getstate()[0], name)
 
 
 def _without_last_newline(chunks: Iterable[str]) -> Iterator[str]:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
     InputError,
-    decoded,
+    decode_utf8,
+    input_name,
     is_json_lines,
-    json_value,
-    name_of,
     open_input,
+    parse_json,
 )
 
 
@@ -30,12 +30,12 @@ class Document(NamedTuple):
 def read_text(path: str | None) -> str:
     """The whole of a file, exactly: line ends and all."""
     with open_input(path) as file:
-        return decoded(file.read(), name_of(path))
+        return decode_utf8(file.read(), input_name(path))
 
 
 def read_json(path: str | None) -> Any:
     """The one JSON value of a file."""
-    return json_value(_unmarked(read_text(path)), name_of(path))
+    return parse_json(_unmarked(read_text(path)), input_name(path))
 
 
 def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
@@ -44,12 +44,12 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
     A file is taken for JSON lines if `lines` or its name says so, or if it is not one JSON value
     but its first line is.
     """
-    if lines or name_of(path).endswith(".jsonl"):
+    if lines or input_name(path).endswith(".jsonl"):
         return read_json_lines(path)
     with open_input(path) as file:
-        data, name = file.read(), name_of(path)
+        data, name = file.read(), input_name(path)
     try:
-        return iter([Document(name, json_value(_unmarked(decoded(data, name)), name))])
+        return iter([Document(name, parse_json(_unmarked(decode_utf8(data, name)), name))])
     except InputError as error:
         if not is_json_lines(data):
             return iter([Document(name, None, error)])
@@ -59,7 +59,7 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
 def read_json_lines(path: str | None) -> Iterator[Document]:
     """The values of a file of JSON lines, read as they are asked for. Empty lines do not count."""
     with open_input(path) as file:
-        yield from _lines_read(file, name_of(path))
+        yield from _lines_read(file, input_name(path))
 
 
 def _lines_read(lines: Iterable[bytes], name: str) -> Iterator[Document]:
@@ -71,8 +71,8 @@ def _lines_read(lines: Iterable[bytes], name: str) -> Iterator[Document]:
 def _line_read(line: bytes, name: str, number: int) -> Document:
     place = f"{name}:{number}"
     try:
-        text = decoded(line, name, number)
-        return Document(place, json_value(_unmarked(text) if number == 1 else text, name, number))
+        text = decode_utf8(line, name, number)
+        return Document(place, parse_json(_unmarked(text) if number == 1 else text, name, number))
     except InputError as error:
         return Document(place, None, error)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import dsv4
 from dsv4._format.tokens import TASK_TOKENS
-from dsv4._inputs.input_files import InputError, location_of, name_of
-from dsv4._inputs.request_bodies import Overrides, request_of, role_of
+from dsv4._inputs.input_files import InputError, error_location, input_name
+from dsv4._inputs.request_bodies import RequestOverrides, request_of, role_of
 from dsv4.cli.failure import FINDINGS, MISUSE, Failure
 from dsv4.cli.reading import Document, read_documents, read_json, read_text
 
@@ -27,7 +27,7 @@ class Placed:
 
     place: str
     request: dsv4.Request
-    overrides: Overrides
+    overrides: RequestOverrides
 
     @property
     def messages(self) -> Sequence[Any]:
@@ -45,9 +45,9 @@ class Placed:
             raise refusal(error, self.place, self.overrides) from None
 
 
-def refusal(error: dsv4.Error, place: str, overrides: Overrides) -> Failure:
+def refusal(error: dsv4.Error, place: str, overrides: RequestOverrides) -> Failure:
     """An error with its place. It is misuse if an option is wrong, and not the conversation."""
-    option = next(iter(location_of(error)), None)
+    option = next(iter(error_location(error)), None)
     is_option = getattr(overrides, str(option), None) is not None
     return Failure(f"{place}: {error}", MISUSE if is_option else FINDINGS)
 
@@ -162,10 +162,10 @@ def dialect_of(args: argparse.Namespace) -> str | None:
         raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
 
 
-def overrides_of(args: argparse.Namespace) -> Overrides:
+def overrides_of(args: argparse.Namespace) -> RequestOverrides:
     """What the options say of every conversation."""
     effort = args.effort
-    return Overrides(
+    return RequestOverrides(
         thinking=None if args.mode is None else args.mode == "thinking",
         effort=int(effort) if effort is not None and effort.isdecimal() else effort,
         dialect=dialect_of(args),
@@ -217,14 +217,14 @@ def decoded_prompt(args: argparse.Namespace, path: str | None) -> Placed:
         if getattr(args, option):
             name = option.replace("_", "-")
             raise Failure(f"--{name}: found it with --prompt, which says it all itself")
-    name, text = name_of(path), read_text(path)
+    name, text = input_name(path), read_text(path)
     decoded = dsv4.decode(text, dialect=dialect_of(args))
     if not decoded.exact:
         print(f"dsv4: {name}: {decoded.notes[-1].text}", file=sys.stderr)
     return Placed(name, decoded.request, overrides_of(args))
 
 
-def placed(document: Document, overrides: Overrides) -> Placed:
+def placed(document: Document, overrides: RequestOverrides) -> Placed:
     """What a JSON value asks for, with the options applied."""
     if document.problem is not None:
         raise document.problem
@@ -241,7 +241,7 @@ def only_request(args: argparse.Namespace) -> Placed:
     """The one conversation of a file, or that of the line which was asked for."""
     if getattr(args, "prompt", False):
         return decoded_prompt(args, args.file)
-    name, line = name_of(args.file), getattr(args, "line", None)
+    name, line = input_name(args.file), getattr(args, "line", None)
     found = list(_few(read_documents(args.file, args.jsonl or line is not None), line))
     if not found and line is not None:
         raise Failure(f"--line: {name} has no conversation in line {line}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dsv4._view.characters import harmless
+from dsv4._view.characters import terminal_safe
 from dsv4.cli.failure import DONE, Failure
 from dsv4.cli.requests import (
     add_file_argument,
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dsv4._view.terminal_lines import lines_of, painted
+    from dsv4._view.terminal_lines import ansi_lines, terminal_lines
     from dsv4._view.view_rows import view_of
 
     _settle_mask(args)
@@ -62,22 +62,22 @@ def run(args: argparse.Namespace) -> int:
     prompt = request.encode()
     tokenizer = maybe_tokenizer(args.tokenizer, prompt)
     view = view_of(prompt, request.messages, tokenizer, args.mask)
-    title = harmless(request.place)
+    title = terminal_safe(request.place)
     if args.html is not None:
-        from dsv4._view.html_page import page
+        from dsv4._view.html_page import html_page
 
-        write_text(args.html, page(view, title, args.full), [args.file])
+        write_text(args.html, html_page(view, title, args.full), [args.file])
     if args.svg is not None:
-        from dsv4._view.svg_picture import picture
+        from dsv4._view.svg_picture import svg_picture
 
         width = args.width or PICTURE_WIDTH
-        lines = lines_of(view, width, args.full, signs=False)
-        write_text(args.svg, picture(lines, width, f"dsv4 show {title}"), [args.file])
+        lines = terminal_lines(view, width, args.full, signs=False)
+        write_text(args.svg, svg_picture(lines, width, f"dsv4 show {title}"), [args.file])
     if args.html is None and args.svg is None:
         color = uses_color(args.color, sys.stdout)
         width = args.width or terminal_width()
         with output() as file:
-            file.writelines(painted(lines_of(view, width, args.full, not color), color))
+            file.writelines(ansi_lines(terminal_lines(view, width, args.full, not color), color))
     return DONE
 
 

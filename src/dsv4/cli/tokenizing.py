@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import dsv4
-from dsv4._inputs.input_files import reason
+from dsv4._inputs.input_files import os_error_reason
 from dsv4.cli.failure import FINDINGS, Failure
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def load_tokenizer(path: str | None = None, inputs: Iterable[str | None] = ()) -
         with vocabulary_must_fit():
             return Tokenizer.load(path, engine)
     except (OSError, UnicodeDecodeError) as error:
-        problem = reason(error) if isinstance(error, OSError) else "not UTF-8"
+        problem = os_error_reason(error) if isinstance(error, OSError) else "not UTF-8"
         raise Failure(f"{path}: {problem}") from None
 
 

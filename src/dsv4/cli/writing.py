@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, TextIO
 
-from dsv4._inputs.input_files import reason
+from dsv4._inputs.input_files import os_error_reason
 from dsv4.cli.failure import FINDINGS, Failure, half_character
 
 
@@ -89,7 +89,7 @@ def _telling(path: str | None) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise Failure(f"cannot write {name}: {reason(error)}") from None
+        raise Failure(f"cannot write {name}: {os_error_reason(error)}") from None
     except UnicodeEncodeError as error:
         raise Failure(f"cannot write {name}: {half_character(error)}", FINDINGS) from None
 

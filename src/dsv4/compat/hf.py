@@ -20,7 +20,7 @@ from dsv4._format.dialects import Dialect
 from dsv4.compat.hf_objects import INSTALLED, as_schema, dialect_of, name_of, tokenizer_over
 from dsv4.compat.responses import parse_response, response_template
 from dsv4.compat.templates import TEMPLATED, chat_template
-from dsv4.errors import EncodeError, OptionError, shown
+from dsv4.errors import EncodeError, OptionError, short_repr
 from dsv4.request import Request
 from dsv4.version import how_to_install
 
@@ -121,7 +121,7 @@ def install(tokenizer: Any, dialect: str | Dialect | None = None, **defaults: An
         raise TypeError(f"install() found {unknown[0]}, expected {', '.join(_DEFAULTS)}")
     if not hasattr(tokenizer, "apply_chat_template"):
         raise OptionError(
-            "tokenizer", f"found {shown(tokenizer)}, expected a tokenizer of transformers"
+            "tokenizer", f"found {short_repr(tokenizer)}, expected a tokenizer of transformers"
         )
     found = dialect_of(getattr(tokenizer, "tokenizer", tokenizer), dialect)
     _log.info("%s gets prompts of the dialect %s", name_of(tokenizer), found)
@@ -199,7 +199,7 @@ def _check_ends(add_generation_prompt: bool, continued: bool | str, masked: bool
         problem = "found it with return_assistant_tokens_mask, expected one of them"
         raise OptionError("continue_final_message", problem)
     if continued not in (True, False, None, "content", *_REASONING_FIELDS):
-        problem = f'found {shown(continued)}, expected True, "content" or "reasoning_content"'
+        problem = f'found {short_repr(continued)}, expected True, "content" or "reasoning_content"'
         raise OptionError("continue_final_message", problem)
 
 
@@ -207,7 +207,7 @@ def _thinks(thinking: bool | None, enable_thinking: bool | None) -> bool:
     if thinking is None:
         return Request.thinking if enable_thinking is None else enable_thinking
     if enable_thinking is not None and enable_thinking != thinking:
-        problem = f"found {shown(thinking)} and enable_thinking={enable_thinking!r}"
+        problem = f"found {short_repr(thinking)} and enable_thinking={enable_thinking!r}"
         raise OptionError("thinking", f"{problem}, expected one of them")
     return thinking
 
@@ -240,12 +240,12 @@ def _bos(given: dict[str, Any]) -> bool:
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     given = maybe_dict({} if tokenizer_kwargs is None else tokenizer_kwargs)
     if given is None:
-        found = shown(tokenizer_kwargs)
+        found = short_repr(tokenizer_kwargs)
         raise OptionError("tokenizer_kwargs", f"found {found}, expected a dict of options")
     for name, value in given.items():
         if name not in _PADDING and (name not in _SO_ANYWAY or value != _SO_ANYWAY[name]):
             expected = ", ".join(_PADDING)
-            problem = f"found {name}={shown(value)}, expected {expected}"
+            problem = f"found {name}={short_repr(value)}, expected {expected}"
             raise TypeError(f"apply_chat_template() tokenizer_kwargs: {problem}")
     return {name: value for name, value in given.items() if name in _PADDING}
 
@@ -258,7 +258,7 @@ def _conversations(messages: Any) -> tuple[list[Any], bool]:
     if hasattr(messages, "messages"):
         return [messages.messages], False
     if not isinstance(messages, (list, tuple)) or not messages:
-        found = shown(messages)
+        found = short_repr(messages)
         raise EncodeError(
             ("messages",), f"found {found}, expected a conversation or a list of them"
         )
@@ -307,7 +307,7 @@ def _ended(messages: Sequence[Any], asks: bool, continued: bool | str, request: 
         return prompt
     opened = maybe_open_reasoning(prompt)
     if opened is None:
-        problem = f"found {shown(continued)}, but the last message shows no reasoning"
+        problem = f"found {short_repr(continued)}, but the last message shows no reasoning"
         raise OptionError("continue_final_message", problem)
     return opened
 
@@ -320,11 +320,13 @@ def _with_open_end(messages: Sequence[Any], inside_reasoning: bool) -> list[Any]
         raise EncodeError(("messages",), "found none, expected a message to continue")
     last = as_message(messages[-1], place)
     if last.get("role") != "assistant":
-        found = shown(last.get("role"))
+        found = short_repr(last.get("role"))
         raise EncodeError((*place, "role"), f'found {found}, expected "assistant" to continue')
     for field in ("tool_calls", "task", *(("content",) if inside_reasoning else ())):
         if last.get(field):
-            problem = f"found {shown(last[field])}, expected nothing after the text to continue"
+            problem = (
+                f"found {short_repr(last[field])}, expected nothing after the text to continue"
+            )
             raise EncodeError((*place, field), problem)
     return [*messages[:-1], {**last, "wo_eos": True}]
 
@@ -358,7 +360,7 @@ def _padded(
 ) -> Any:
     pad: Callable[..., Any] | None = getattr(tokenizer, "pad", None)
     if pad is None:
-        found = shown(tokenizer)
+        found = short_repr(tokenizer)
         problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
         raise OptionError("tokenizer", f"{problem}, or return_dict=False")
     return pad({"input_ids": ids}, padding=padding, max_length=max_length, **more)

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dsv4._format.dialects import Dialect, dialect_named
-from dsv4.errors import OptionError, shown
+from dsv4.errors import OptionError, short_repr
 from dsv4.version import how_to_install
 
 # Where a tokenizer has our function, with the dialect that was chosen for it.
@@ -27,9 +27,9 @@ def dialect_of(tokenizer: Any, wanted: str | Dialect | None = None) -> Dialect:
         return known
     if wanted is None and isinstance(tokenizer.__dict__.get(INSTALLED), partial):
         return dialect_named(tokenizer.__dict__[INSTALLED].keywords["dialect"])
-    from dsv4.tokens.vocabulary import dialect_over
+    from dsv4.tokens.vocabulary import dialect_of_vocabulary
 
-    return dialect_over(added(tokenizer), name_of(tokenizer), wanted)
+    return dialect_of_vocabulary(added(tokenizer), name_of(tokenizer), wanted)
 
 
 def name_of(tokenizer: Any) -> str:
@@ -45,7 +45,7 @@ def added(tokenizer: Any) -> dict[str, int]:
         return {
             str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
         }
-    raise OptionError("tokenizer", f"found {shown(tokenizer)}, expected a fast tokenizer")
+    raise OptionError("tokenizer", f"found {short_repr(tokenizer)}, expected a fast tokenizer")
 
 
 def as_schema(tool: Any) -> Any:

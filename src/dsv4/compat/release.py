@@ -18,20 +18,20 @@ from typing import Any
 from dsv4._encode import json_text
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.inputs import as_message, as_messages, check_roles, maybe_list, text_of
-from dsv4._encode.render_v4 import NOWHERE, Renderer, maybe_chat
+from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat
 from dsv4._encode.tools import function_of, parameters_writer, schemas_text
 from dsv4._encode.turn_rules import (
     RELEASED,
     Conventions,
     call_places,
-    lasts,
-    place_of,
+    result_place,
     sort_results,
+    survives_dropping,
 )
 from dsv4._format import tokens
 from dsv4._format.dialects import V4, Dialect
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4.errors import EncodeError, OptionError, ParseError, shown
+from dsv4.errors import EncodeError, OptionError, ParseError, short_repr
 from dsv4.parsing.json_values import object_text
 from dsv4.parsing.strict import read_calls, read_strictly
 
@@ -104,7 +104,7 @@ def _encode_by(
     thinking = thinking_mode == "thinking"
     effort = effort_text(effort, V4, rules)
     if messages and drop_thinking and not context:
-        chat = maybe_chat(messages, V4, thinking, bos, effort)
+        chat = maybe_plain_chat(messages, V4, thinking, bos, effort)
         if chat is not None:
             return "".join(chat)
     renderer = render_conversation(
@@ -114,18 +114,18 @@ def _encode_by(
 
 
 def _unknown_mode(thinking_mode: Any) -> OptionError:
-    found = shown(thinking_mode)
+    found = short_repr(thinking_mode)
     return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
 
 
 def _check_kind(value: Any, kind: type | tuple[type, ...], name: str, expected: str) -> None:
     if not isinstance(value, kind):
-        raise OptionError(name, f"found {shown(value)}, expected {expected}")
+        raise OptionError(name, f"found {short_repr(value)}, expected {expected}")
 
 
 def _listed(messages: Any, name: str) -> Any:
     if not isinstance(messages, (list, tuple)):
-        raise EncodeError((name,), f"found {shown(messages)}, expected a list of messages")
+        raise EncodeError((name,), f"found {short_repr(messages)}, expected a list of messages")
     return messages
 
 
@@ -162,11 +162,11 @@ def _render_by(
         raise EncodeError(("messages", index, "role"), problem)
     last = find_last_user_index(list(merged)) if drop_thinking else -1
     # Up to this message, and no further: the one after it may join it no more.
-    renderer = Renderer(
+    renderer = RendererV4(
         merged[: index + 1],
         _MERGED if message["role"] == "user" and message.get("content_blocks") else V4,
         rules,
-        shown_from=last if thinking else NOWHERE,
+        shown_from=last if thinking else NEVER_SHOWN,
         first=0 if index == 0 else None,
         task_before=merged[index - 1].get("task") if index else None,
     )
@@ -227,7 +227,7 @@ def _copied(message: dict[str, Any], index: int) -> dict[str, Any]:
     try:
         return copy.deepcopy(message)
     except Exception as error:  # an object's own fault
-        problem = f"found {shown(message)}, expected what can be copied: {error}"
+        problem = f"found {short_repr(message)}, expected what can be copied: {error}"
         raise EncodeError(("messages", index), problem) from None
 
 
@@ -249,7 +249,7 @@ def _in_call_order(blocks: list[dict[str, Any]], places: dict[Any, int]) -> list
     def place(block: dict[str, Any]) -> int | None:
         if block.get("type") != "tool_result":
             return None
-        return place_of(block.get("tool_use_id"), places)
+        return result_place(block.get("tool_use_id"), places)
 
     placed = [(place(block), block) for block in blocks]
     sort_results(placed)
@@ -271,7 +271,7 @@ def _drop_thinking_messages(messages: list[dict[str, Any]]) -> list[dict[str, An
     for index, message in enumerate(messages):
         if index >= last:
             kept.append(message)
-        elif lasts(message):
+        elif survives_dropping(message):
             kept.append({k: v for k, v in message.items() if k not in RELEASED.reasoning_fields})
     return kept
 
@@ -355,7 +355,7 @@ def _calls_by(
     tags = dialect.tags
     opened = tags.block_open[-2:]
     if not text.startswith(opened, index):
-        raise ParseError(index, f"found {shown(text[index : index + 2])}, expected {opened!r}")
+        raise ParseError(index, f"found {short_repr(text[index : index + 2])}, expected {opened!r}")
     end, calls = read_calls(text, index + len(opened), tags)
     found = [{"name": name, "arguments": arguments} for name, arguments in calls]
     return end, tags.block_close[1:], found
@@ -384,7 +384,7 @@ def parse_tagged_text(text: str) -> str | list[dict[str, Any]]:
     texts, paths = _TAGGED.split(text)[::2], _TAGGED.findall(text)
     rest = "".join(texts)
     if not all(paths) or "<image>" in rest or "</image>" in rest:
-        problem = f"found {shown(text)}, expected every <image> with a path and an </image>"
+        problem = f"found {short_repr(text)}, expected every <image> with a path and an </image>"
         raise OptionError("text", problem)
     if not paths:
         return text

@@ -9,7 +9,7 @@ from typing import Any
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, ROLES, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4.errors import OptionError, shown
+from dsv4.errors import OptionError, short_repr
 
 # Who renders the template. `transformers` alone has a tag for what the model wrote.
 ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
@@ -30,11 +30,11 @@ def chat_template(dialect: str | Dialect = "v4", engine: str = "transformers") -
     template; raises `OptionError` where there is none for a dialect or an engine.
     """
     if not isinstance(engine, str) or engine not in ENGINES:
-        found, expected = shown(engine), ", ".join(ENGINES)
+        found, expected = short_repr(engine), ", ".join(ENGINES)
         raise OptionError("engine", f"found {found}, expected one of {expected}")
     dialect = dialect_named(dialect)
     if dialect.name not in TEMPLATED:
-        found, expected = shown(dialect.name), ", ".join(TEMPLATED)
+        found, expected = short_repr(dialect.name), ", ".join(TEMPLATED)
         raise OptionError(
             "dialect", f"found {found}, expected one of {expected}: those of templates"
         )

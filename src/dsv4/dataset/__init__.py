@@ -85,7 +85,7 @@ def encode_files(
     `KeyboardInterrupt`, after Ctrl-C.
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
-    from dsv4._inputs.request_bodies import Overrides
+    from dsv4._inputs.request_bodies import RequestOverrides
     from dsv4.dataset.asked import Run
     from dsv4.dataset.files import listed, path_of, paths_of
     from dsv4.dataset.forms import form_named, output_named
@@ -96,7 +96,7 @@ def encode_files(
     run = Run(
         inputs=paths_of(inputs, "inputs"),
         output=target if format is None else output_named(target, format),
-        overrides=Overrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
+        overrides=RequestOverrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
         policy=policy,
         expand=expand,
         tokenizer=None if tokenizer is None else path_of(tokenizer, "tokenizer"),

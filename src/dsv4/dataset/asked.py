@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dsv4._format.dialects import dialect_named
-from dsv4._inputs.request_bodies import Overrides
+from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4.dataset.chunks import USUAL, Size
 from dsv4.dataset.files import form_for, sizes, tokenizer_at
 from dsv4.dataset.job import Job
@@ -25,7 +25,7 @@ class Run:
 
     inputs: Sequence[str]
     output: str
-    overrides: Overrides
+    overrides: RequestOverrides
     policy: str | None
     expand: bool
     tokenizer: str | None

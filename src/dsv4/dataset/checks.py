@@ -9,7 +9,7 @@ from dsv4.dataset.files import is_file, is_same, tokenizer_at
 from dsv4.dataset.forms import FLAT, FORMS, OWN_COLUMNS
 from dsv4.dataset.partial import unfinished_files
 from dsv4.dataset.sources import source_of
-from dsv4.errors import Error, shown
+from dsv4.errors import Error, short_repr
 from dsv4.request import Request
 from dsv4.tokens.masks import weigher
 
@@ -31,7 +31,7 @@ def check_options(run: Run) -> None:
         ("too_long", ("fail", "drop", "cut")),
     ):
         if getattr(run, name) not in allowed:
-            found, expected = shown(getattr(run, name)), " or ".join(allowed)
+            found, expected = short_repr(getattr(run, name)), " or ".join(allowed)
             raise DatasetError(f"{name}: found {found}, expected {expected}")
     FORMS[run.job.form].needs()
     try:
@@ -50,16 +50,18 @@ _FLAGS = ("expand", "resume", "overwrite", "labels", "drop_unlearnable", "counts
 def _check_kinds(run: Run) -> None:
     for name in _FLAGS:
         if getattr(run, name).__class__ is not bool:
-            raise DatasetError(f"{name}: found {shown(getattr(run, name))}, expected True or False")
+            raise DatasetError(
+                f"{name}: found {short_repr(getattr(run, name))}, expected True or False"
+            )
     if run.policy is not None and not isinstance(run.policy, str):
-        raise DatasetError(f"policy: found {shown(run.policy)}, expected the name of one")
+        raise DatasetError(f"policy: found {short_repr(run.policy)}, expected the name of one")
 
 
 def _check_carried(run: Run) -> None:
     """A row must have room for what is carried along."""
     for name in run.carry or ():
         if not isinstance(name, str):
-            raise DatasetError(f"carry: found {shown(name)}, expected the name of a field")
+            raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
         if name in OWN_COLUMNS:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
     for option in ("carry", "labels"):
@@ -72,7 +74,7 @@ def _check_lengths(run: Run) -> None:
     numbers = (("jobs", run.jobs), ("pack", run.pack), ("max_length", run.longest))
     for name, number in numbers:
         if number is not None and (number.__class__ is not int or number < 1):
-            raise DatasetError(f"{name}: found {shown(number)}, expected at least 1")
+            raise DatasetError(f"{name}: found {short_repr(number)}, expected at least 1")
     if run.pack is None:
         return
     if run.longest is not None and run.longest > run.pack:

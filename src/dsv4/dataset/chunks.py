@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from dsv4._inputs.input_files import name_of
+from dsv4._inputs.input_files import input_name
 from dsv4.dataset.sources import Source, source_of
 
 
@@ -55,7 +55,7 @@ def read_chunks(
     for file in range(start.file, len(paths)):
         source = source_of(paths[file], column, carry)
         begin = start if file == start.file else Position(file)
-        yield from _chunks_of(source, name_of(paths[file]), begin, size)
+        yield from _chunks_of(source, input_name(paths[file]), begin, size)
 
 
 def _chunks_of(source: Source, name: str, position: Position, most: Size) -> Iterator[Chunk]:

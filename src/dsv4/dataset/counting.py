@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsv4.tokens.masks import Owned
+from dsv4.tokens.masks import AttributedIds
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Counts:
     longest: int = 0
     longest_at: str = ""
 
-    def add(self, owned: Owned, length: int, mask: Iterable[int], place: str) -> None:
+    def add(self, owned: AttributedIds, length: int, mask: Iterable[int], place: str) -> None:
         """Counts an example: the first `length` tokens of `owned`."""
         self.histogram[1 << max(length - 1, 0).bit_length()] += 1
         for start, end, piece in owned:

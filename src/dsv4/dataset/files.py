@@ -7,11 +7,11 @@ import stat
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dsv4._inputs.input_files import reason
+from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.forms import FORMS, form_of
 from dsv4.dataset.sources import COMPRESSED
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.tokens.tokenizer import Tokenizer
 
 
@@ -19,7 +19,7 @@ def path_of(path: Any, option: str) -> str:
     """The path that an option gives."""
     found = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(found, str):
-        raise DatasetError(f"{option}: found {shown(path)}, expected a path")
+        raise DatasetError(f"{option}: found {short_repr(path)}, expected a path")
     return found
 
 
@@ -34,7 +34,7 @@ def paths_of(paths: Any, option: str) -> list[str]:
 def listed(values: Any, option: str, what: str) -> list[Any]:
     """What an option gives, of which any iterable will do but a text."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise DatasetError(f"{option}: found {shown(values)}, expected a list of {what}")
+        raise DatasetError(f"{option}: found {short_repr(values)}, expected a list of {what}")
     return list(values)
 
 
@@ -45,7 +45,7 @@ def is_file(path: str) -> bool:
     except FileNotFoundError:
         return True
     except OSError as error:
-        raise DatasetError(f"{path}: {reason(error)}") from None
+        raise DatasetError(f"{path}: {os_error_reason(error)}") from None
 
 
 def is_same(path: str, other: str) -> bool:
@@ -79,4 +79,4 @@ def tokenizer_at(path: str | None) -> Tokenizer:
     try:
         return Tokenizer.load(path)
     except OSError as error:
-        raise DatasetError(f"{path}: {reason(error)}") from None
+        raise DatasetError(f"{path}: {os_error_reason(error)}") from None

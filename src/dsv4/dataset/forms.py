@@ -14,7 +14,7 @@ from dsv4.dataset import arrays
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.learning import labels
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 
 # Where a row came from, beside what was carried along.
 FILE, LINE = "file", "line"
@@ -82,7 +82,7 @@ def form_named(name: str) -> str:
     if form not in FORMS:
         endings = [form for form in FORMS if form not in _READERS.values()]
         expected = ", ".join([*endings, *_READERS])
-        raise DatasetError(f"format: found {shown(name)}, expected one of {expected}")
+        raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
     return form
 
 

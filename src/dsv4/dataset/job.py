@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dsv4._encode.prompt import Prompt
-from dsv4._inputs.input_files import BYTE_ORDER_MARK, decoded, json_value
-from dsv4._inputs.request_bodies import Overrides, request_of
+from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
+from dsv4._inputs.request_bodies import RequestOverrides, request_of
 from dsv4.dataset.chunks import Chunk, Position
 from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import BadLine
@@ -58,7 +58,7 @@ class Job:
     column for them.
     """
 
-    overrides: Overrides
+    overrides: RequestOverrides
     policy: str
     expand: bool
     tokenizer: str | None
@@ -238,8 +238,8 @@ def _reject(name: str, number: int, line: bytes, problem: str) -> bytes:
 
 
 def _value(name: str, number: int, line: bytes) -> Any:
-    text = decoded(line.rstrip(), name, number)  # the line end is not where an error can be
-    return json_value(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, name, number)
+    text = decode_utf8(line.rstrip(), name, number)  # the line end is not where an error can be
+    return parse_json(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, name, number)
 
 
 @contextmanager

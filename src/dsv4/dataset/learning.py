@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dsv4.errors import EncodeError, shown
-from dsv4.tokens.masks import Owned
+from dsv4.errors import EncodeError, short_repr
+from dsv4.tokens.masks import AttributedIds
 
 # What training code ignores, in the labels of PyTorch's cross entropy.
 IGNORED = -100
@@ -24,13 +24,13 @@ def weightless(messages: Sequence[Any]) -> set[int]:
             continue
         if isinstance(weight, bool) or weight not in (0, 1):
             location = ("messages", index, "weight")
-            raise EncodeError(location, f"found {shown(weight)}, expected 0 or 1")
+            raise EncodeError(location, f"found {short_repr(weight)}, expected 0 or 1")
         if weight == 0:
             found.add(index)
     return found
 
 
-def without(mask: Sequence[int], owned: Owned, messages: set[int]) -> list[int]:
+def without(mask: Sequence[int], owned: AttributedIds, messages: set[int]) -> list[int]:
     """The mask with nothing to learn in some messages."""
     mask = list(mask)
     for start, end, piece in owned:

@@ -19,13 +19,13 @@ from io import FileIO
 from time import monotonic
 from typing import Any, BinaryIO, Protocol
 
-from dsv4._inputs.input_files import reason
+from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.chunks import START, Position
 from dsv4.dataset.counting import Counts
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.forms import FORMS
 from dsv4.dataset.job import Done
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 
 # Writing to the disk for certain takes a while, so it is not done for every chunk.
 SECONDS_BETWEEN_ENTRIES = 0.25
@@ -286,7 +286,7 @@ def _write(file: BinaryIO | FileIO, data: bytes) -> None:
 
 
 def _other_job(journal: str, what: str, then: Any, now: Any) -> DatasetError:
-    problem = f"{what} was {shown(then)} and is {shown(now)}"
+    problem = f"{what} was {short_repr(then)} and is {short_repr(now)}"
     return _not_resumable(f"{problem} ({journal})")
 
 
@@ -347,4 +347,4 @@ def _telling(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise DatasetError(f"cannot write {name}: {reason(error)}") from None
+        raise DatasetError(f"cannot write {name}: {os_error_reason(error)}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from dsv4._inputs.input_files import reason
+from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.failures import DatasetError
 from dsv4.dataset.partial import Progress
 
@@ -21,7 +21,7 @@ class Rejects:
                 self._file.truncate(begin.rejects)
                 self._file.seek(begin.rejects)
             except OSError as error:
-                raise DatasetError(f"cannot write {path}: {reason(error)}") from None
+                raise DatasetError(f"cannot write {path}: {os_error_reason(error)}") from None
 
     def add(self, lines: bytes) -> None:
         if self._file is not None and lines:
@@ -29,7 +29,7 @@ class Rejects:
                 self._file.write(lines)
                 self._file.flush()
             except OSError as error:
-                raise DatasetError(f"cannot write {self._path}: {reason(error)}") from None
+                raise DatasetError(f"cannot write {self._path}: {os_error_reason(error)}") from None
 
     def close(self) -> None:
         if self._file is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, TypeAlias
 
-from dsv4._inputs.input_files import reason
+from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.asked import Run
 from dsv4.dataset.checks import check_files, check_options
 from dsv4.dataset.chunks import Position, read_chunks
@@ -206,7 +206,7 @@ def _sink(run: Run) -> Iterator[Sink]:
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            raise DatasetError(f"cannot write {run.output}: {reason(error)}") from None
+            raise DatasetError(f"cannot write {run.output}: {os_error_reason(error)}") from None
 
 
 def _identity(run: Run) -> Any:

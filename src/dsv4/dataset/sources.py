@@ -13,17 +13,17 @@ from typing import Any, BinaryIO, Protocol
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
     InputError,
-    decoded,
+    decode_utf8,
+    input_name,
     is_json_lines,
-    json_value,
-    name_of,
     open_input,
-    reason,
+    os_error_reason,
+    parse_json,
 )
 from dsv4.dataset.columns import Column, column_of
 from dsv4.dataset.extras import pyarrow, pyarrow_parquet, zstandard
 from dsv4.dataset.failures import DatasetError
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 
 BLOCK = 1 << 17
 # Positions in these say nothing of how much of the file was read.
@@ -46,7 +46,9 @@ def source_of(path: str, column: str | None, carry: Sequence[str] | None = None)
     if path.endswith(".json") and column is None:
         return Elements(path)
     if column is not None:
-        raise DatasetError(f"column: only Parquet files have columns, and {name_of(path)} is none")
+        raise DatasetError(
+            f"column: only Parquet files have columns, and {input_name(path)} is none"
+        )
     return Lines(path)
 
 
@@ -97,13 +99,13 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _telling(path: str) -> Iterator[None]:
-    name = name_of(path)
+    name = input_name(path)
     try:
         yield
     except gzip.BadGzipFile as error:
         raise DatasetError(f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
     except OSError as error:
-        raise DatasetError(f"{name}: {reason(error)}") from None
+        raise DatasetError(f"{name}: {os_error_reason(error)}") from None
     except EOFError:
         raise DatasetError(f"{name}: the compressed file is cut short") from None
     except zlib.error as error:
@@ -166,9 +168,9 @@ class Elements:
         yield from self._lines(data)[line:]
 
     def _lines(self, data: bytes) -> list[bytes]:
-        name = name_of(self.path)
+        name = input_name(self.path)
         try:
-            value = json_value(decoded(data, name).removeprefix(BYTE_ORDER_MARK), name)
+            value = parse_json(decode_utf8(data, name).removeprefix(BYTE_ORDER_MARK), name)
         except InputError as error:
             if not is_json_lines(data):
                 raise DatasetError(str(error)) from None
@@ -181,7 +183,9 @@ class Elements:
         if _is_conversation(value) or (isinstance(value, list) and any(map(_has_role, value))):
             return [value]
         expected = "an array of conversations, or one conversation"
-        raise DatasetError(f"{name_of(self.path)}: found {shown(value)}, expected {expected}")
+        raise DatasetError(
+            f"{input_name(self.path)}: found {short_repr(value)}, expected {expected}"
+        )
 
 
 def _is_conversation(value: Any) -> bool:
@@ -214,12 +218,12 @@ class Rows:
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, Column]]:
         parquet, arrow = pyarrow_parquet(), pyarrow()
-        name = name_of(self.path)
+        name = input_name(self.path)
         try:
             with parquet.ParquetFile(self.path) as file:
                 yield file, column_of(file.schema_arrow, self.column, self.carry, name)
         except OSError as error:
-            raise DatasetError(f"{name}: {reason(error)}") from None
+            raise DatasetError(f"{name}: {os_error_reason(error)}") from None
         except arrow.ArrowException as error:
             problem = str(error).strip().partition("\n")[0]
             raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from dsv4.dataset.failures import DatasetError
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 
 _BITS = 64
 
@@ -37,12 +37,18 @@ WHOLE = Share()
 def shares(split: Mapping[str, float]) -> dict[str, Share]:
     """The stretches of the parts, by name. Together they are the whole."""
     if not isinstance(split, Mapping) or not split:
-        raise DatasetError(f"split: found {shown(split)}, expected shares of parts by their names")
+        raise DatasetError(
+            f"split: found {short_repr(split)}, expected shares of parts by their names"
+        )
     for name, share in split.items():
         if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_" for c in name):
-            raise DatasetError(f"split: found the name {shown(name)}, expected letters and digits")
+            raise DatasetError(
+                f"split: found the name {short_repr(name)}, expected letters and digits"
+            )
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-            raise DatasetError(f"split: found {shown(share)} for {name}, expected a share up to 1")
+            raise DatasetError(
+                f"split: found {short_repr(share)} for {name}, expected a share up to 1"
+            )
     if abs(sum(split.values()) - 1) > 1e-9:
         found = " + ".join(map(str, split.values()))
         raise DatasetError(f"split: found {found}, expected shares that add up to 1")

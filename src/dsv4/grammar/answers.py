@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsv4._encode.encode import maybe_schema
+from dsv4._encode.encode import maybe_response_schema
 from dsv4.errors import refusal
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.markup import FORBIDDEN
@@ -18,7 +18,7 @@ def answer(
     response_format: Any, rules: Rules, relaxations: Relaxations, any_order: bool
 ) -> Expression | None:
     """The values that the format allows. None: any text."""
-    found = maybe_schema(response_format)
+    found = maybe_response_schema(response_format)
     if found is None:
         return None
     schema, location = found

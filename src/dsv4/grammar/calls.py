@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.errors import Location, refusal, shown
+from dsv4.errors import Location, refusal, short_repr
 from dsv4.grammar.json_text import JsonText
 from dsv4.grammar.markup import NOT_IN_OTHER_NAMES, Markup
 from dsv4.grammar.members import Member, Members
@@ -195,18 +195,18 @@ def _object_schema(schema: Any, location: Location) -> Any:
     if schema is None or schema == {}:
         return {"type": "object", "properties": {}}
     if not isinstance(schema, Mapping):
-        raise refusal(location, f"found {shown(schema)}, expected a JSON schema of an object")
+        raise refusal(location, f"found {short_repr(schema)}, expected a JSON schema of an object")
     return schema
 
 
 def _check_name(name: str, location: Location, markup: Markup) -> None:
     if any(character in name for character in _NOT_IN_NAMES):
-        problem = f"found {shown(name)}, expected a name without quotes and line ends"
+        problem = f"found {short_repr(name)}, expected a name without quotes and line ends"
         raise refusal(location, f"{problem}: a tag cannot hold them")
     if markup.value_end in name:
-        raise refusal(location, f"found {shown(name)}, expected a name without markup")
+        raise refusal(location, f"found {short_repr(name)}, expected a name without markup")
     if not is_whole(name):
-        raise refusal(location, f"found {shown(name)}, expected whole characters")
+        raise refusal(location, f"found {short_repr(name)}, expected whole characters")
 
 
 def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:

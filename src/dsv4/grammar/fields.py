@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.errors import refusal, shown
+from dsv4.errors import refusal, short_repr
 from dsv4.grammar.markup import VISIBLE
 
 # Stands for the grammar's text.
@@ -42,7 +42,9 @@ def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
     """The fields of a request to a server."""
     known = SERVERS.get(server) if isinstance(server, str) else None
     if known is None:
-        raise refusal(("server",), f"found {shown(server)}, expected one of {', '.join(SERVERS)}")
+        raise refusal(
+            ("server",), f"found {short_repr(server)}, expected one of {', '.join(SERVERS)}"
+        )
     if form not in known.forms:
         expected = f"a grammar of the form {known.forms[0]}"
         raise refusal(("server",), f"found {server} for the form {form}, expected {expected}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import dialect_named
-from dsv4.errors import refusal, shown
+from dsv4.errors import refusal, short_repr
 from dsv4.grammar.answers import answer
 from dsv4.grammar.calls import Calls, Tool
 from dsv4.grammar.cleaning import cleaned, possible
@@ -81,7 +81,7 @@ def for_request(
     _check_option("reasoning", reasoning, ("grammar", "server"))
     _check_option("order", order, ("any", "declared"))
     if not isinstance(request, Request):
-        raise refusal(("request",), f"found {shown(request)}, expected a Request")
+        raise refusal(("request",), f"found {short_repr(request)}, expected a Request")
     _check_flags(
         preamble=preamble, markup_in_values=markup_in_values, parallel=parallel, exact=exact
     )
@@ -143,7 +143,7 @@ def _after(whole: Expression, written: str, rules: Rules) -> Expression:
     """What is left of a completion after what the prompt holds of it."""
     rest, allowed = after(whole, written, rules)
     if rest == NEVER:
-        found = shown(written[allowed : allowed + 40])
+        found = short_repr(written[allowed : allowed + 40])
         problem = f"found {found} at character {allowed}, expected what a completion may hold there"
         raise refusal(("prefix",), problem)
     return rest
@@ -152,9 +152,9 @@ def _after(whole: Expression, written: str, rules: Rules) -> Expression:
 def _check_flags(**flags: Any) -> None:
     for name, flag in flags.items():
         if flag.__class__ is not bool:
-            raise refusal((name,), f"found {shown(flag)}, expected True or False")
+            raise refusal((name,), f"found {short_repr(flag)}, expected True or False")
 
 
 def _check_option(name: str, value: Any, known: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in known:
-        raise refusal((name,), f"found {shown(value)}, expected one of {', '.join(known)}")
+        raise refusal((name,), f"found {short_repr(value)}, expected one of {', '.join(known)}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
-from dsv4.errors import Location, refusal, shown
+from dsv4.errors import Location, refusal, short_repr
 from dsv4.grammar.relaxed import Relaxations
 
 # A schema with many alternatives under several allOf could become any number of shapes.
@@ -139,7 +139,7 @@ def own_shape(schema: Mapping[str, Any], location: Location) -> Shape:
         if name in _CHECKS:
             fits, expected = _CHECKS[name]
             if not fits(value):
-                raise refusal(place, f"found {shown(value)}, expected {expected}")
+                raise refusal(place, f"found {short_repr(value)}, expected {expected}")
             keywords[name] = Keyword(_texts(value) if name == "required" else value, place)
         elif name in _EXCLUSIVE:
             _read_exclusive(schema, name, place, keywords)
@@ -161,7 +161,7 @@ def _read_exclusive(
     if _is_number(value):
         keywords[name] = Keyword(value, place)
     elif schema[name] is not False:
-        raise refusal(place, f"found {shown(schema[name])}, expected a number")
+        raise refusal(place, f"found {short_repr(schema[name])}, expected a number")
 
 
 def _types(value: Any, location: Location) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _types(value: Any, location: Location) -> tuple[str, ...]:
     if isinstance(listed, (list, tuple)) and listed and all(kind in TYPES for kind in listed):
         return tuple(dict.fromkeys(listed))
     expected = f"one of {', '.join(TYPES)}, or a list of these"
-    raise refusal(location, f"found {shown(value)}, expected {expected}")
+    raise refusal(location, f"found {short_repr(value)}, expected {expected}")
 
 
 def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
@@ -179,10 +179,10 @@ def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
     if properties is not None:
         place = (*location, "properties")
         if not isinstance(properties, Mapping):
-            raise refusal(place, f"found {shown(properties)}, expected an object of schemas")
+            raise refusal(place, f"found {short_repr(properties)}, expected an object of schemas")
         wrong = next((name for name in properties if not isinstance(name, str)), None)
         if wrong is not None:
-            raise refusal(place, f"found the name {shown(wrong)}, expected text")
+            raise refusal(place, f"found the name {short_repr(wrong)}, expected text")
         made["declares"] = True
         made["properties"] = {
             name: (Subschema(value, (*place, name)),) for name, value in properties.items()
@@ -203,7 +203,7 @@ def _items(schema: Mapping[str, Any], location: Location) -> tuple[tuple[Togethe
     listed = schema.get(names[0], [])
     place = (*location, names[0])
     if not isinstance(listed, (list, tuple)):
-        raise refusal(place, f"found {shown(listed)}, expected a list of schemas")
+        raise refusal(place, f"found {short_repr(listed)}, expected a list of schemas")
     prefix = tuple((Subschema(value, (*place, n)),) for n, value in enumerate(listed))
     rest = (Subschema(schema[names[1]], (*location, names[1])),) if names[1] in schema else ()
     return prefix, rest
@@ -279,7 +279,7 @@ class Document:
         if schema is True or schema is False:
             return [Shape()] if schema else []
         if not isinstance(schema, Mapping):
-            raise refusal(location, f"found {shown(schema)}, expected a JSON schema")
+            raise refusal(location, f"found {short_repr(schema)}, expected a JSON schema")
         if len(location) > len(self.location) + 2 * MOST_NESTED:
             raise refusal(self.location, f"found schemas nested deeper than {MOST_NESTED}")
         made = [own_shape(schema, location)]
@@ -315,7 +315,7 @@ class Document:
         listed = schema.get(word, [])
         if not isinstance(listed, (list, tuple)) or (word in schema and not listed):
             place = (*location, word)
-            raise refusal(place, f"found {shown(listed)}, expected a list of schemas")
+            raise refusal(place, f"found {short_repr(listed)}, expected a list of schemas")
         return list(listed)
 
     # References.
@@ -341,7 +341,7 @@ class Document:
         return self._alternatives(target, following | {pointer})
 
     def _circle(self, pointer: str, location: Location) -> Exception:
-        problem = f"found {shown(pointer)}, which refers to itself and to no value"
+        problem = f"found {short_repr(pointer)}, which refers to itself and to no value"
         return refusal((*location, "$ref"), problem)
 
     def target(self, pointer: Any, location: Location) -> Subschema:
@@ -349,14 +349,14 @@ class Document:
         place = (*location, "$ref")
         if not isinstance(pointer, str) or pointer[:1] != "#" or pointer[1:2] not in ("", "/"):
             expected = "a reference into the same schema, as #/$defs/name"
-            raise refusal(place, f"found {shown(pointer)}, expected {expected}")
+            raise refusal(place, f"found {short_repr(pointer)}, expected {expected}")
         found, where = self.root, self.location
         for step in _steps(pointer):
             key: Any = step
             if isinstance(found, (list, tuple)) and step.isdecimal() and int(step) < len(found):
                 key = int(step)
             elif not isinstance(found, Mapping) or step not in found:
-                raise refusal(place, f"found {shown(pointer)}, which is not there")
+                raise refusal(place, f"found {short_repr(pointer)}, which is not there")
             found, where = found[key], (*where, key)
         return Subschema(found, where)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dsv4.parsing.diagnostics import SENTENCES, DiagnosticKind
-from dsv4.values import Record, Value
+from dsv4.values import FrozenRecord, Record
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
 """Why the text ended: the model was done; it made calls; the text was cut."""
@@ -75,7 +75,7 @@ class ToolCallAborted(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Diagnostic(Value):
+class Diagnostic(FrozenRecord):
     """A departure from the strict grammar.
 
     `kind` says what kind. The text from `start` to `end` is `raw`: often nothing, where something

@@ -17,8 +17,8 @@ from dsv4._format.spellings import (
     BAR,
     BARS,
     CLOSING_BRACKETS,
-    FIXED,
-    NAMING,
+    COMPLETION_TOKENS,
+    NAME_ATTRIBUTES,
     OPENING_BRACKETS,
     QUOTES,
     SMART_QUOTES,
@@ -34,13 +34,15 @@ from dsv4.parsing.tags import Partial, Tag
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
 # Attributes that mean something in any case.
-_KNOWN = frozenset({"string", "value", "arguments", *NAMING["invoke"], *NAMING["parameter"]})
+_KNOWN = frozenset(
+    {"string", "value", "arguments", *NAME_ATTRIBUTES["invoke"], *NAME_ATTRIBUTES["parameter"]}
+)
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
 
-_FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in FIXED))
-_FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in FIXED}
-_FIXED_STARTS = frozenset(s[:size] for s, _, _ in FIXED for size in range(1, len(s)))
+_FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in COMPLETION_TOKENS))
+_FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in COMPLETION_TOKENS}
+_FIXED_STARTS = frozenset(s[:size] for s, _, _ in COMPLETION_TOKENS for size in range(1, len(s)))
 # All that may still become a token, or the head of a tag as releases spell it.
 _STARTS = _FIXED_STARTS | {
     f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in range(1, len(WORD) + 1)
@@ -85,7 +87,7 @@ _ENDS = frozenset(OPENING_BRACKETS + CLOSING_BRACKETS)
 # What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.
 _FIRST_LETTERS = frozenset(
     letter
-    for first in (WORD[0], *(spelling[1] for spelling, _, _ in FIXED))
+    for first in (WORD[0], *(spelling[1] for spelling, _, _ in COMPLETION_TOKENS))
     for letter in (first.lower(), first.upper())
     if letter.isalpha()
 )
@@ -114,7 +116,7 @@ _NAMED = pattern(
 # A name is read from its beginning again while it has no more letters than this.
 _SHORT_NAME = 8
 # Where the name ends, or holds what no name holds.
-_NO_NAME = "|".join(["\n", _DSML, *(re.escape(spelling) for spelling, _, _ in FIXED)])
+_NO_NAME = "|".join(["\n", _DSML, *(re.escape(spelling) for spelling, _, _ in COMPLETION_TOKENS)])
 _STRICT_END = {
     "invoke": pattern(f'(">)|{_NO_NAME}'),
     "parameter": pattern(f'(" string="(?:true|false)">)|{_NO_NAME}'),

@@ -20,11 +20,11 @@ from dsv4.parsing.events import (
     ToolCallStart,
 )
 from dsv4.parsing.json_values import without_duplicates
-from dsv4.values import Value
+from dsv4.values import FrozenRecord
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class ToolCall(Value):
+class ToolCall(FrozenRecord):
     """A call.
 
     `name` is the tool's, `arguments` the text of a JSON object, `index` the call's place among all
@@ -48,7 +48,7 @@ class ToolCall(Value):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Message(Value):
+class Message(FrozenRecord):
     """What the model wrote.
 
     `content` and `reasoning` are texts. `tool_calls` are the calls to be made, `incomplete` those

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format.endings import Ending
-from dsv4.errors import OptionError, shown
+from dsv4.errors import OptionError, short_repr
 
 Stops: TypeAlias = Sequence[str] | str
 Tools: TypeAlias = Iterable[Any] | None
@@ -19,20 +19,20 @@ Reason: TypeAlias = Literal["stop", "length"]
 
 def checked_bool(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise OptionError(name, f"found {shown(value)}, expected True or False")
+        raise OptionError(name, f"found {short_repr(value)}, expected True or False")
     return value
 
 
 def checked_word(name: str, value: Any, words: tuple[str, ...]) -> Any:
     if value not in words or not isinstance(value, str):
         spelled = " or ".join(f'"{word}"' for word in words)
-        raise OptionError(name, f"found {shown(value)}, expected {spelled}")
+        raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
     return value
 
 
 def checked_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise OptionError(name, f"found {shown(value)}, expected text")
+        raise OptionError(name, f"found {short_repr(value)}, expected text")
     return value
 
 
@@ -41,16 +41,16 @@ def checked_tools(tools: Any) -> list[Mapping[Any, Any]] | None:
     if tools is None:
         return None
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
-        raise OptionError("tools", f"found {shown(tools)}, expected a list of tools")
+        raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
     listed = list(tools)
     for index, tool in enumerate(listed):
         function = tool.get("function", tool) if isinstance(tool, Mapping) else None
         if not isinstance(function, Mapping):
-            problem = f"found {shown(tool)}, expected a tool: an object with a function"
+            problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
             raise OptionError(("tools", index), problem)
         if not isinstance(function.get("name"), str):
             where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
-            raise OptionError(where, f"found {shown(function.get('name'))}, expected text")
+            raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
     return listed
 
 
@@ -58,21 +58,21 @@ def checked_stops(stop: Any) -> list[str]:
     """Stop strings, those that are not empty."""
     given = [stop] if isinstance(stop, str) else stop
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise OptionError("stop", f"found {shown(stop)}, expected text or a list of texts")
+        raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
     stops = list(given)
     for index, string in enumerate(stops):
         if not isinstance(string, str):
-            raise OptionError(("stop", index), f"found {shown(string)}, expected text")
+            raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
     return [string for string in stops if string]
 
 
 def checked_ending(ending: Any) -> Ending | None:
     if ending is not None and not isinstance(ending, Ending):
-        raise OptionError("ending", f"found {shown(ending)}, expected a prompt's ending")
+        raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
     return ending
 
 
 def checked_maker(new_id: Any) -> Callable[[], str]:
     if not callable(new_id):
-        raise OptionError("new_id", f"found {shown(new_id)}, expected a function")
+        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
     return new_id  # type: ignore[no-any-return]

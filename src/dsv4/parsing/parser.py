@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
-from dsv4.errors import OptionError, shown
+from dsv4.errors import OptionError, short_repr
 from dsv4.parsing import diagnostics as kinds
 from dsv4.parsing.blocks import Block, Broken, Junk
 from dsv4.parsing.declared import Tools
@@ -147,7 +147,7 @@ class StreamParser(Shortcut):
 
     def _read(self, text: str) -> list[Event]:
         if not isinstance(text, str):
-            raise OptionError("text", f"found {shown(text)}, expected text")
+            raise OptionError("text", f"found {short_repr(text)}, expected text")
         if self._finished:
             raise OptionError("text", "found more text after finish, expected a new parser for it")
         if self._strict is not None:

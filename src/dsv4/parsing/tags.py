@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 
 from dsv4._format import tokens
-from dsv4._format.spellings import FIXED, NAMING
+from dsv4._format.spellings import COMPLETION_TOKENS, NAME_ATTRIBUTES
 
 # Kinds of tags that are one token each, and belong to no call.
-TOKENS = frozenset(kind for _, kind, _ in FIXED)
+TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
 
 
 class Partial(Enum):
@@ -59,7 +59,7 @@ class Tag:
     @property
     def name(self) -> str | None:
         """The name of the tool or parameter that its attributes give."""
-        for attribute in NAMING.get(self.kind, ("name",)):
+        for attribute in NAME_ATTRIBUTES.get(self.kind, ("name",)):
             if attribute in self.attributes:
                 return self.attributes[attribute]
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsv4._format import tokens
 from dsv4._format.tokens import TASK_TOKENS
-from dsv4.errors import OptionError, ParseError, shown
+from dsv4.errors import OptionError, ParseError, short_repr
 
 # Tasks that are answered with one of a few words, as the model writes them.
 _LABELS: dict[str, tuple[str, ...]] = {
@@ -22,7 +22,9 @@ def parse_task(text: str, task: str) -> str:
     a task with labels is answered with none of them.
     """
     if task not in TASK_TOKENS:
-        raise OptionError("task", f"found {shown(task)}, expected one of {', '.join(TASK_TOKENS)}")
+        raise OptionError(
+            "task", f"found {short_repr(task)}, expected one of {', '.join(TASK_TOKENS)}"
+        )
     answer = _bare(text)
     labels = _LABELS.get(task)
     if labels is None:
@@ -31,7 +33,7 @@ def parse_task(text: str, task: str) -> str:
     for label in labels:
         if word == label.lower():
             return label
-    raise ParseError(0, f"found {shown(answer)}, expected {' or '.join(labels)}")
+    raise ParseError(0, f"found {short_repr(answer)}, expected {' or '.join(labels)}")
 
 
 def _bare(text: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._inputs.request_bodies import Overrides, request_of
+from dsv4._inputs.request_bodies import RequestOverrides, request_of
 from dsv4.api import ApiError, chat, messages, responses
-from dsv4.errors import Location, shown
+from dsv4.errors import Location, short_repr
 from dsv4.playground.bench import Bench
 from dsv4.playground.problems import Problem, flag_of, one_of
 from dsv4.request import Request
@@ -40,7 +40,7 @@ class Switches:
         """Those that the page sent. Raises a `Problem` for one that is none."""
         choice = body.get("tool_choice")
         if choice is not None and not isinstance(choice, str):
-            found = f"found {shown(choice)}, expected a mode or the name of a tool"
+            found = f"found {short_repr(choice)}, expected a mode or the name of a tool"
             raise Problem(found, location=("tool_choice",))
         efforts = {e for d in DIALECTS.values() for e in d.efforts if isinstance(e, str)}
         return cls(
@@ -88,10 +88,10 @@ def request_in(value: Any, protocol: Protocol, switches: Switches, bench: Bench)
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
     """
     if protocol == "file":
-        read = Overrides(dialect=switches.dialect).on(request_of(value))
+        read = RequestOverrides(dialect=switches.dialect).on(request_of(value))
         return switches.on(read)
     if not isinstance(value, dict):
-        raise ApiError(f"found {shown(value)}, expected an object")
+        raise ApiError(f"found {short_repr(value)}, expected an object")
     call = READ[protocol](value, dialect=switches.dialect or bench.dialect)
     return switches.on(call.request)
 

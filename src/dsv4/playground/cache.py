@@ -18,9 +18,9 @@ from dsv4.playground.bench import Bench
 from dsv4.playground.problems import one_of
 from dsv4.playground.prompts import Asked, Side, fitting, own_side, places_of
 from dsv4.request import Request
-from dsv4.tokens.coder import same_start
-from dsv4.tokens.masks import Owned
-from dsv4.tokens.prefix_difference import Side as PrefixSide
+from dsv4.tokens.coder import common_prefix_length
+from dsv4.tokens.masks import AttributedIds
+from dsv4.tokens.prefix_difference import ComparedPrompt as PrefixSide
 from dsv4.tokens.prefix_difference import difference_between
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _explained(turn: Turn, held: Prompt, prompt: Prompt) -> Turn:
 
 def _by_pieces(prompt: Prompt) -> PrefixSide:
     """A prompt for `difference_between`, which looks for the cause among pieces: each is a unit."""
-    owned = Owned()
+    owned = AttributedIds()
     owned.pieces = list(prompt.pieces)
     # Whose they are is known by the piece; which they are, its text says as well as ids would.
     owned.ids = [piece.text for piece in owned.pieces]  # type: ignore[misc]
@@ -174,11 +174,13 @@ class Measure:
 
     def shared(self, a: Measured, b: Measured) -> int:
         """How much of `a` is the start of `b`."""
-        same = same_start(a.runs, b.runs)
+        same = common_prefix_length(a.runs, b.runs)
         reached = self._sum(a.runs[:same])
         if same == len(a.runs) or same == len(b.runs):
             return reached
-        return reached + same_start(self._read(a.runs[same][0]), self._read(b.runs[same][0]))
+        return reached + common_prefix_length(
+            self._read(a.runs[same][0]), self._read(b.runs[same][0])
+        )
 
     def _sum(self, runs: Sequence[tuple[str, Special | None]]) -> int:
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsv4._format import tokens
-from dsv4.errors import OptionError, shown
+from dsv4.errors import OptionError, short_repr
 
 WAYS = ("character", "token", "random")
 # Random pieces are mostly short, because that is where cuts hurt; some are long.
@@ -25,10 +25,10 @@ def cut(text: str, way: Any, seed: Any, tokenizer: Any) -> list[str]:
         return list(text)
     if way == "random":
         if not isinstance(seed, int) or isinstance(seed, bool):
-            raise OptionError("seed", f"found {shown(seed)}, expected a whole number")
+            raise OptionError("seed", f"found {short_repr(seed)}, expected a whole number")
         return list(_random_pieces(text, random.Random(seed)))
     if way != "token":
-        raise OptionError("cut", f"found {shown(way)}, expected one of {', '.join(WAYS)}")
+        raise OptionError("cut", f"found {short_repr(way)}, expected one of {', '.join(WAYS)}")
     if tokenizer is None:
         raise OptionError("cut", "found token, but the extra `tokens` is not installed")
     return [piece for piece in _token_pieces(text, tokenizer) if piece]

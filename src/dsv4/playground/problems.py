@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsv4.api import ApiError
-from dsv4.errors import Error, Location, path_of, shown
+from dsv4.errors import Error, Location, path_of, short_repr
 
 
 class Problem(Error):
@@ -68,7 +68,7 @@ def text_of(body: Mapping[str, Any], name: str, default: str | None = None) -> s
     """A text. Raises a `Problem` where there is something else."""
     value = body.get(name, default)
     if not isinstance(value, str):
-        raise Problem(f"found {shown(value)}, expected text", location=(name,))
+        raise Problem(f"found {short_repr(value)}, expected text", location=(name,))
     return value
 
 
@@ -80,7 +80,7 @@ def one_of(body: Mapping[str, Any], name: str, allowed: tuple[Any, ...], default
     # By type as well: 1 is not true.
     if not any(value == one and type(value) is type(one) for one in allowed):
         expected = ", ".join(map(str, allowed))
-        raise Problem(f"found {shown(value)}, expected one of {expected}", location=(name,))
+        raise Problem(f"found {short_repr(value)}, expected one of {expected}", location=(name,))
     return value
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dsv4._encode.prompt import Prompt, prompt_from
+from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import DIALECTS, dialect_named
 from dsv4._format.tokens import markup
-from dsv4._view.view_rows import Row, view_of
+from dsv4._view.view_rows import ViewRow, view_of
 from dsv4.api import convert
-from dsv4.errors import Error, Location, shown
+from dsv4.errors import Error, Location, short_repr
 from dsv4.playground.asking import (
     PROTOCOLS,
     Protocol,
@@ -159,11 +159,11 @@ SIDES = ("dsv4", *(f"dialect:{n}" for n in DIALECTS), *(f"profile:{n}" for n in 
 def _sides_in(body: Mapping[str, Any]) -> list[str]:
     given = body.get("sides", ["dsv4"])
     if not isinstance(given, list) or not 1 <= len(given) <= 2:
-        raise Problem(f"found {shown(given)}, expected one side or two", location=("sides",))
+        raise Problem(f"found {short_repr(given)}, expected one side or two", location=("sides",))
     for n, side in enumerate(given):
         if side not in SIDES:
             expected = f"one of {', '.join(SIDES)}"
-            raise Problem(f"found {shown(side)}, expected {expected}", location=("sides", n))
+            raise Problem(f"found {short_repr(side)}, expected {expected}", location=("sides", n))
     return given
 
 
@@ -259,7 +259,7 @@ def _read_back(text: str, dialect: str) -> Prompt:
             return decoded.request.encode()
     except Error:
         pass
-    return prompt_from(markup(text).parts, release)
+    return prompt_from_tokens(markup(text).parts, release)
 
 
 def _reasons(asked: Asked, names: list[str]) -> list[dict[str, Any]]:
@@ -317,7 +317,7 @@ def _sent(side: Side | Problem, asked: Asked, differing: Ranges, with_ids: bool)
     }
 
 
-def _ghost_source(row: Row, origins: Origins) -> Location | None:
+def _ghost_source(row: ViewRow, origins: Origins) -> Location | None:
     return None if row.message is None else origins.field(row.message, row.field)
 
 
@@ -343,7 +343,7 @@ def fitting(tokenizer: Tokenizer | None, prompt: Prompt) -> tuple[Tokenizer | No
     return tokenizer, None
 
 
-def shares(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def shares(rows: Sequence[ViewRow]) -> list[dict[str, Any]]:
     """What takes how much of the prompt: tokens, or characters where those are not known."""
     amounts: Counter[str] = Counter()
     for row in rows:
@@ -352,12 +352,12 @@ def shares(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{"kind": kind, "amount": amount} for kind, amount in amounts.items() if amount]
 
 
-def _kind(row: Row) -> str:
+def _kind(row: ViewRow) -> str:
     if row.field in ("content", "image"):
         return row.role or "other"
     named = {"reasoning": "reasoning", "tool_calls": "calls", "tools": "tools"}
     return named.get(row.field, "format")
 
 
-def _size(row: Row) -> int:
+def _size(row: ViewRow) -> int:
     return sum(len(s.original or s.text) for line in row.lines for s in line)

@@ -8,8 +8,8 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4._encode.prompt import Prompt
-from dsv4._view.html_page import dressed
-from dsv4._view.view_rows import Line, Row, Segment, maybe_folded
+from dsv4._view.html_page import css_classes_and_text
+from dsv4._view.view_rows import Line, Segment, ViewRow, maybe_folded
 from dsv4.errors import Location
 from dsv4.playground.provenance import Span
 
@@ -103,7 +103,7 @@ def _part(segment: Segment, a: int, b: int) -> Segment:
 class SentRow:
     """A row as it is sent, and the sources that its segments name by number."""
 
-    def __init__(self, row: Row, cutter: Cutter | None, source: Location | None) -> None:
+    def __init__(self, row: ViewRow, cutter: Cutter | None, source: Location | None) -> None:
         """Without a `cutter` all of the row has one `source`: a ghost is not in the prompt."""
         self.sources: list[Location] = []
         self._numbers: dict[Location, int] = {}
@@ -129,11 +129,11 @@ class SentRow:
     def _lines(self, lines: Iterable[Line]) -> Iterator[Sent]:
         for segment in chain.from_iterable(lines):
             if self._cutter is None:
-                classes, text = dressed(segment)
+                classes, text = css_classes_and_text(segment)
                 yield [text, classes, self._number(self._source), 0, -1]
                 continue
             for part, location, differs, token in self._cutter.cut(segment):
-                classes, text = dressed(part)
+                classes, text = css_classes_and_text(part)
                 yield [text, classes, self._number(location), int(differs), self._token(token)]
 
     def _number(self, location: Location | None) -> int:
@@ -152,7 +152,7 @@ class SentRow:
         return token - self._tokens[0]
 
 
-def _parted(row: Row) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
+def _parted(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
     """What is shown of a row, what is folded away, and what stands for that."""
     if row.summary:
         return (), row.lines, row.summary

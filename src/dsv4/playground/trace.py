@@ -25,7 +25,7 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any
 
-from dsv4.errors import OptionError, ParseError, shown
+from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
 from dsv4.parsing.holding import Hold
 from dsv4.parsing.message import Message, assemble
@@ -92,7 +92,7 @@ def read_all(body: Mapping[str, Any], bench: Bench) -> Message:
 def _text(body: Mapping[str, Any]) -> str:
     text = body.get("text")
     if not isinstance(text, str):
-        raise OptionError("text", f"found {shown(text)}, expected text")
+        raise OptionError("text", f"found {short_repr(text)}, expected text")
     if len(text) > LONGEST:
         raise OptionError("text", f"found {len(text)} characters, expected at most {LONGEST}")
     return text

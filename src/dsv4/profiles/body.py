@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles.places import refused
 
 Object: TypeAlias = dict[str, Any]
@@ -13,7 +13,7 @@ Object: TypeAlias = dict[str, Any]
 
 def object_at(value: Any, path: str) -> Object:
     if not isinstance(value, dict):
-        raise refused(path, f"found {shown(value)}, expected an object")
+        raise refused(path, f"found {short_repr(value)}, expected an object")
     return value
 
 
@@ -24,7 +24,7 @@ def maybe_object(value: Any, path: str) -> Object:
 
 def list_at(value: Any, path: str) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
-        raise refused(path, f"found {shown(value)}, expected a list")
+        raise refused(path, f"found {short_repr(value)}, expected a list")
     return value
 
 
@@ -35,13 +35,13 @@ def maybe_list(value: Any, path: str) -> Sequence[Any]:
 
 def text_at(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise refused(path, f"found {shown(value)}, expected text")
+        raise refused(path, f"found {short_repr(value)}, expected text")
     return value
 
 
 def one_of(value: Any, expected: Sequence[str], path: str) -> str:
     if not isinstance(value, str) or value not in expected:
-        raise refused(path, f"found {shown(value)}, expected one of {', '.join(expected)}")
+        raise refused(path, f"found {short_repr(value)}, expected one of {', '.join(expected)}")
     return value
 
 

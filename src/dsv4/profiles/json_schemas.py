@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles.places import refused
 
 # Finds the schemas inside a keyword's value and their paths, or raises.
@@ -32,7 +32,7 @@ def check_schema(schema: Any, path: str) -> None:
         if isinstance(found, bool):
             continue
         if not isinstance(found, dict):
-            raise refused(at, f"found {shown(found)}, expected a JSON Schema")
+            raise refused(at, f"found {short_repr(found)}, expected a JSON Schema")
         for keyword, value in found.items():
             if keyword in rules:
                 waiting += rules[keyword](value, f"{at}.{keyword}")
@@ -45,11 +45,11 @@ def check_schema(schema: Any, path: str) -> None:
 def _is_older(name: Any, path: str) -> bool:
     path = f"{path}.$schema"
     if not isinstance(name, str):
-        raise refused(path, f"found {shown(name)}, expected the URI of a draft")
+        raise refused(path, f"found {short_repr(name)}, expected the URI of a draft")
     if name.rstrip("#") == _DRAFT_2020:
         return False
     if not _OLDER.fullmatch(name):
-        raise refused(path, f"found {shown(name)}, which is no draft of JSON Schema")
+        raise refused(path, f"found {short_repr(name)}, which is no draft of JSON Schema")
     return True
 
 
@@ -65,12 +65,12 @@ def _resolve(schema: Any, reference: str, path: str) -> None:
         elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             here = here[int(step)]
         else:
-            raise refused(path, f"found {shown(reference)}, which points nowhere")
+            raise refused(path, f"found {short_repr(reference)}, which points nowhere")
 
 
 def _expect(holds: bool, value: Any, expected: str, path: str) -> None:
     if not holds:
-        raise refused(path, f"found {shown(value)}, expected {expected}")
+        raise refused(path, f"found {short_repr(value)}, expected {expected}")
 
 
 def _is_number(value: Any) -> bool:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from dsv4._encode.json_text import FAILURES, to_json
+from dsv4._encode.json_text import JSON_ERRORS, to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles.body import (
     Object,
     list_at,
@@ -39,7 +39,7 @@ _INTEGERS = range(-(2**63), 2**63)
 
 def render(body: Object, dialect: str) -> str:
     if dialect != "v4":
-        problem = f"found {shown(dialect)}, expected v4: llama.cpp has no other template"
+        problem = f"found {short_repr(dialect)}, expected v4: llama.cpp has no other template"
         raise refused("dialect", problem)
     arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
     written = mode(body, dialect)
@@ -151,7 +151,7 @@ def _call(call: Any, path: str) -> Object:
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:
-            raise refused(path, f"found {shown(arguments)}: {error}") from None
+            raise refused(path, f"found {short_repr(arguments)}: {error}") from None
     return {"id": _id(call.get("id")), "name": name, "arguments": object_at(arguments, path)}
 
 
@@ -236,7 +236,7 @@ def _json(value: Any) -> str:
             return f"{value:g}"
         return to_json(value)
     except OverflowError:
-        problem = f"found {shown(value)}, expected a number that a float can hold"
+        problem = f"found {short_repr(value)}, expected a number that a float can hold"
         raise refused("request", problem) from None
-    except FAILURES as error:
-        raise refused("request", f"found {shown(value)}, expected JSON: {error}") from None
+    except JSON_ERRORS as error:
+        raise refused("request", f"found {short_repr(value)}, expected JSON: {error}") from None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles import llama_cpp, recipe, recipe_layouts, sglang, vllm
 from dsv4.profiles.body import Object, as_object
 from dsv4.profiles.mode import Mode
@@ -55,7 +55,7 @@ def profile_named(name: str) -> Profile:
     found = PROFILES.get(ALIASES.get(name, name)) if isinstance(name, str) else None
     if found is None:
         expected = ", ".join((*PROFILES, *ALIASES))
-        raise refused("profile", f"found {shown(name)}, expected one of {expected}")
+        raise refused("profile", f"found {short_repr(name)}, expected one of {expected}")
     return found
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from dsv4._format.texts import BILLING_HEADER, NO_IMAGE, RECIPE_IMAGE
-from dsv4.errors import EncodeError, shown
+from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
+from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.body import (
     Object,
     list_at,
@@ -130,15 +130,15 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
         return (), False
     names = [function["name"] for function in functions]
     if len(set(names)) < len(names):
-        raise refused("tools", f"found {shown(names)}, expected different names")
+        raise refused("tools", f"found {short_repr(names)}, expected different names")
     forced = wanted is not None or choice == "required"
     if forced and thinking:
-        raise refused("tool_choice", f"found {shown(choice)}, which needs thinking to be off")
+        raise refused("tool_choice", f"found {short_repr(choice)}, which needs thinking to be off")
     for n, function in enumerate(functions):
         if not function.get("strict"):
             _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
     if wanted is not None and wanted not in names:
-        raise refused("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
+        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
     shown_tools = {
         f"tools[{n}].function": function
         for n, function in enumerate(functions)
@@ -152,13 +152,13 @@ def _function(tool: Any, path: str) -> Object:
     function = object_at(tool.get("function"), f"{path}.function")
     name = text_at(function.get("name"), f"{path}.function.name")
     if not _NAME.fullmatch(name):
-        problem = f"found {shown(name)}, expected 1 to 128 letters, digits, _ or -"
+        problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
         raise refused(f"{path}.function.name", problem)
     if function.get("description") is not None:
         text_at(function["description"], f"{path}.function.description")
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
-        raise refused(f"{path}.function.strict", f"found {shown(strict)}, expected a boolean")
+        raise refused(f"{path}.function.strict", f"found {short_repr(strict)}, expected a boolean")
     return function
 
 
@@ -168,7 +168,7 @@ def _check_parameters(parameters: Any, path: str) -> None:
     check_schema(parameters, path)
     kind = parameters.get("type") if isinstance(parameters, dict) else None
     if kind != "object":
-        raise refused(f"{path}.type", f'found {shown(kind)}, expected "object"')
+        raise refused(f"{path}.type", f'found {short_repr(kind)}, expected "object"')
 
 
 def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
@@ -177,7 +177,7 @@ def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
     if any(strict) and not all(strict):
         raise refused("tools", "found strict tools among others, expected one kind")
     if all(strict) and body.get("response_format") is not None:
-        problem = f"found {shown(body['response_format'])}, expected none with strict tools"
+        problem = f"found {short_repr(body['response_format'])}, expected none with strict tools"
         raise refused("response_format", problem)
     for path, function in functions.items():
         parameters = function.get("parameters")
@@ -225,7 +225,7 @@ def _assistant(message: Object, path: str, thinking: bool, dialect: str, last: b
         text_at(reasoning, f"{path}.reasoning_content")
     prefix = message.get("prefix")
     if prefix is not None and not isinstance(prefix, bool):
-        raise refused(f"{path}.prefix", f"found {shown(prefix)}, expected true or false")
+        raise refused(f"{path}.prefix", f"found {short_repr(prefix)}, expected true or false")
     if prefix and not last:
         raise refused(f"{path}.prefix", "found true, expected it on the last message alone")
     return Message(
@@ -246,7 +246,7 @@ def _part(part: Any, path: str, dialect: str) -> str:
         return text_at(part.get("text"), f"{path}.text")
     image = object_at(part.get("image_url"), f"{path}.image_url")
     text_at(image.get("url"), f"{path}.image_url.url")
-    return NO_IMAGE if dialect == "v4" else RECIPE_IMAGE
+    return RECIPE_NO_IMAGE if dialect == "v4" else RECIPE_IMAGE
 
 
 def _without_billing(text: str) -> str:
@@ -283,7 +283,7 @@ def _check_results(messages: tuple[Message, ...]) -> None:
         path = f"messages[{index}]"
         if message.role == "tool":
             if message.call_id not in waiting:
-                problem = f"found {shown(message.call_id)}, which is no call that waits"
+                problem = f"found {short_repr(message.call_id)}, which is no call that waits"
                 raise refused(f"{path}.tool_call_id", problem)
             waiting.remove(message.call_id)
             continue

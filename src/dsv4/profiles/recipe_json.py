@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from dsv4._encode.json_text import to_json
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles.places import refused
 
 # Integers outside become floats.
@@ -33,7 +33,7 @@ def checked(value: Any, path: str, big_integers: bool) -> Any:
     try:
         return _checked(value, DEPTH, big_integers)
     except (_NotJson, OverflowError, RecursionError) as error:
-        raise refused(path, f"found {shown(value)}: {error}") from None
+        raise refused(path, f"found {short_repr(value)}: {error}") from None
 
 
 def _constant(name: str) -> Any:
@@ -72,7 +72,7 @@ def _checked(value: Any, depth: int, big_integers: bool = True) -> Any:
 
 def _key(key: Any) -> str:
     if not isinstance(key, str):
-        raise _NotJson(f"the key {shown(key)} is no text")
+        raise _NotJson(f"the key {short_repr(key)} is no text")
     return _text(key)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from dsv4._encode.json_text import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
-from dsv4._format.texts import JSON_OBJECT, RESPONSE_FORMAT
+from dsv4._format.texts import RECIPE_JSON_OBJECT, RESPONSE_FORMAT
 from dsv4.profiles.body import Object
 from dsv4.profiles.recipe import Call, Conversation, Message, read
 from dsv4.profiles.recipe_json import read_object, v4_json
@@ -32,7 +32,7 @@ def _extras(conversation: Conversation, dialect: Dialect, json: Json) -> list[st
         extras.append(section(conversation.schemas, dialect, json))
     if conversation.json_object:
         any_object = RESPONSE_FORMAT + json({"type": "json_object"})
-        extras.append(any_object if dialect.system_token else JSON_OBJECT)
+        extras.append(any_object if dialect.system_token else RECIPE_JSON_OBJECT)
     elif conversation.format is not None:
         extras.append(RESPONSE_FORMAT + json(conversation.format))
     return extras

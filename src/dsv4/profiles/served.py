@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles.places import refused
 
 # vLLM and SGLang serve V4.1 with a copy of the encoder from before namespaces, which keeps the
@@ -29,5 +29,5 @@ def served(name: str) -> Dialect:
     """The dialect that servers write for `name`, which is "v4" or "v4.1"."""
     found = SERVED.get(name) if isinstance(name, str) else None
     if found is None:
-        raise refused("dialect", f"found {shown(name)}, expected one of {', '.join(SERVED)}")
+        raise refused("dialect", f"found {short_repr(name)}, expected one of {', '.join(SERVED)}")
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsv4._format import tokens
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles import recipe, recipe_layouts
 from dsv4.profiles.body import (
     Object,
@@ -64,7 +64,7 @@ def _number(effort: Any, dialect: str) -> int:
     known = effort.__class__ in (int, float) and 0 <= effort <= HIGHEST_NUMBER
     if not known or dialect == "v4":
         where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
-        problem = f"found {shown(effort)}, expected one of {', '.join(EFFORTS)}{where}"
+        problem = f"found {short_repr(effort)}, expected one of {', '.join(EFFORTS)}{where}"
         raise refused("reasoning_effort", problem)
     return max(1, round(100 * float(effort)))
 
@@ -90,7 +90,7 @@ def _tools(body: Object) -> list[Any]:
         tool for tool in tools if object_at(tool.get("function"), "tools").get("name") == wanted
     ]
     if not named:
-        raise refused("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
+        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
     return named
 
 
@@ -146,7 +146,7 @@ def _compact(value: Any, path: str) -> str:
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise refused(path, f"found {shown(value)}: {error}") from None
+        raise refused(path, f"found {short_repr(value)}: {error}") from None
 
 
 def _with_task(prompt: str, task: Any, conversation: recipe.Conversation) -> str:

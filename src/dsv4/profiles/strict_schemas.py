@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.profiles.body import Object, list_at, object_at, one_of, text_at
 from dsv4.profiles.places import refused
 
@@ -21,7 +21,7 @@ def strict_parameters(parameters: Any, path: str) -> Object:
     given = {"type": "object"} if parameters is None else parameters
     rebuilt = _schema(given, path, top=True)
     if rebuilt.get("type") != "object":
-        raise refused(path, f"found {shown(parameters)}, expected an object's schema")
+        raise refused(path, f"found {short_repr(parameters)}, expected an object's schema")
     return rebuilt
 
 
@@ -48,7 +48,7 @@ def _schema(schema: Any, path: str, top: bool = False) -> Object:
         return _kept(given, path, {"anyOf": _choices, "description": text_at})
     if given.get("$ref") is not None:
         return _kept(given, path, {"$ref": text_at})
-    raise refused(path, f"found {shown(schema)}, expected a schema with type, anyOf or $ref")
+    raise refused(path, f"found {short_repr(schema)}, expected a schema with type, anyOf or $ref")
 
 
 def _kept(given: Object, path: str, keys: dict[str, Callable[[Any, str], Any]]) -> Object:
@@ -68,7 +68,7 @@ def _object(given: Object, path: str, top: bool) -> Object:
     if given.get("additionalProperties") not in (None, False) or (
         given.get("additionalProperties").__class__ not in (bool, type(None))
     ):
-        found = shown(given["additionalProperties"])
+        found = short_repr(given["additionalProperties"])
         raise refused(f"{path}.additionalProperties", f"found {found}, expected false")
     if not properties and not top:
         raise refused(f"{path}.properties", "found none, expected some properties")
@@ -84,7 +84,7 @@ def _object(given: Object, path: str, top: bool) -> Object:
 def _check_required(required: Any, properties: Object, path: str) -> None:
     names = [text_at(name, f"{path}[{n}]") for n, name in enumerate(required)]
     if sorted(names) != sorted(properties):
-        raise refused(path, f"found {shown(names)}, expected the name of every property, once")
+        raise refused(path, f"found {short_repr(names)}, expected the name of every property, once")
 
 
 def _properties(properties: Any, path: str) -> Object:
@@ -106,13 +106,13 @@ def _texts(value: Any, path: str) -> list[str]:
 
 def _integer(value: Any, path: str) -> int:
     if value.__class__ is not int or not -(2**63) <= value < 2**63:
-        raise refused(path, f"found {shown(value)}, expected a whole number")
+        raise refused(path, f"found {short_repr(value)}, expected a whole number")
     return int(value)
 
 
 def _number(value: Any, path: str) -> int | float:
     if value.__class__ is not int and value.__class__ is not float:
-        raise refused(path, f"found {shown(value)}, expected a number")
+        raise refused(path, f"found {short_repr(value)}, expected a number")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
-from dsv4.errors import EncodeError, shown
+from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.body import (
     Object,
     list_at,
@@ -66,7 +66,7 @@ def _tools(body: Object) -> list[Object]:
     given = body.get("tools")
     if given is None:
         if choice is not None and choice != "none":
-            raise refused("tool_choice", f"found {shown(choice)} without tools, expected none")
+            raise refused("tool_choice", f"found {short_repr(choice)} without tools, expected none")
         return []
     listed = list_at(given, "tools")
     if not listed:
@@ -74,7 +74,7 @@ def _tools(body: Object) -> list[Object]:
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
     wanted = named_choice(choice)
     if wanted is not None and all(tool["function"]["name"] != wanted for tool in tools):
-        raise refused("tool_choice.function.name", f"found {shown(wanted)}, which is no tool")
+        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
     if wanted is None and choice is not None:
         one_of(choice, ("none", "auto", "required"), "tool_choice")
     return tools
@@ -122,7 +122,9 @@ def _v4_1_effort(effort: Any) -> str | int:
     if effort.__class__ is int and 1 <= effort <= 100:
         return int(effort)
     if effort is not None and (not isinstance(effort, str) or effort not in V4_1_EFFORTS):
-        problem = f"found {shown(effort)}, expected low, high, xhigh, max or a number from 1 to 100"
+        problem = (
+            f"found {short_repr(effort)}, expected low, high, xhigh, max or a number from 1 to 100"
+        )
         raise refused("reasoning_effort", problem)
     return V4_1_EFFORTS[effort]
 

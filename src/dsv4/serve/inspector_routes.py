@@ -17,7 +17,7 @@ from typing import Any
 from starlette.routing import BaseRoute, Route
 
 from dsv4.api import ApiError
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.serve.answering import read_json
 from dsv4.serve.asgi import Receive, Scope, Send, headers_of, read_body, send_json
 from dsv4.serve.generation import ClientGone
@@ -109,5 +109,5 @@ def _is_here(scope: Scope) -> bool:
 def _whole(body: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = body.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ApiError(f"found {shown(value)}, expected a whole number", path=name)
+        raise ApiError(f"found {short_repr(value)}, expected a whole number", path=name)
     return value

@@ -13,7 +13,7 @@ import threading
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError
 
 VERSION = 1
@@ -73,7 +73,7 @@ _ITEMS: dict[str, tuple[Any, str]] = {
 def read_exchange(value: Any) -> Exchange:
     """An exchange from its line's JSON. Raises a `ValueError` that says what is wrong."""
     if not isinstance(value, dict):
-        raise ValueError(f"found {shown(value)}, expected an exchange: an object")
+        raise ValueError(f"found {short_repr(value)}, expected an exchange: an object")
     if isinstance(version := value.get("version"), int) and version > VERSION:
         raise ValueError(f"version: found {version}, expected {VERSION}: a newer dsv4 wrote this")
     given = {}
@@ -88,11 +88,11 @@ def read_exchange(value: Any) -> Exchange:
 def _checked(name: str, value: Any) -> Any:
     kind, words = _EXPECTED[name]
     if not isinstance(value, kind):
-        raise ValueError(f"{name}: found {shown(value)}, expected {words}")
+        raise ValueError(f"{name}: found {short_repr(value)}, expected {words}")
     kind, words = _ITEMS.get(name, (object, ""))
     for at, item in enumerate(value or ()) if name in _ITEMS else ():
         if not isinstance(item, kind):
-            raise ValueError(f"{name}[{at}]: found {shown(item)}, expected {words}")
+            raise ValueError(f"{name}[{at}]: found {short_repr(item)}, expected {words}")
     return value
 
 

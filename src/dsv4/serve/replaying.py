@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api import ApiRequest, Settings
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.parsing.message import assemble
 from dsv4.serve.answering import PROTOCOLS
 from dsv4.serve.backend import Chunk, Finish
@@ -59,7 +59,7 @@ def _settings(exchange: Exchange) -> Settings:
     given = {name: value for name, value in exchange.settings.items() if name in known}
     for name, value in given.items():
         if not isinstance(value, (str, int, type(None))):
-            raise ValueError(f"settings.{name}: found {shown(value)}, expected no such value")
+            raise ValueError(f"settings.{name}: found {short_repr(value)}, expected no such value")
     return Settings(**given)
 
 
@@ -95,7 +95,7 @@ def _changed(name: str, before: Any, now: Any) -> list[str]:
         start = max(at - _BEFORE, 0)
         before, now = before[start : at + _AFTER], now[start : at + _AFTER]
         name = f"{name} from character {at} on"
-    return [f"{name}: {shown(before, 120)} -> {shown(now, 120)}"]
+    return [f"{name}: {short_repr(before, 120)} -> {short_repr(now, 120)}"]
 
 
 def _without_ids(value: Any) -> Any:

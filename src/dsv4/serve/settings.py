@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
-from dsv4._inputs.input_files import reason
-from dsv4.errors import Error, shown
+from dsv4._inputs.input_files import os_error_reason
+from dsv4.errors import Error, short_repr
 
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
 CallsMode: TypeAlias = Literal["whole", "streamed"]
@@ -144,11 +144,11 @@ class Settings:
             )
         if self.upstream and not _is_url(self.upstream):
             raise SettingError(
-                "upstream", f"found {shown(self.upstream)}, expected http://… or https://…"
+                "upstream", f"found {short_repr(self.upstream)}, expected http://… or https://…"
             )
         if not self.replay_store:
             expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
-            raise SettingError("replay", f"found {shown(self.replay)}, expected {expected}")
+            raise SettingError("replay", f"found {short_repr(self.replay)}, expected {expected}")
         if self.replay == "sealed" and not self.seal_key_file:
             raise SettingError("seal_key_file", "found none, expected the file of the sealing key")
 
@@ -186,7 +186,7 @@ def _check(field: dataclasses.Field[Any], value: Any) -> None:
     """Refuses a value of the wrong type, or outside of what makes sense."""
     kind = HINTS[field.name]
     if not _fits(value, kind):
-        raise SettingError(field.name, f"found {shown(value)}, expected {_described(kind)}")
+        raise SettingError(field.name, f"found {short_repr(value)}, expected {_described(kind)}")
     least, most = field.metadata["least"], field.metadata["most"]
     if least is not None and value is not None and not value >= least:  # nor is NaN
         raise SettingError(field.name, f"found {value}, expected at least {least}")
@@ -247,14 +247,14 @@ def read_value(text: str, kind: Any, name: str) -> Any:
     members = members or (kind,)
     if bool in members:
         if text.lower() not in _BOOLEANS:
-            raise SettingError(name, f"found {shown(text)}, expected true or false")
+            raise SettingError(name, f"found {short_repr(text)}, expected true or false")
         return _BOOLEANS[text.lower()]
     for number in (int, float):
         if number in members:
             try:
                 return number(text)
             except ValueError:
-                raise SettingError(name, f"found {shown(text)}, expected a number") from None
+                raise SettingError(name, f"found {short_repr(text)}, expected a number") from None
     return text
 
 
@@ -271,14 +271,16 @@ def _from_toml(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             read = tomllib.load(file)
     except OSError as error:
-        raise SettingError("config", f"{path}: {reason(error)}") from None
+        raise SettingError("config", f"{path}: {os_error_reason(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError("config", f"{path}: not TOML: {error}") from None
     values = {}
     for key, value in read.items():
         name = key.replace("-", "_")
         if name not in HINTS or name == "config":
-            raise SettingError("config", f"{path}: found the key {shown(key)}, expected a setting")
+            raise SettingError(
+                "config", f"{path}: found the key {short_repr(key)}, expected a setting"
+            )
         values[name] = tuple(value) if isinstance(value, list) else value
     return values
 

@@ -18,17 +18,17 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import any_list
-from dsv4._encode.prompt import Prompt, prompt_from
+from dsv4._encode.inputs import as_list
+from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._encode.sampled_turns import RawTurn
 from dsv4._format.dialects import V4, Dialect, dialect_named
 from dsv4._format.tokens import EOS, THINK_END
-from dsv4.errors import EncodeError, Location, OptionError, shown
-from dsv4.tokens.masks import Owned, Policy, Span, borders, weigher
+from dsv4.errors import EncodeError, Location, OptionError, short_repr
+from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (
     Vocabulary,
     VocabularyError,
-    dialect_over,
+    dialect_of_vocabulary,
     find_vocabulary,
     is_bundled,
 )
@@ -46,23 +46,23 @@ if TYPE_CHECKING:
 
 
 # Text without special tokens -> ids.
-Encode: TypeAlias = Callable[[str], list[int]]
+TextEncoder: TypeAlias = Callable[[str], list[int]]
 
 
-def engine_named(name: str) -> Callable[[Vocabulary], Encode]:
+def engine_named(name: str) -> Callable[[Vocabulary], TextEncoder]:
     """The maker of an engine: by its own name, or the first that is installed of a choice."""
-    if isinstance(name, str) and name in _CHOICES:
-        order = _CHOICES[name]
+    if isinstance(name, str) and name in _ENGINE_CHOICES:
+        order = _ENGINE_CHOICES[name]
         name = next((n for n in order if find_spec(n) is not None), order[0])
     if not isinstance(name, str) or name not in _ENGINES:
-        expected = ", ".join((*_CHOICES, *_ENGINES))
-        raise VocabularyError(f"engine: found {shown(name)}, expected one of {expected}")
+        expected = ", ".join((*_ENGINE_CHOICES, *_ENGINES))
+        raise VocabularyError(f"engine: found {short_repr(name)}, expected one of {expected}")
     if find_spec(name) is None:
         raise VocabularyError(f"token ids need the package {name}: {how_to_install('tokens')}")
     return _ENGINES[name]
 
 
-def _fastokens(vocabulary: Vocabulary) -> Encode:
+def _fastokens(vocabulary: Vocabulary) -> TextEncoder:
     from fastokens import Tokenizer  # type: ignore[import-untyped]
 
     engine = Tokenizer.from_json_str(vocabulary.text)
@@ -72,7 +72,7 @@ def _fastokens(vocabulary: Vocabulary) -> Encode:
     return lambda text: list(engine.encode_ordinary(text).ids)
 
 
-def _tokenizers(vocabulary: Vocabulary) -> Encode:
+def _tokenizers(vocabulary: Vocabulary) -> TextEncoder:
     from tokenizers import Tokenizer
 
     # Most structural tokens are not marked special in the file, so no flag keeps them out of text:
@@ -83,8 +83,8 @@ def _tokenizers(vocabulary: Vocabulary) -> Encode:
     return lambda text: list(engine.encode(text, add_special_tokens=False).ids)
 
 
-_CHOICES = {"auto": ("fastokens", "tokenizers"), "one-shot": ("tokenizers", "fastokens")}
-_ENGINES: dict[str, Callable[[Vocabulary], Encode]] = {
+_ENGINE_CHOICES = {"auto": ("fastokens", "tokenizers"), "one-shot": ("tokenizers", "fastokens")}
+_ENGINES: dict[str, Callable[[Vocabulary], TextEncoder]] = {
     "fastokens": _fastokens,
     "tokenizers": _tokenizers,
 }
@@ -124,7 +124,7 @@ class Coder:
         self._dialect = self._wanted
         self._make_engine = engine_named(engine)
         self._engine_name = engine
-        self._engine: Encode | None = None
+        self._engine: TextEncoder | None = None
         self._remembered = lru_cache(REMEMBERED_RUNS)(self._fresh_ids)
         self._checked: set[Dialect] = set()
 
@@ -148,7 +148,9 @@ class Coder:
         release = None if dialect is None else dialect_named(dialect)
         with _loading:
             kind: Any = cls  # a class is hashable, which mypy does not believe
-            made: Self = _loaded(kind, path, os.stat(path).st_mtime_ns, engine, release)
+            made: Self = _load_vocabulary_and_engine(
+                kind, path, os.stat(path).st_mtime_ns, engine, release
+            )
             return made
 
     @classmethod
@@ -162,10 +164,10 @@ class Coder:
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
-            found = shown(tokenizer)
+            found = short_repr(tokenizer)
             raise OptionError("tokenizer", f"found {found}, expected a fast tokenizer")
         name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
-        return cls(_shared(backend.to_str()), engine, dialect, checkpoint=str(name))
+        return cls(_shared_vocabulary(backend.to_str()), engine, dialect, checkpoint=str(name))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.checkpoint}, dialect {self.dialect}>"
@@ -189,7 +191,7 @@ class Coder:
 
         None gives the one that is recognised.
         """
-        return dialect_over(self.vocabulary.added, self.checkpoint, wanted)
+        return dialect_of_vocabulary(self.vocabulary.added, self.checkpoint, wanted)
 
     def __reduce__(self) -> tuple[Any, ...]:
         path, asked = self.vocabulary.name, (self._engine_name, self._wanted)
@@ -228,7 +230,7 @@ class Coder:
         Raises an `OptionError` for anything but text that UTF-8 can write.
         """
         if not isinstance(text, str):
-            raise OptionError("text", f"found {shown(text)}, expected text")
+            raise OptionError("text", f"found {short_repr(text)}, expected text")
         try:
             return list(self._text_ids(text))
         except _HalfCharacter:
@@ -271,7 +273,7 @@ class Coder:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, special tokens spelled out. An unknown id raises an `OptionError`."""
-        listed = any_list(ids, ("ids",), "a list of ids")
+        listed = as_list(ids, ("ids",), "a list of ids")
         return b"".join(map(self.bytes_of, listed)).decode("utf-8", "replace")
 
     def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
@@ -281,10 +283,10 @@ class Coder:
         the text shows which it may be. Raises an `OptionError` for an id that the vocabulary does
         not have, and for an unknown dialect.
         """
-        listed = any_list(ids, ("ids",), "a list of ids")
+        listed = as_list(ids, ("ids",), "a list of ids")
         likely = dialect if dialect is not None else dialects_of(self.decode(listed))[0]
         release = dialect_named(likely)
-        return prompt_from(self._parts(listed, release), release)
+        return prompt_from_tokens(self._parts(listed, release), release)
 
     def _parts(self, ids: Sequence[int], dialect: Dialect) -> Iterator[str]:
         added = self.vocabulary.added
@@ -308,7 +310,9 @@ class Coder:
         except TypeError:  # a list, as of a whole batch
             found = None
         if found is None:
-            raise OptionError("ids", f"found {shown(id)}, expected ids of {self.vocabulary.name}")
+            raise OptionError(
+                "ids", f"found {short_repr(id)}, expected ids of {self.vocabulary.name}"
+            )
         return found
 
     def special_id(self, token: str) -> int:
@@ -320,7 +324,7 @@ class Coder:
 
     # Ids and whose they are.
 
-    def owned(self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE) -> Owned:
+    def owned(self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE) -> AttributedIds:
         """The ids of `prompt`, and the pieces they came from.
 
         `sampled` gives the ids of all that the model wrote in some messages, by index.
@@ -341,8 +345,8 @@ class Coder:
 
     def _owned(
         self, pieces: Sequence[Piece], added: dict[str, int], sampled: Mapping[int, Sequence[int]]
-    ) -> Owned:
-        owned = Owned()
+    ) -> AttributedIds:
+        owned = AttributedIds()
         for kind, run in _text_runs(pieces, sampled):
             first = run[0]
             if kind is _ALONE:
@@ -353,7 +357,7 @@ class Coder:
                 self._add_text(owned, run)
         return owned
 
-    def _add_text(self, owned: Owned, run: Sequence[Piece]) -> None:
+    def _add_text(self, owned: AttributedIds, run: Sequence[Piece]) -> None:
         try:
             ids = self._text_ids("".join(piece.text for piece in run))
         except _HalfCharacter:
@@ -362,7 +366,7 @@ class Coder:
             owned.add(ids, run[0])
         else:
             length_of = self.vocabulary.length_of.__getitem__
-            owned.add_run(ids, run, borders(run, map(length_of, ids)))
+            owned.add_run(ids, run, piece_token_ends(run, map(length_of, ids)))
 
     # Inside.
 
@@ -378,7 +382,7 @@ class Coder:
         except (UnicodeEncodeError, TypeError):
             raise _HalfCharacter from None
 
-    def _load_engine(self) -> Encode:
+    def _load_engine(self) -> TextEncoder:
         # One for each vocabulary, however many tokenizers are over it: an engine takes 200 MiB.
         with _loading:
             made = _engines.setdefault(self.vocabulary, {})
@@ -394,7 +398,9 @@ class Coder:
     def _specials(self, prompt: Prompt) -> dict[str, int]:
         """The ids of special tokens, after a look whether the dialect has them all."""
         if not isinstance(prompt, Prompt):
-            raise OptionError("prompt", f"found {shown(prompt)}, expected what dsv4.encode gives")
+            raise OptionError(
+                "prompt", f"found {short_repr(prompt)}, expected what dsv4.encode gives"
+            )
         dialect = prompt.dialect
         if dialect not in self._checked:
             self.vocabulary.check(dialect.special_tokens, str(dialect))
@@ -407,7 +413,7 @@ class _HalfCharacter(Exception):
 
 
 def _half_problem(text: str) -> str:
-    problem = f"found {shown(text)}, in which half a surrogate pair stands alone"
+    problem = f"found {short_repr(text)}, in which half a surrogate pair stands alone"
     return f"{problem}: expected text that UTF-8 can write"
 
 
@@ -423,7 +429,7 @@ def _half_character(pieces: Sequence[Piece]) -> EncodeError:
 
 
 _loading = RLock()
-_engines: WeakKeyDictionary[Vocabulary, dict[Any, Encode]] = WeakKeyDictionary()
+_engines: WeakKeyDictionary[Vocabulary, dict[Any, TextEncoder]] = WeakKeyDictionary()
 
 
 # A vocabulary is read once, and there is one tokenizer for each way to ask for it.
@@ -433,7 +439,7 @@ def _vocabulary(path: str, changed: int) -> Vocabulary:
 
 
 @lru_cache(maxsize=64)
-def _loaded(
+def _load_vocabulary_and_engine(
     kind: Callable[..., Any], path: str, changed: int, engine: str, dialect: Dialect | None
 ) -> Any:
     tokenizer = kind(_vocabulary(path, changed), engine, dialect)
@@ -449,7 +455,7 @@ _SETTINGS_END = '"added_tokens":'
 _NO_SETTINGS = '{"version":"1.0","truncation":null,"padding":null,'
 
 
-def _shared(text: str) -> Vocabulary:
+def _shared_vocabulary(text: str) -> Vocabulary:
     """The vocabulary in the text of a `tokenizer.json`: one for all that have the same."""
     _, found, rest = text.partition(_SETTINGS_END)
     if found:
@@ -495,7 +501,7 @@ def _text_runs(
         yield before, run
 
 
-def same_start(a: Sequence[Any], b: Sequence[Any]) -> int:
+def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
     """How many ids, or letters, two sequences begin with in common."""
     shorter = min(len(a), len(b))
     if a[:shorter] == b[:shorter]:

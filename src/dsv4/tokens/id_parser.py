@@ -6,8 +6,8 @@ import codecs
 from collections.abc import Iterable
 from itertools import groupby
 
-from dsv4._encode.inputs import any_list
-from dsv4._format.spellings import FIXED
+from dsv4._encode.inputs import as_list
+from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4.parsing.events import Event
 from dsv4.parsing.options import Reason
@@ -16,7 +16,7 @@ from dsv4.tokens.coder import Coder
 
 # The tokens that mean something in a completion: those that every vocabulary has, and others.
 _NEEDED = tuple(map(str, (BOS, EOS, THINK_START, THINK_END, DSML)))
-_FURTHER = tuple(spelling for spelling, _, _ in FIXED)
+_FURTHER = tuple(spelling for spelling, _, _ in COMPLETION_TOKENS)
 
 
 class IdParser:
@@ -56,7 +56,7 @@ class IdParser:
                     return self._feed_bytes(data)
                 return self._parser.feed_inert(data.decode("ascii"))
         events: list[Event] = []
-        for token, run in groupby(any_list(ids, ("ids",), "a list of ids"), self._maybe_acting):
+        for token, run in groupby(as_list(ids, ("ids",), "a list of ids"), self._maybe_acting):
             if token is None:
                 events += self._feed_bytes(b"".join(map(self._tokenizer.bytes_of, run)))
                 continue

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from dsv4._encode.fragments import Piece
-from dsv4.errors import OptionError, shown
+from dsv4.errors import OptionError, short_repr
 
 # What a policy says of a piece: its tokens' weight.
 Weigh: TypeAlias = Callable[[Piece], float]
@@ -26,7 +26,7 @@ class Span(NamedTuple):
     field: str
 
 
-class Owned:
+class AttributedIds:
     """Ids, and the pieces they came from.
 
     The tokens of each piece follow those of the piece before it, up to its place in `ends`.
@@ -55,7 +55,7 @@ class Owned:
     def owner(self, token: int) -> Piece:
         return self.pieces[bisect_right(self.ends, token)]
 
-    def counted_from(self, start: int) -> Owned:
+    def counted_from(self, start: int) -> AttributedIds:
         """The same, with messages counted from `start` on."""
         if start:
             self.pieces = [
@@ -64,11 +64,11 @@ class Owned:
             ]
         return self
 
-    def parted(self, message: int) -> tuple[Owned, Owned]:
+    def parted(self, message: int) -> tuple[AttributedIds, AttributedIds]:
         """What comes before a message, and the rest."""
         at = next(n for n, piece in enumerate(self.pieces) if piece.message == message)
         token = self.ends[at - 1] if at else 0
-        head, tail = Owned(), Owned()
+        head, tail = AttributedIds(), AttributedIds()
         head.add_run(self.ids[:token], self.pieces[:at], self.ends[:at])
         tail.add_run(self.ids[token:], self.pieces[at:], (end - token for end in self.ends[at:]))
         return head, tail
@@ -97,7 +97,7 @@ class Owned:
         return spans
 
 
-def borders(pieces: Sequence[Piece], lengths: Iterable[int]) -> list[int]:
+def piece_token_ends(pieces: Sequence[Piece], lengths: Iterable[int]) -> list[int]:
     """Where the tokens of each piece of a run of text end; `lengths` are the tokens' bytes.
 
     A token that crosses a border belongs to the later piece: to whoever wrote its last byte.
@@ -116,7 +116,7 @@ def weigher(policy: Policy, pieces: Sequence[Piece]) -> Weigh:
     if callable(policy):
         return lambda piece: policy(piece.message, piece.field)
     if not isinstance(policy, str) or policy not in POLICIES:
-        found, expected = shown(policy), ", ".join(POLICIES)
+        found, expected = short_repr(policy), ", ".join(POLICIES)
         raise OptionError("policy", f"found {found}, expected a function or one of {expected}")
     return POLICIES[policy](pieces)
 

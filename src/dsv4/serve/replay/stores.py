@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsv4.errors import shown
+from dsv4.errors import short_repr
 from dsv4.serve.replay.store import Store
 from dsv4.serve.settings import SettingError, Settings
 
@@ -25,5 +25,5 @@ def store_for(settings: Settings) -> Store | None:
         try:
             return RedisStore(settings.replay, settings.replay_entries, settings.replay_bytes)
         except ValueError as error:  # no URL of a server
-            raise SettingError("replay", f"found {shown(settings.replay)}: {error}") from None
+            raise SettingError("replay", f"found {short_repr(settings.replay)}: {error}") from None
     return None
