@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dsv4.parsing.states import NEXT, State
+from dsv4._parse.machine import NEXT, State
 
 PAGE = Path(__file__).with_name("parsing.md")
 BEGIN, END = "<!-- states:begin -->\n", "<!-- states:end -->"

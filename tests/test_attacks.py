@@ -13,8 +13,7 @@ import pytest
 
 import dsv4
 from counting import functions_called
-from dsv4.parsing.limits import LONGEST_TAG
-from dsv4.parsing.source import Source
+from dsv4._parse.source import LONGEST_TAG, Source
 from loading import loaded
 from parts import part
 

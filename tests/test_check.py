@@ -22,7 +22,7 @@ from builders import (
     result,
     user,
 )
-from dsv4.checking import KINDS
+from dsv4._check import KINDS
 
 WRONG = [user(5), assistant(reasoning="Hm."), user()]
 

@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dsv4 import dataset
+from dsv4._check import Finding, check
 from dsv4._decode import Decoded, Note, decode
 from dsv4._encode.cache import set_cache_size
 from dsv4._encode.encode import encode
@@ -15,14 +16,12 @@ from dsv4._encode.sampled_turns import Sampled
 from dsv4._format.dialects import DIALECTS, Dialect, dialect_for
 from dsv4._format.endings import Ending, EndingKind
 from dsv4._format.tokens import Special
-from dsv4.checking import Finding, check
-from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
-from dsv4.parsing.diagnostics import DiagnosticKind
-from dsv4.parsing.events import (
+from dsv4._parse.events import (
     AbortReason,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
+    DiagnosticKind,
     End,
     Event,
     Finish,
@@ -32,11 +31,9 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4.parsing.holding import Hold
-from dsv4.parsing.message import Message, ToolCall, assemble
-from dsv4.parsing.parser import StreamParser
-from dsv4.parsing.tasks import parse_task
-from dsv4.parsing.whole import parse
+from dsv4._parse.parse import Message, ToolCall, assemble, parse, parse_task
+from dsv4._parse.parser import Hold, StreamParser
+from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.request import Request
 from dsv4.version import __version__
 

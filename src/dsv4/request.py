@@ -12,9 +12,8 @@ from dsv4._encode.inputs import maybe_dict
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
-from dsv4.parsing.ids import random_id
-from dsv4.parsing.options import Calls
-from dsv4.parsing.parser import StreamParser
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.parser_options import Calls, random_id
 from dsv4.values import FrozenRecord
 
 # The options of a `Request`, for functions that pass them on to one.

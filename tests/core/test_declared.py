@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from dsv4.parsing.declared import Tools, fits
+from dsv4._parse.parser_options import DeclaredTools, fits
 
 
-def tools(**properties: Any) -> Tools:
-    return Tools([{"name": "f", "parameters": {"properties": properties}}])
+def tools(**properties: Any) -> DeclaredTools:
+    return DeclaredTools([{"name": "f", "parameters": {"properties": properties}}])
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_types(schema: Any, types: set[str]) -> None:
 
 @pytest.mark.parametrize("parameters", [None, [], {}, {"properties": []}, "x"])
 def test_odd_schemas_declare_nothing(parameters: Any) -> None:
-    assert Tools([{"name": "f", "parameters": parameters}]).keys("f") == {}
+    assert DeclaredTools([{"name": "f", "parameters": parameters}]).keys("f") == {}
 
 
 def test_who_was_not_told() -> None:
-    unknown = Tools(None)
+    unknown = DeclaredTools(None)
     assert (unknown.told, unknown.none_declared, unknown.may_be("f")) == (False, False, True)
-    assert Tools([]).none_declared
+    assert DeclaredTools([]).none_declared
 
 
 def test_names() -> None:

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions import DSML
-from dsv4.parsing.lexer import reading
-from dsv4.parsing.source import Source
-from dsv4.parsing.tags import Partial, Tag
+from dsv4._parse.lexer import reading
+from dsv4._parse.source import Partial, Source, Tag
 
 
 def read(text: str, final: bool = False) -> Tag | Partial | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsv4.parsing.lines import Lines
+from dsv4._parse.prose_lines import Lines
 
 
 def after(*pieces: str) -> Lines:

@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from dsv4.parsing.lexer import reading
-from dsv4.parsing.source import Source
+from dsv4._parse.lexer import reading
+from dsv4._parse.source import Source
 
 
 def after(text: str, done: int) -> Source:

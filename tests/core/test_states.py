@@ -11,9 +11,8 @@ import dsv4
 from completions import corpus
 from dsv4._format import tokens
 from dsv4._format.dialects import V4
-from dsv4.parsing.machine import Machine
-from dsv4.parsing.parser import READERS
-from dsv4.parsing.states import NEXT, State
+from dsv4._parse.machine import NEXT, Machine, State
+from dsv4._parse.parser import READERS
 from loading import loaded
 
 TAGS = V4.tags

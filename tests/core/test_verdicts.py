@@ -15,10 +15,9 @@ from completions import (
     invoke,
     parameter,
 )
-from dsv4.parsing.reading_values import Text
-from dsv4.parsing.tags import Tag
-from dsv4.parsing.values import Value
-from dsv4.parsing.verdicts import Verdict
+from dsv4._parse.source import Tag
+from dsv4._parse.value_ends import Verdict
+from dsv4._parse.value_readers import Text, Value
 
 TOOLS = declared(bash={"command": "string", "timeout": "integer"}, read={"path": "string"})
 EOS = "<｜end▁of▁sentence｜>"

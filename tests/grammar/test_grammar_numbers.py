@@ -9,8 +9,8 @@ from gbnf_reader import Gbnf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.grammar.gbnf import GbnfWriter
-from dsv4.grammar.numbers import integer, number
+from dsv4.grammar.grammar_writers import GbnfWriter
+from dsv4.grammar.json_rules import integer, number
 from dsv4.grammar.rules import NEVER, Expression
 
 

@@ -9,8 +9,8 @@ from gbnf_reader import Gbnf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.grammar.gbnf import GbnfWriter
-from dsv4.grammar.patterns import NotRegular, pattern
+from dsv4.grammar.grammar_writers import GbnfWriter
+from dsv4.grammar.pattern_rules import NotRegular, pattern
 
 SAMPLES = (
     *("", "a", "b", "ab", "abc", "aab", "foo", "a foo b", "GET", "2026-11-15", "2026-1-5", "a.b"),

@@ -7,9 +7,8 @@ from gbnf_reader import Gbnf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.grammar.automaton import Search, may_hold
-from dsv4.grammar.derivative import after
-from dsv4.grammar.gbnf import GbnfWriter
+from dsv4.grammar.automaton import Search, after, may_hold
+from dsv4.grammar.grammar_writers import GbnfWriter
 from dsv4.grammar.rules import (
     NEVER,
     Expression,

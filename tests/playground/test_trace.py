@@ -13,8 +13,8 @@ from stepping import PROTOCOLS, sent, stepped
 
 import dsv4
 from completions import corpus, declared
+from dsv4._parse.source import Source
 from dsv4.errors import OptionError
-from dsv4.parsing.source import Source
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut

@@ -13,7 +13,7 @@ from requests_of import ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
-from dsv4.profiles.topics import COLUMNS, TOPICS, Words
+from dsv4.profiles.comparison import COLUMNS, TOPICS, Words
 
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}

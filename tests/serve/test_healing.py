@@ -10,8 +10,8 @@ from gateway import TOOLS, gateway, run
 from standins import ChatServer
 
 from dsv4._format.tokens import DSML, THINK_END, THINK_START
+from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import chat
-from dsv4.parsing.events import ContentDelta, ReasoningDelta
 from dsv4.serve.backend import Chunk
 from dsv4.serve.healing import Healer
 from dsv4.tokens import Tokenizer

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
-from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta, ToolCallStart
+from dsv4._parse.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta, ToolCallStart
 from dsv4.serve.kept import KeptEvents, joined
 
 

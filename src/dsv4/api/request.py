@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Literal
 
 from dsv4._encode.prompt import Prompt
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.parser_options import new_id
 from dsv4.api.asked import UNSAID, Sampling
 from dsv4.api.settings import DEFAULTS, Settings
 from dsv4.api.tools import ToolName
-from dsv4.parsing.ids import new_id
-from dsv4.parsing.parser import StreamParser
 from dsv4.request import Request
 
 # What an id of a call begins with. The parser's own ids begin as the first.

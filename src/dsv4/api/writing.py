@@ -10,13 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from dsv4.api.outcome import HeldCall, Outcome
-from dsv4.api.request import CALL_IDS, ApiRequest
-from dsv4.api.sse import quoted, quoted_ascii
-from dsv4.api.tools import QUALIFIED, ToolName
-from dsv4.api.usage import Usage
-from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER
-from dsv4.parsing.events import (
+from dsv4._parse.call_arguments import without_duplicates
+from dsv4._parse.events import (
+    DUPLICATE_PARAMETER,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -28,8 +24,12 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4.parsing.ids import new_id
-from dsv4.parsing.json_values import without_duplicates
+from dsv4._parse.parser_options import new_id
+from dsv4.api.outcome import HeldCall, Outcome
+from dsv4.api.request import CALL_IDS, ApiRequest
+from dsv4.api.sse import quoted, quoted_ascii
+from dsv4.api.tools import QUALIFIED, ToolName
+from dsv4.api.usage import Usage
 
 ProtocolEvent: TypeAlias = dict[str, Any]
 Events: TypeAlias = list[ProtocolEvent]

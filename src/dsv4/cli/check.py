@@ -24,8 +24,8 @@ from dsv4.cli.words import in_json
 from dsv4.cli.writing import json_text, output
 
 if TYPE_CHECKING:
+    from dsv4._check import Finding
     from dsv4._inputs.request_bodies import RequestOverrides
-    from dsv4.checking import Finding
     from dsv4.cli.reading import Document
 
 EXAMPLE = """
@@ -40,7 +40,7 @@ MOST_OF_A_KIND = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from dsv4.checking.kinds import PURPOSES
+    from dsv4._check.findings import PURPOSES
 
     add_file_arguments(parser)
     parser.add_argument(
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ignored(options: list[str]) -> set[str]:
-    from dsv4.checking.kinds import KINDS, is_kind
+    from dsv4._check.findings import KINDS, is_kind
 
     names = {name.strip() for option in options for name in option.split(",") if name.strip()}
     for name in sorted(names):
@@ -132,8 +132,8 @@ def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> It
 def _found(
     document: Document, name: str, overrides: RequestOverrides, args: argparse.Namespace
 ) -> Iterable[Finding]:
-    from dsv4.checking.findings import Finding
-    from dsv4.checking.ruling import checked
+    from dsv4._check.check_runner import checked
+    from dsv4._check.findings import Finding
 
     if document.problem is not None:
         problem = _without_name(str(document.problem), name, document.place)

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections import Counter
 
+from dsv4._check.fixes import fixed
 from dsv4._inputs.input_files import input_name
-from dsv4.checking.fixes import fixed
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import documents
 from dsv4.cli.writing import json_text, output

@@ -1,30 +1,243 @@
 """`transformers`' `apply_chat_template` and `parse_response`, by the encoder and the parser.
 
 Text from outside never becomes a special token here, arguments may be JSON strings, and all
-dialects are there. Options that `transformers` has too mean what they mean there.
+dialects are supported. Options that `transformers` has too mean what they mean there.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dsv4._encode.inputs import as_message, maybe_dict
 from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_header
 from dsv4._encode.turn_rules import NATIVE
-from dsv4._format.dialects import Dialect
-from dsv4.compat.hf_objects import INSTALLED, as_schema, dialect_of, name_of, tokenizer_over
-from dsv4.compat.responses import parse_response, response_template
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
+from dsv4._parse.parse import Message, assemble
+from dsv4._parse.parser import StreamParser
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, short_repr
 from dsv4.request import Request
 from dsv4.version import how_to_install
 
-__all__ = ["apply_chat_template", "dialect_of", "install", "parse_response", "response_template"]
+__all__ = [
+    "apply_chat_template",
+    "dialect_of",
+    "install",
+    "parse_response",
+    "response_template",
+]
+
+
+# What objects of `transformers` tell: vocabulary, dialect, the schema of a function.
+
+
+# Where a tokenizer has our function, with the dialect that was chosen for it.
+INSTALLED = "apply_chat_template"
+
+
+def dialect_of(tokenizer: Any, wanted: str | Dialect | None = None) -> Dialect:
+    """The dialect of prompts for a tokenizer: of `transformers`, of dsv4, or None.
+
+    `wanted` is a dialect that it must fit; None to have it recognised, by its special tokens and
+    by the name of its checkpoint. Raises `VocabularyError` where they do not fit.
+    """
+    if tokenizer is None:
+        return dialect_named("v4" if wanted is None else wanted)
+    if hasattr(tokenizer, "dialect_for"):
+        known: Dialect = tokenizer.dialect if wanted is None else tokenizer.dialect_for(wanted)
+        return known
+    if wanted is None and isinstance(tokenizer.__dict__.get(INSTALLED), partial):
+        return dialect_named(tokenizer.__dict__[INSTALLED].keywords["dialect"])
+    from dsv4.tokens.vocabulary import dialect_of_vocabulary
+
+    return dialect_of_vocabulary(added(tokenizer), name_of(tokenizer), wanted)
+
+
+def name_of(tokenizer: Any) -> str:
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
+
+
+def added(tokenizer: Any) -> dict[str, int]:
+    """The special tokens of a tokenizer, and their ids."""
+    if hasattr(tokenizer, "get_added_vocab"):
+        return dict(tokenizer.get_added_vocab())
+    if hasattr(tokenizer, "get_added_tokens_decoder"):
+        return {
+            str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
+        }
+    raise OptionError("tokenizer", f"found {short_repr(tokenizer)}, expected a fast tokenizer")
+
+
+def as_schema(tool: Any) -> Any:
+    """Tools may be functions, which `transformers` can describe."""
+    if not callable(tool):
+        return tool
+    try:
+        from transformers.utils import get_json_schema
+    except ImportError as error:
+        raise ImportError(
+            f"a function as a tool needs transformers: {how_to_install('hf')}"
+        ) from error
+    return get_json_schema(tool)
+
+
+# To read a vocabulary takes long, so each tokenizer's is read once.
+_known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def tokenizer_over(tokenizer: Any) -> Any:
+    from dsv4.tokens import Tokenizer
+
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer
+    try:
+        known = _known.get(tokenizer)
+    except TypeError:  # no weak reference to it can be made
+        return Tokenizer.wrap(tokenizer)
+    if known is None:
+        known = _known[tokenizer] = Tokenizer.wrap(tokenizer)
+    return known
+
+
+# `transformers`' `parse_response`: from what the model wrote to a message, in its shape.
+
+
+def parse_response(
+    tokenizer: Any,
+    response: Any,
+    *,
+    prefix: Any = None,
+    tools: Iterable[Any] | None = None,
+    dialect: str | Dialect | None = None,
+) -> Any:
+    """The message that a model wrote, or a list of them for a batch.
+
+    `tokenizer` is a fast tokenizer of `transformers`. `response` is text or ids, one or a batch of
+    them; `prefix` the prompt before it, likewise: it says whether the model was to think. `tools`
+    are those that may be called, None for any. `dialect` is the one whose markup is expected, None
+    for all. Returns dicts with `role`, `content`, and where there are any `reasoning_content` and
+    `tool_calls`, arguments as objects. Malformed calls are read as `dsv4.parse` reads them; nothing
+    is raised for them.
+    """
+    responses, batched = _rows(response)
+    prefixes, one_each = _rows([] if prefix is None else prefix)
+    if not one_each or len(prefixes) != len(responses):
+        prefixes = prefixes[:1] * len(responses)
+    listed = None if tools is None else list(tools)
+    parsed = [
+        _message(tokenizer, row, before, listed, dialect)
+        for row, before in zip(responses, prefixes, strict=True)
+    ]
+    return parsed if batched else parsed[0]
+
+
+def _rows(given: Any) -> tuple[list[Any], bool]:
+    """Texts or lists of ids, and whether there were many."""
+    given = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(given, (list, tuple)) and given and not isinstance(given[0], int):
+        return list(given), True
+    return [given], False
+
+
+def _message(
+    tokenizer: Any, response: Any, prefix: Any, tools: list[Any] | None, dialect: Any
+) -> dict[str, Any]:
+    from dsv4.tokens import IdParser
+
+    ours = tokenizer_over(tokenizer)
+    before = prefix if isinstance(prefix, str) else ours.decode(prefix)
+    reader = StreamParser(
+        thinking=_began_thinking(
+            before, response if isinstance(response, str) else ours.decode(response)
+        ),
+        tools=None if tools is None else [as_schema(tool) for tool in tools],
+        dialect=dialect,
+    )
+    parser = IdParser(ours, reader)
+    feed = parser.feed if isinstance(response, str) else parser.feed_ids
+    return _as_transformers(assemble([*feed(response), *parser.finish()]))
+
+
+def _began_thinking(prefix: str, response: str) -> bool:
+    """Whether the model began by thinking: the prompt says, or else what came out of it."""
+    _, header, after = prefix.rpartition(tokens.ASSISTANT)
+    if header:
+        return tokens.THINK_END not in after
+    return tokens.THINK_END in response
+
+
+def _as_transformers(message: Message) -> dict[str, Any]:
+    fields: dict[str, Any] = {"role": "assistant", "content": message.content or ""}
+    if message.reasoning:
+        fields["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        fields["tool_calls"] = [
+            {
+                "type": "function",
+                "function": {"name": call.name, "arguments": json.loads(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    return fields
+
+
+def response_template(dialect: str | Dialect) -> dict[str, Any]:
+    """A `response_template` of `transformers`: well-formed answers, read without dsv4.
+
+    `dialect` is a dialect or its name. In such a template a parameter is read as JSON where it can
+    be, whatever the model said of its type; with tools, their schemas decide.
+    """
+    tags = dialect_named(dialect).tags
+    block_open, block_close = re.escape(tags.block_open), re.escape(tags.block_close)
+    invoke_open, name_end = re.escape(tags.invoke_open), re.escape(NAME_END)
+    written = (re.escape(STRING_TRUE), re.escape(STRING_FALSE))
+    value = f"(?:{'|'.join(written)})(?P<value>.*?){re.escape(tags.parameter_close)}"
+    return {
+        "defaults": {"role": "assistant"},
+        "start_anchor_pattern": f"{re.escape(tokens.ASSISTANT)}(?:{tokens.THINK_END})?",
+        "fields": {
+            "reasoning_content": {
+                "open": str(tokens.THINK_START),
+                "close": str(tokens.THINK_END),
+                "content": "text",
+            },
+            "tool_calls": {
+                "open_pattern": f"(?:{block_open}|\n)?{invoke_open}(?P<name>[^\n]*?){name_end}",
+                "close_pattern": f"{re.escape(tags.invoke_close)}(?:{block_close})?",
+                "repeats": True,
+                "content": "xml-inline",
+                "content_args": {
+                    "tag_pattern": f"{re.escape(tags.parameter_open)}(?P<key>.*?){value}",
+                    "value_parser": {"name": "json", "args": {"allow_non_json": True}},
+                },
+                "transform": {
+                    "type": "function",
+                    "function": {"name": "{name}", "arguments": "{content}"},
+                },
+            },
+            "content": {
+                "close": str(tokens.EOS),
+                "content": "text",
+            },
+        },
+    }
+
+
+# `transformers`' `apply_chat_template` and `parse_response`, by the encoder and the parser.
+#
+# Text from outside never becomes a special token here, arguments may be JSON strings, and all
+# dialects are there. Options that `transformers` has too mean what they mean there.
+
 
 _log = logging.getLogger("dsv4")
 
@@ -72,7 +285,7 @@ def apply_chat_template(
             (),
             tools=[as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
             response_format=response_format,
-            thinking=_thinks(thinking, enable_thinking),
+            thinking=_thinking_option(thinking, enable_thinking),
             effort=reasoning_effort,
             drop_thinking=drop_thinking,
             bos=_bos(chat_template_kwargs),
@@ -203,7 +416,7 @@ def _check_ends(add_generation_prompt: bool, continued: bool | str, masked: bool
         raise OptionError("continue_final_message", problem)
 
 
-def _thinks(thinking: bool | None, enable_thinking: bool | None) -> bool:
+def _thinking_option(thinking: bool | None, enable_thinking: bool | None) -> bool:
     if thinking is None:
         return Request.thinking if enable_thinking is None else enable_thinking
     if enable_thinking is not None and enable_thinking != thinking:

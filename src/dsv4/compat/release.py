@@ -31,9 +31,53 @@ from dsv4._encode.turn_rules import (
 from dsv4._format import tokens
 from dsv4._format.dialects import V4, Dialect
 from dsv4._format.texts import RESPONSE_FORMAT
+from dsv4._parse.call_arguments import object_text
+from dsv4._parse.strict import read_calls, read_strictly
 from dsv4.errors import EncodeError, OptionError, ParseError, short_repr
-from dsv4.parsing.json_values import object_text
-from dsv4.parsing.strict import read_calls, read_strictly
+
+__all__ = [
+    "ASSISTANT_SP_TOKEN",
+    "DS_TASK_SP_TOKENS",
+    "LATEST_REMINDER_SP_TOKEN",
+    "REASONING_EFFORT_MAX",
+    "TOOLS_TEMPLATE",
+    "USER_SP_TOKEN",
+    "VALID_TASKS",
+    "_drop_thinking_messages",
+    "_read_until_stop",
+    "assistant_msg_template",
+    "assistant_msg_wo_eos_template",
+    "bos_token",
+    "decode_dsml_to_arguments",
+    "dsml_token",
+    "encode_arguments_to_dsml",
+    "encode_messages",
+    "eos_token",
+    "find_last_user_index",
+    "latest_reminder_msg_template",
+    "merge_tool_messages",
+    "parse_message_from_completion_text",
+    "parse_tagged_text",
+    "parse_tool_calls",
+    "render_message",
+    "render_tools",
+    "response_format_template",
+    "sort_tool_results_by_call_order",
+    "system_msg_template",
+    "thinking_end_token",
+    "thinking_start_token",
+    "thinking_template",
+    "to_json",
+    "tool_call_template",
+    "tool_calls_block_name",
+    "tool_calls_from_openai_format",
+    "tool_calls_template",
+    "tool_calls_to_openai_format",
+    "tool_output_template",
+    "tools_from_openai_format",
+    "user_msg_template",
+]
+
 
 bos_token = str(tokens.BOS)
 eos_token = str(tokens.EOS)
@@ -404,47 +448,3 @@ def _read_until_stop(index: int, text: str, stop: Sequence[str]) -> tuple[int, s
         return len(text), text[index:], None
     at, word = min(found, key=lambda pair: pair[0])
     return at + len(word), text[index:at], word
-
-
-__all__ = [
-    "ASSISTANT_SP_TOKEN",
-    "DS_TASK_SP_TOKENS",
-    "LATEST_REMINDER_SP_TOKEN",
-    "REASONING_EFFORT_MAX",
-    "TOOLS_TEMPLATE",
-    "USER_SP_TOKEN",
-    "VALID_TASKS",
-    "_drop_thinking_messages",
-    "_read_until_stop",
-    "assistant_msg_template",
-    "assistant_msg_wo_eos_template",
-    "bos_token",
-    "decode_dsml_to_arguments",
-    "dsml_token",
-    "encode_arguments_to_dsml",
-    "encode_messages",
-    "eos_token",
-    "find_last_user_index",
-    "latest_reminder_msg_template",
-    "merge_tool_messages",
-    "parse_message_from_completion_text",
-    "parse_tagged_text",
-    "parse_tool_calls",
-    "render_message",
-    "render_tools",
-    "response_format_template",
-    "sort_tool_results_by_call_order",
-    "system_msg_template",
-    "thinking_end_token",
-    "thinking_start_token",
-    "thinking_template",
-    "to_json",
-    "tool_call_template",
-    "tool_calls_block_name",
-    "tool_calls_from_openai_format",
-    "tool_calls_template",
-    "tool_calls_to_openai_format",
-    "tool_output_template",
-    "tools_from_openai_format",
-    "user_msg_template",
-]

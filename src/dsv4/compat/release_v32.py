@@ -1,6 +1,7 @@
 """The functions of the module released with V3.2: same names, parameters and results.
 
-The top-level module `encoding_dsv32` is this one under its released name. Where the results differ
+The top-level module `encoding_dsv32` is this one under its released name. Where the results
+differ
 on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
 """
 
@@ -43,6 +44,36 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 from dsv4.errors import OptionError
+
+__all__ = [
+    "ASSISTANT_SP_TOKEN",
+    "USER_SP_TOKEN",
+    "assistant_msg_template",
+    "bos_token",
+    "decode_dsml_to_arguments",
+    "dsml_token",
+    "encode_arguments_to_dsml",
+    "encode_messages",
+    "eos_token",
+    "find_last_user_index",
+    "parse_message_from_completion_text",
+    "parse_tool_calls",
+    "render_message",
+    "render_tools",
+    "response_format_template",
+    "system_msg_template",
+    "thinking_end_token",
+    "thinking_start_token",
+    "thinking_template",
+    "to_json",
+    "tool_call_template",
+    "tool_calls_from_openai_format",
+    "tool_calls_template",
+    "tool_calls_to_openai_format",
+    "tools_from_openai_format",
+    "user_msg_template",
+]
+
 
 assistant_msg_template = "{reasoning}{content}{tool_calls}" + eos_token
 
@@ -110,33 +141,3 @@ def parse_tool_calls(index: int, text: str) -> tuple[int, str | None, list[dict[
     Returns where the block ends, the tag that ended it, and the calls.
     """
     return _calls_by(V3_2, index, text)
-
-
-__all__ = [
-    "ASSISTANT_SP_TOKEN",
-    "USER_SP_TOKEN",
-    "assistant_msg_template",
-    "bos_token",
-    "decode_dsml_to_arguments",
-    "dsml_token",
-    "encode_arguments_to_dsml",
-    "encode_messages",
-    "eos_token",
-    "find_last_user_index",
-    "parse_message_from_completion_text",
-    "parse_tool_calls",
-    "render_message",
-    "render_tools",
-    "response_format_template",
-    "system_msg_template",
-    "thinking_end_token",
-    "thinking_start_token",
-    "thinking_template",
-    "to_json",
-    "tool_call_template",
-    "tool_calls_from_openai_format",
-    "tool_calls_template",
-    "tool_calls_to_openai_format",
-    "tools_from_openai_format",
-    "user_msg_template",
-]

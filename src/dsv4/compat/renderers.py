@@ -25,8 +25,8 @@ from dsv4._encode.encode import encode
 from dsv4._encode.fragments import Piece
 from dsv4._encode.prompt import Prompt, without_final_header
 from dsv4._format import tokens
-from dsv4.parsing.message import assemble
-from dsv4.parsing.parser import StreamParser
+from dsv4._parse.parse import assemble
+from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
 
 # What comes from a message's own data. The markup of calls is the model's own too.

@@ -1,4 +1,4 @@
-"""The chat template, for each dialect and each engine that renders templates."""
+"""The Jinja chat template, for each dialect and each engine that renders templates."""
 
 from __future__ import annotations
 

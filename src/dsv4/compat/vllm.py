@@ -1,7 +1,7 @@
 """vLLM's copy of the released functions.
 
-It names an assistant's thinking `reasoning`, and refuses arguments that are not JSON. All else is
-the released module's.
+It names an assistant's thinking `reasoning`, and refuses arguments that are not JSON. Everything
+else is the released module's.
 """
 
 from __future__ import annotations
@@ -52,48 +52,6 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 
-
-def encode_messages(
-    messages: list[dict[str, Any]],
-    thinking_mode: str,
-    context: list[dict[str, Any]] | None = None,
-    drop_thinking: bool = True,
-    add_default_bos_token: bool = True,
-    reasoning_effort: str | None = None,
-) -> str:
-    """The prompt of a conversation, as text."""
-    return _encode_by(
-        VLLM,
-        messages,
-        thinking_mode,
-        context,
-        drop_thinking,
-        add_default_bos_token,
-        reasoning_effort,
-    )
-
-
-def render_message(
-    index: int,
-    messages: list[dict[str, Any]],
-    thinking_mode: str,
-    drop_thinking: bool = True,
-    reasoning_effort: str | None = None,
-) -> str:
-    """One merged message of a conversation, with the transition after it."""
-    return _render_by(VLLM, index, messages, thinking_mode, drop_thinking, reasoning_effort)
-
-
-def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
-    """The parameters of `{"name", "arguments"}` as markup. Arguments in a string must be JSON."""
-    return _parameters_by(VLLM, tool_call)
-
-
-def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
-    """A well-formed completion as a message. Raises a `ValueError` for any other."""
-    return _parse_by(VLLM, text, thinking_mode)
-
-
 __all__ = [
     "ASSISTANT_SP_TOKEN",
     "DS_TASK_SP_TOKENS",
@@ -136,3 +94,44 @@ __all__ = [
     "tools_from_openai_format",
     "user_msg_template",
 ]
+
+
+def encode_messages(
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    context: list[dict[str, Any]] | None = None,
+    drop_thinking: bool = True,
+    add_default_bos_token: bool = True,
+    reasoning_effort: str | None = None,
+) -> str:
+    """The prompt of a conversation, as text."""
+    return _encode_by(
+        VLLM,
+        messages,
+        thinking_mode,
+        context,
+        drop_thinking,
+        add_default_bos_token,
+        reasoning_effort,
+    )
+
+
+def render_message(
+    index: int,
+    messages: list[dict[str, Any]],
+    thinking_mode: str,
+    drop_thinking: bool = True,
+    reasoning_effort: str | None = None,
+) -> str:
+    """One merged message of a conversation, with the transition after it."""
+    return _render_by(VLLM, index, messages, thinking_mode, drop_thinking, reasoning_effort)
+
+
+def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
+    """The parameters of `{"name", "arguments"}` as markup. Arguments in a string must be JSON."""
+    return _parameters_by(VLLM, tool_call)
+
+
+def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
+    """A well-formed completion as a message. Raises a `ValueError` for any other."""
+    return _parse_by(VLLM, text, thinking_mode)

@@ -1,17 +1,13 @@
 """Our reading of completions inside vLLM: a tool parser and a reasoning parser, both named `dsv4`.
 
-    vllm serve MODEL --enable-auto-tool-choice \\
-        --tool-parser-plugin dsv4.compat.vllm_plugin --tool-call-parser dsv4 \\
+    vllm serve MODEL --enable-auto-tool-choice \
+        --tool-parser-plugin dsv4.compat.vllm_plugin --tool-call-parser dsv4 \
         --reasoning-parser-plugin dsv4.compat.vllm_plugin --reasoning-parser dsv4
 
-Written for vLLM 0.32. Importing this module registers both. For models of V4.1 the tool parser is
-`dsv4-v4.1`.
-
-vLLM splits the work: its reasoning parser reads up to the end of thinking, its tool parser what
-follows. Reasoning cannot be told from what follows it without knowing the tools, so here both read
-one `Completion`, with one `StreamParser`. Of a whole text the reasoning parser reads everything,
-and the tool parser gives what was read; in a stream the reasoning parser passes everything on.
-Calls are sent once they are complete, so that nobody runs half of one.
+Written for vLLM 0.32. Importing this module registers both. vLLM splits the work: the reasoning
+parser reads up to the end of thinking and passes on what follows as it stands, the tool parser
+reads content and calls. Calls are sent once they are complete, so that nobody runs half of one.
+For models of V4.1 the tool parser is `dsv4-v4.1`.
 """
 
 from __future__ import annotations
@@ -32,10 +28,9 @@ from vllm.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParse
 from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4.parsing.diagnostics import DUPLICATE_PARAMETER
-from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
-from dsv4.parsing.message import Message, assemble
-from dsv4.parsing.parser import StreamParser
+from dsv4._parse.events import DUPLICATE_PARAMETER, ContentDelta, Event, ReasoningDelta
+from dsv4._parse.parse import Message, assemble
+from dsv4._parse.parser import StreamParser
 
 NAME = "dsv4"
 

@@ -1,6 +1,10 @@
-"""Grammars for constrained decoding: what an engine must not write, it cannot write."""
+"""Grammars for constrained decoding: the engine cannot write what the grammar does not allow."""
 
-from dsv4.grammar.making import Grammar, for_request
-from dsv4.grammar.relaxed import Relaxation
+from dsv4.grammar.request_grammar import Grammar, for_request
+from dsv4.grammar.schema_shapes import Relaxation
 
-__all__ = ["Grammar", "Relaxation", "for_request"]
+__all__ = [
+    "Grammar",
+    "Relaxation",
+    "for_request",
+]

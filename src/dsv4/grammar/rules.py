@@ -1,15 +1,22 @@
-"""What a text may be, as a value: expressions, and the rules that they refer to.
+"""Expressions for what a text may be, and the named rules that they refer to.
 
-This is the one description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`) is a
-way to write it.
+This is the one description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`) is
+a way to write it. Rules that no text can satisfy, and rules that nothing refers to, are removed
+before a grammar is written.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
+
+# What a text may be, as a value: expressions, and the rules that they refer to.
+#
+# This is the one description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`)
+# is a way to write it.
+
 
 LAST_CHARACTER = sys.maxunicode
 # Half characters: no text that a model writes holds one.
@@ -243,3 +250,95 @@ def one_of(characters: Chars) -> Expression:
 
 
 ANY = complement()
+
+
+# The inside of a JSON string.
+
+
+# What a string cannot hold as it is.
+SPECIAL = '"\\' + "".join(map(chr, range(0x20)))
+_HEX = chars("0123456789abcdefABCDEF")
+# Without the escaped solidus, which nobody needs: after it a word could be completed.
+ESCAPE = sequence(
+    literal("\\"), choice(chars('"\\bfnrt'), sequence(literal("u"), repeat(_HEX, 4, 4)))
+)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text has whole characters alone: half of one cannot be written as UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def expanded(part: StringEnd) -> Expression:
+    """The same as a text, escapes and more text."""
+    text = Text((*SPECIAL, *part.without))
+    more = sequence(repeat(sequence(ESCAPE, text), 0, None), literal('"'))
+    if not part.filled:
+        return sequence(text, more)
+    begun = Text(text.without, filled=True)
+    return lexeme(choice(sequence(begun, more), sequence(ESCAPE, text, more)))
+
+
+# Rules without dead ends: what no text can satisfy goes, and so does what nothing refers to.
+
+
+def possible(bodies: dict[str, Expression]) -> frozenset[str]:
+    """The rules that some text satisfies: a value that must hold itself has none."""
+    found: set[str] = set()
+    before = -1
+    while before < len(found):
+        before = len(found)
+        # In the order in which they were made: most refer to earlier ones, so one round finds them.
+        for name, body in bodies.items():
+            if name not in found and _is_possible(body, found):
+                found.add(name)
+    return frozenset(found)
+
+
+def _is_possible(part: Expression, found: set[str]) -> bool:
+    if isinstance(part, Reference):
+        return part.name in found
+    if isinstance(part, Sequence):
+        return all(_is_possible(piece, found) for piece in part.parts)
+    if isinstance(part, Choice):
+        return any(_is_possible(option, found) for option in part.options)
+    if isinstance(part, Repeat):
+        return part.least == 0 or _is_possible(part.part, found)
+    return not isinstance(part, Lexeme) or _is_possible(part.part, found)
+
+
+def cleaned(
+    root: Expression, bodies: dict[str, Expression], kept: frozenset[str]
+) -> tuple[Expression, dict[str, Expression]]:
+    """The same texts with the possible rules alone, and of these the ones that are needed."""
+    root = _kept(root, kept)
+    needed: dict[str, Expression] = {}
+    waiting = list(_references(root))
+    while waiting:
+        name = waiting.pop(0)
+        if name not in needed:
+            needed[name] = _kept(bodies[name], kept)
+            waiting += _references(needed[name])
+    return root, needed
+
+
+def _kept(part: Expression, kept: frozenset[str]) -> Expression:
+    if isinstance(part, Reference):
+        return part if part.name in kept else NEVER
+    if isinstance(part, Sequence):
+        return sequence(*(_kept(piece, kept) for piece in part.parts))
+    if isinstance(part, Choice):
+        return choice(*(_kept(option, kept) for option in part.options))
+    if isinstance(part, Repeat):
+        return repeat(_kept(part.part, kept), part.least, part.most)
+    return lexeme(_kept(part.part, kept)) if isinstance(part, Lexeme) else part
+
+
+def _references(part: Expression) -> Iterator[str]:
+    if isinstance(part, Reference):
+        yield part.name
+    elif isinstance(part, (Sequence, Choice)):
+        for piece in part.parts if isinstance(part, Sequence) else part.options:
+            yield from _references(piece)
+    elif isinstance(part, (Repeat, Lexeme)):
+        yield from _references(part.part)

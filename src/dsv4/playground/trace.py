@@ -25,12 +25,11 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any
 
+from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
+from dsv4._parse.machine import NEXT, State
+from dsv4._parse.parse import Message, assemble
+from dsv4._parse.parser import Hold, StreamParser
 from dsv4.errors import OptionError, ParseError, short_repr
-from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
-from dsv4.parsing.holding import Hold
-from dsv4.parsing.message import Message, assemble
-from dsv4.parsing.parser import StreamParser
-from dsv4.parsing.states import NEXT, State
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
 from dsv4.playground.cutting import cut

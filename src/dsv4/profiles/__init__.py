@@ -1,8 +1,8 @@
-"""What each server makes of an OpenAI request: its prompt, its traps, and why two differ."""
+"""What each server makes of an OpenAI request: its prompt, its traps, and why two servers differ."""
 
-from dsv4.profiles.comparing import Comparison, Reason, Side, compare
+from dsv4.profiles.comparison import Comparison, Reason, Side, compare
 from dsv4.profiles.profile import ALIASES, PROFILES, Profile, render
-from dsv4.profiles.traps import Trap, traps
+from dsv4.profiles.request_traps import Trap, traps
 
 __all__ = [
     "ALIASES",

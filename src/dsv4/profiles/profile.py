@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsv4.errors import short_repr
-from dsv4.profiles import llama_cpp, recipe, recipe_layouts, sglang, vllm
-from dsv4.profiles.body import Object, as_object
-from dsv4.profiles.mode import Mode
-from dsv4.profiles.places import refused
-from dsv4.profiles.served import SERVED, served
+from dsv4.profiles import (
+    llama_cpp_prompts,
+    recipe_prompts,
+    recipe_request,
+    sglang_prompts,
+    vllm_prompts,
+)
+from dsv4.profiles.server_requests import SERVED, Mode, Object, as_object, refused, served
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,16 @@ class Profile:
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
-        Profile("vllm-0.32", "vLLM 0.32", vllm.render, vllm.mode),
-        Profile("sglang-0.5.23", "SGLang 0.5.23", sglang.render, sglang.mode),
-        Profile("recipe-0.2.0", "deepseek-recipe 0.2.0", recipe_layouts.render, recipe.mode),
+        Profile("vllm-0.32", "vLLM 0.32", vllm_prompts.render, vllm_prompts.mode),
+        Profile("sglang-0.5.23", "SGLang 0.5.23", sglang_prompts.render, sglang_prompts.mode),
+        Profile(
+            "recipe-0.2.0", "deepseek-recipe 0.2.0", recipe_prompts.render, recipe_request.mode
+        ),
         Profile(
             "llama.cpp",
             "llama.cpp (unverified)",
-            llama_cpp.render,
-            llama_cpp.mode,
+            llama_cpp_prompts.render,
+            llama_cpp_prompts.mode,
             verified=False,
             dialects=("v4",),
         ),

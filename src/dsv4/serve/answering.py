@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
+from dsv4._parse.events import Diagnostic, Event, ReasoningDelta
+from dsv4._parse.parse import assemble
+from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
 from dsv4.api.converting import for_chat_server
 from dsv4.api.flattening import with_flat_names
@@ -24,9 +27,6 @@ from dsv4.api.unread import unread_fields
 from dsv4.api.unsupported import UNSUPPORTED
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
-from dsv4.parsing.events import Diagnostic, Event, ReasoningDelta
-from dsv4.parsing.ids import new_id
-from dsv4.parsing.message import assemble
 from dsv4.serve.asgi import (
     SEND_PIECE,
     DisconnectWatch,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from dsv4._encode.prompt import Prompt
-from dsv4.parsing.options import Reason
+from dsv4._parse.parser_options import Reason
 
 if TYPE_CHECKING:
     from dsv4.grammar import Grammar

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
-from dsv4.parsing.events import Event
+from dsv4._parse.events import Event
 from dsv4.serve.backend import BackendError, Chunks
 from dsv4.serve.kept import joined
 from dsv4.serve.settings import Settings

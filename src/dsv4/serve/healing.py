@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from dsv4._format.tokens import THINK_END, THINK_START, Special
-from dsv4.api import ApiRequest
-from dsv4.api.writing import Logprobs
-from dsv4.parsing.events import (
+from dsv4._parse.events import (
     ArgumentsDelta,
     Event,
     StopHit,
@@ -22,6 +20,8 @@ from dsv4.parsing.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4.api import ApiRequest
+from dsv4.api.writing import Logprobs
 from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
 from dsv4.serve.kept import KeptEvents
 from dsv4.serve.token_logprobs import TokenLogprobs

@@ -18,7 +18,7 @@ from functools import partial
 from sys import getsizeof
 from typing import Any, TypeAlias
 
-from dsv4.parsing.events import Diagnostic, End
+from dsv4._parse.events import Diagnostic, End
 from dsv4.playground.units import Places
 from dsv4.serve.generation import ClientGone
 from dsv4.serve.settings import MIB, SettingError, Settings

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from dsv4.parsing.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta
+from dsv4._parse.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta
 
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
 _LOOSE = 32

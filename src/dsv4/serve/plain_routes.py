@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
+from dsv4._parse.events import Event
+from dsv4._parse.parse import assemble
+from dsv4._parse.parser import StreamParser
 from dsv4.api import ApiError, fields
 from dsv4.errors import ParseError
-from dsv4.parsing.events import Event
-from dsv4.parsing.message import assemble
-from dsv4.parsing.parser import StreamParser
 from dsv4.serve.answering import PROTOCOLS, api_error, encoded, read_json
 from dsv4.serve.asgi import Receive, Scope, Send, headers_of, read_body, send_bytes, send_json
 from dsv4.serve.backend import BackendError

@@ -9,9 +9,9 @@ from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import THINK_END
+from dsv4._parse.events import Event, StopHit, ToolCallEnd
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.writing import Logprobs
-from dsv4.parsing.events import Event, StopHit, ToolCallEnd
 from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
 from dsv4.serve.kept import KeptEvents
 from dsv4.serve.token_logprobs import TokenLogprobs

@@ -7,9 +7,9 @@ from dataclasses import fields
 from typing import Any, get_args
 
 from dsv4._encode.prompt import Prompt
+from dsv4._parse.parse import assemble
 from dsv4.api import ApiRequest, Settings
 from dsv4.errors import short_repr
-from dsv4.parsing.message import assemble
 from dsv4.serve.answering import PROTOCOLS
 from dsv4.serve.backend import Chunk, Finish
 from dsv4.serve.healing import Healer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
+from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
 from dsv4.serve.backend import Logprob
 
 

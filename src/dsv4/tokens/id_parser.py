@@ -9,9 +9,9 @@ from itertools import groupby
 from dsv4._encode.inputs import as_list
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
-from dsv4.parsing.events import Event
-from dsv4.parsing.options import Reason
-from dsv4.parsing.parser import StreamParser
+from dsv4._parse.events import Event
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.parser_options import Reason
 from dsv4.tokens.coder import Coder
 
 # The tokens that mean something in a completion: those that every vocabulary has, and others.

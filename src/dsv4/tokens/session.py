@@ -12,9 +12,9 @@ from dsv4._encode.omissions import Omission
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.turn_rules import NATIVE, last_turn_start, turn_stop
 from dsv4._format import tokens
+from dsv4._parse.parse import Message, assemble
+from dsv4._parse.parser import StreamParser
 from dsv4.errors import EncodeError, Error, OptionError
-from dsv4.parsing.message import Message, assemble
-from dsv4.parsing.parser import StreamParser
 from dsv4.request import Request, RequestOptions
 from dsv4.tokens.coder import Coder
 from dsv4.tokens.id_parser import IdParser

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import sse
 from dsv4.api.openai_errors import error_body
 from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
 from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, full_name, written
-from dsv4.parsing.events import ContentDelta, ReasoningDelta
 
 FINISH = {
     "tool_calls": "tool_calls",

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import sse
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
 from dsv4.api.ids import mark_id
@@ -13,7 +14,6 @@ from dsv4.api.outcome import HeldCall
 from dsv4.api.request import ApiRequest
 from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, full_name, written
-from dsv4.parsing.events import ContentDelta, ReasoningDelta
 
 STOP_REASONS = {
     "tool_calls": "tool_use",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
 from dsv4.api import sse
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
 from dsv4.api.ids import mark_text
@@ -15,7 +16,6 @@ from dsv4.api.responses.inputs import InputText, input_of
 from dsv4.api.sse import quoted, quoted_ascii
 from dsv4.api.usage import Usage
 from dsv4.api.writing import Events, EventWriter, Logprobs, ProtocolEvent, written
-from dsv4.parsing.events import ContentDelta, Event, ReasoningDelta
 
 # Why an answer is not whole.
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}

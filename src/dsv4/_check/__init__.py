@@ -1,0 +1,33 @@
+"""Linting of conversations: what is wrong with one, or will surprise whoever wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsv4._check.findings import KINDS, Finding, Purpose
+
+__all__ = [
+    "KINDS",
+    "Finding",
+    "check",
+]
+
+
+def check(
+    body: Any, *, profile: str | None = None, purpose: Purpose | None = None
+) -> list[Finding]:
+    """What is wrong with a conversation, or will surprise whoever wrote it.
+
+    `body` is a list of messages, the body of a Chat request, or a `dsv4.Request`. `profile` names
+    the server that it will be sent to, one of `dsv4.profiles.PROFILES`, whose traps are then found
+    as well. `purpose` is "inference" for a prompt that a model is to answer, "training" for an
+    example to learn from, and None if it may be either.
+
+    Returns the findings in the order of the messages: an empty list where there is nothing to say.
+    It never raises, whatever the body is; an unknown `purpose` is an `OptionError`.
+    """
+    # Rules, profiles and readers take longer to load than most programs take to run.
+    from dsv4._check.check_runner import checked
+    from dsv4._inputs.request_bodies import RequestOverrides
+
+    return checked(body, RequestOverrides(), profile=profile, purpose=purpose)

@@ -1,0 +1,206 @@
+"""The check itself: errors first, each replaced so that those after it come to light; then the
+rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from dsv4._check import call_checks, turn_checks
+from dsv4._check import field_checks as field_names
+from dsv4._check.checked_conversation import Conversation
+from dsv4._check.findings import (
+    PURPOSES,
+    SERVER_PREFIX,
+    Finding,
+    Found,
+    Purpose,
+    index_of,
+    maybe_level,
+)
+from dsv4._encode.inputs import as_list
+from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import Dialect
+from dsv4._inputs.input_files import InputError, error_location
+from dsv4._inputs.request_bodies import (
+    CHAT_OPTION_NAMES,
+    RequestOverrides,
+    messages_of,
+    options_of,
+    role_of,
+)
+from dsv4.errors import Error, Location, OptionError, short_repr
+from dsv4.profiles import traps
+from dsv4.request import Request
+
+# Each error costs a look at the whole conversation, and nobody reads this many of them.
+MOST_ERRORS = 100
+
+RULES = (
+    *call_checks.CALL_RULES,
+    *call_checks.SCHEMA_RULES,
+    *field_names.RULES,
+    *turn_checks.TURN_RULES,
+    *turn_checks.OMISSION_RULES,
+    *turn_checks.TEXT_RULES,
+)
+
+
+def checked(
+    body: Any,
+    overrides: RequestOverrides,
+    *,
+    profile: str | None = None,
+    purpose: Purpose | None = None,
+) -> list[Finding]:
+    """What `dsv4.check` finds in a body of which something else is said from outside."""
+    if purpose is not None and purpose not in PURPOSES:
+        expected = f"None or one of {', '.join(PURPOSES)}"
+        raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
+    found = _found(body, overrides)
+    if profile is not None:
+        # Servers read it, or do not: the profile knows.
+        found = [each for each in found if each.location != ("chat_template_kwargs",)]
+        found += _traps(body, overrides, profile)
+    levelled = ((maybe_level(each.kind, purpose), each) for each in found)
+    findings = [Finding(level, *each) for level, each in levelled if level is not None]
+    return sorted(findings, key=_order)
+
+
+def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
+    """Options first, then messages and what is in them, then the conversation as a whole."""
+    if finding.location == ("messages",):
+        return 2, []
+    steps = [(isinstance(step, str), step) for step in finding.location]
+    return int(index_of(finding.location) is not None), steps
+
+
+def _found(body: Any, overrides: RequestOverrides) -> list[Found]:
+    try:
+        request, found = _request(body, overrides)
+    except InputError as error:
+        return [Found("not_a_conversation", (), str(error))]
+    except Error as error:
+        return [_not_encodable(error)]
+    errors, mended = _errors(request)
+    found += errors
+    if mended is not None:
+        passed = {index_of(each.location) for each in found} - {None}
+        conversation = Conversation(*mended, body)
+        found += [each for each in _ruled(conversation) if index_of(each.location) not in passed]
+    return found
+
+
+def _ruled(conversation: Conversation) -> Iterator[Found]:
+    for rule in RULES:
+        yield from rule(conversation)
+
+
+# Errors. An option that is refused is left at its default.
+
+
+def _request(body: Any, overrides: RequestOverrides) -> tuple[Request, list[Found]]:
+    """The request, and what of it was refused."""
+    if isinstance(body, Request):
+        return overrides.on(body), []
+    request, found = Request(messages_of(body)), []
+    for name, value in options_of(body).items() if isinstance(body, dict) else ():
+        try:
+            request = replace(request, **{name: value})
+        except Error as error:
+            found.append(_not_encodable(error))
+    return overrides.on(request), found
+
+
+def _not_encodable(error: Error) -> Found:
+    return Found("not_encodable", error_location(error), str(getattr(error, "problem", error)))
+
+
+# The encoder stops at the first error: what it names is replaced, and it tries again.
+
+
+def _errors(request: Request) -> tuple[list[Found], tuple[Request, Prompt] | None]:
+    """The errors, and a conversation without them if there is one."""
+    found: list[Found] = []
+    while True:
+        try:
+            return found, (request, request.encode())
+        except Error as error:
+            each = _not_encodable(error)
+        except RecursionError:
+            return [*found, Found("not_encodable", ("messages",), "nested too deep")], None
+        if each in found:
+            return found, None
+        found.append(each)
+        if len(found) == MOST_ERRORS:
+            problem = f"found {MOST_ERRORS} errors: what comes after them was not looked at"
+            return [*found, Found("not_encodable", ("messages",), problem)], None
+        mended = _mended(request, each.location)
+        if mended is None:
+            return found, None
+        request = mended
+
+
+def _mended(request: Request, location: Location) -> Request | None:
+    """The conversation with something harmless in the place of an error."""
+    index = index_of(location)
+    if index is not None:
+        messages = list(request.messages)
+        messages[index] = _mended_call(messages[index], location) or _stand_in(messages[index])
+        return replace(request, messages=messages)
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(Request)}
+    if location and location[0] in defaults and location[0] != "messages":
+        return replace(request, **{str(location[0]): defaults[str(location[0])]})
+    return None
+
+
+def _mended_call(message: Any, location: Location) -> dict[str, Any] | None:
+    """The message without the arguments of one call, if these are the error."""
+    match location[2:]:
+        case ("tool_calls", int(n), "function", "arguments", *_):
+            calls = list(message["tool_calls"])
+            calls[n] = {**calls[n], "function": {**calls[n]["function"], "arguments": None}}
+            return {**message, "tool_calls": calls}
+    return None
+
+
+def _stand_in(message: Any) -> dict[str, Any]:
+    role = role_of(message)
+    lasting = role if role in ("system", "assistant", "tool", "latest_reminder") else "user"
+    return {"role": lasting, "content": "…"}
+
+
+# What a server makes of it.
+
+
+def _traps(body: Any, overrides: RequestOverrides, profile: str) -> list[Found]:
+    try:
+        request, _ = _request(body, overrides)
+        found = traps(_as_body(body), profile, dialect=_served_dialect(request.dialect))
+    except Error as error:
+        location = error_location(error)
+        return [] if location[:1] != ("profile",) else [_not_encodable(error)]
+    return [
+        Found(SERVER_PREFIX + trap.kind.replace("-", "_"), trap.location, trap.message)
+        for trap in found
+    ]
+
+
+def _as_body(body: Any) -> Any:
+    """The Chat request that a server is sent."""
+    if isinstance(body, list):
+        return {"messages": body}
+    if not isinstance(body, Request):
+        return body
+    asked = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
+    given = {name: value for name, value in asked.items() if value}
+    thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}
+    messages = as_list(body.messages, ("messages",), "a list of messages")
+    return {"messages": list(messages), **given, **thinking}
+
+
+def _served_dialect(dialect: str | Dialect) -> str:
+    """Servers write V4 with the efforts of its revision, and make no difference."""
+    return "v4.1" if str(dialect) == "v4.1" else "v4"

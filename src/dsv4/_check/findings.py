@@ -1,0 +1,160 @@
+"""Findings of a check: their kinds, how serious each is, where something was found, and values as a
+message quotes them. docs/checking.md has examples.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal, NamedTuple, TypeAlias
+
+from dsv4.errors import Location, path_of
+
+# Values as a finding quotes them: in JSON, which is what the person has before them.
+
+
+LONGEST = 60
+
+
+def quoted(value: object) -> str:
+    """A value as JSON, cut to a readable length."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+# Every kind of finding: how serious it is, and what it means. docs/checking.md has examples.
+
+
+# An error cannot be encoded. A warning is most likely a mistake. A note is what the format does
+# with a conversation that may well be right.
+Level: TypeAlias = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+
+# What a conversation is for: a prompt to be answered, or an example to learn from.
+Purpose: TypeAlias = Literal["inference", "training"]
+PURPOSES: tuple[Purpose, ...] = ("inference", "training")
+
+
+class Kind(NamedTuple):
+    level: Level
+    meaning: str
+
+
+KINDS: dict[str, Kind] = {
+    # What cannot be encoded.
+    "not_json": Kind("error", "The file or the line is not UTF-8, or not JSON."),
+    "not_a_conversation": Kind("error", "The JSON is neither messages nor a Chat request."),
+    "not_encodable": Kind("error", "The format has no place for this."),
+    "lone_surrogate": Kind("error", "Half of a surrogate pair, which no tokenizer accepts."),
+    # Calls and their results.
+    "result_without_call": Kind("warning", "A tool result that belongs to no call."),
+    "call_without_result": Kind("warning", "A call without a result."),
+    "duplicate_call_id": Kind("warning", "Two calls of one message have the same id."),
+    "repeated_call_id": Kind("note", "Calls of two messages have the same id."),
+    "arguments_not_json": Kind("warning", "Arguments that are not JSON."),
+    "invalid_arguments": Kind("warning", "Arguments that the tool's schema does not allow."),
+    # Tools.
+    "calls_without_tools": Kind("warning", "There are calls, but no tools are declared."),
+    "undeclared_tool": Kind("warning", "A call of a tool that is not declared."),
+    "duplicate_tool": Kind("warning", "Two tools have the same name."),
+    "invalid_schema": Kind("warning", "A tool's parameters are not a valid JSON schema."),
+    # Fields.
+    "unread_field": Kind("warning", "A field that is misspelled, or does not belong here."),
+    "unknown_field": Kind("note", "A field of a message that the format does not know."),
+    # Turns.
+    "glued_system": Kind("warning", "Two system messages, written with nothing between them."),
+    "system_in_the_middle": Kind(
+        "warning", "A system message after the first turn, which has no token of its own."
+    ),
+    "developer_as_system": Kind(
+        "warning", "`developer` does not mean the system prompt in this format."
+    ),
+    "turn_without_token": Kind(
+        "warning", "An assistant turn that does not follow a user turn or a tool result."
+    ),
+    "prefix_not_last": Kind(
+        "warning", "A turn in the middle is left open: its end-of-sentence token is missing."
+    ),
+    "empty_message": Kind("warning", "A message without content."),
+    # What is left out of the prompt.
+    "dropped_message": Kind("warning", "A message that is not in the prompt."),
+    "dropped_reasoning": Kind("note", "Reasoning that is not in the prompt."),
+    "tools_keep_reasoning": Kind(
+        "note", "Because there are tools, old reasoning stays in the prompt."
+    ),
+    "lost_task": Kind("warning", "A task that is not in the prompt."),
+    "lost_tools": Kind("warning", "Tools that are not in the prompt."),
+    "lost_response_format": Kind("warning", "A response format that is not in the prompt."),
+    "unsupported_content": Kind("warning", "A content block that the format does not support."),
+    # Text.
+    "special_token_in_text": Kind("warning", "Text that spells a special token."),
+    "lookalike_token": Kind("warning", "Text that looks like a control token, but is not one."),
+    # The conversation as a whole.
+    "nothing_to_generate": Kind("note", "The prompt does not ask the model for an answer."),
+    "nothing_to_learn": Kind("warning", "The conversation has no assistant message."),
+}
+
+# What a server does with a request, where a profile is given: this, and the kind of the trap.
+SERVER_PREFIX = "server_"
+
+# What is more, or less, than usual where the purpose is known. None is not worth a word.
+_ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
+    None: {"nothing_to_learn": None},
+    "inference": {"nothing_to_generate": "warning", "nothing_to_learn": None},
+    "training": {
+        "nothing_to_generate": None,
+        "dropped_reasoning": None,
+        "tools_keep_reasoning": None,
+    },
+}
+
+
+def maybe_level(kind: str, purpose: Purpose | None) -> Level | None:
+    """How serious a kind is for a purpose. None where it is not worth a word."""
+    if kind.startswith(SERVER_PREFIX):
+        return "error" if kind == f"{SERVER_PREFIX}refused" else "warning"
+    return _ELSEWHERE[purpose].get(kind, KINDS[kind].level)
+
+
+def is_kind(name: str) -> bool:
+    return name in KINDS or name.startswith(SERVER_PREFIX)
+
+
+# A finding: where something is, what kind of thing it is, and what to know about it.
+
+
+class Finding(NamedTuple):
+    """Something that `dsv4.check` found.
+
+    `level` is "error" where the conversation cannot be encoded, "warning" where something is most
+    likely wrong with it, and "note" where the format does something that you may want to know.
+    `kind` is one of `dsv4._check.KINDS`. `location` leads to the place, as in `("messages", 3,
+    "content")`: empty for the body as a whole. `message` says what was found.
+    """
+
+    level: Level
+    kind: str
+    location: Location
+    message: str
+
+    @property
+    def path(self) -> str:
+        """The location as people write it: `messages[3].content`."""
+        return path_of(self.location)
+
+
+class Found(NamedTuple):
+    """What a rule found. How serious it is depends on what the conversation is for."""
+
+    kind: str
+    location: Location
+    message: str
+
+
+def index_of(location: Location) -> int | None:
+    """The index of the message that a location leads to, if it leads to one."""
+    if len(location) > 1 and location[0] == "messages" and isinstance(location[1], int):
+        return location[1]
+    return None

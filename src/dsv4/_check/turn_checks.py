@@ -1,0 +1,253 @@
+"""Rules on turns, on what the prompt leaves out, and on texts that spell tokens."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from dsv4._check.checked_conversation import Conversation
+from dsv4._check.findings import Found, quoted
+from dsv4._encode.turn_rules import NATIVE
+from dsv4._format import tokens
+from dsv4._format.texts import UNSUPPORTED
+from dsv4.errors import Location
+
+# Rules on turns: what opens them, what is in them, and where they stand.
+
+
+_ASKING = ("user", "tool", "developer")
+
+
+def systems_out_of_place(conversation: Conversation) -> Iterator[Found]:
+    """In a dialect without a system token, nothing marks a system message but its place."""
+    if conversation.prompt.dialect.system_token is not None:
+        return
+    for index, _ in conversation.of_role("system"):
+        if not index:
+            continue
+        if conversation.role(index - 1) == "system":
+            problem = "its text follows that of the system message before it, with nothing between"
+            yield Found("glued_system", ("messages", index), f"{problem}: make them one message")
+        else:
+            problem = "a system message after the first turn has no token of its own"
+            where = f"its text is written right after that of messages[{index - 1}]"
+            yield Found("system_in_the_middle", ("messages", index), f"{problem}: {where}")
+
+
+def developer_as_system(conversation: Conversation) -> Iterator[Found]:
+    """OpenAI calls the system prompt `developer`; here it is a turn that can disappear."""
+    if conversation.opens_as_developer:
+        problem = "a developer message is a turn of its own in this format, not the system prompt"
+        gone = "" if 0 in conversation.present else ", and is dropped before the last user turn"
+        hint = 'give it the role "system"'
+        yield Found("developer_as_system", ("messages", 0, "role"), f"{problem}{gone}: {hint}")
+
+
+def turns_without_token(conversation: Conversation) -> Iterator[Found]:
+    """The token of an assistant turn is written by the turn before it, if that one asks."""
+    for index, _ in conversation.of_role("assistant"):
+        before = conversation.messages[index - 1] if index else {}
+        if index in conversation.present and index not in conversation.opened:
+            if before.get("task") is not None:
+                continue
+            where = f"follows a message of role {before.get('role')}" if index else "comes first"
+            problem = f"the assistant turn {where}, so the token that opens it is missing"
+            yield Found("turn_without_token", ("messages", index), problem)
+
+
+def open_turns(conversation: Conversation) -> Iterator[Found]:
+    for index, message in conversation.of_role("assistant"):
+        for field in NATIVE.open_turn_fields:
+            if message.get(field) and index != conversation.last:
+                problem = "only the last turn can be continued; here it leaves out the end of turn"
+                yield Found("prefix_not_last", ("messages", index, field), problem)
+
+
+def empty_messages(conversation: Conversation) -> Iterator[Found]:
+    for index, message in enumerate(conversation.messages):
+        vanished = message.get("role") == "developer" and index not in conversation.present
+        if not vanished and not _says_something(message):
+            role = message.get("role")
+            problem = f"the {role} message is empty"
+            if role == "assistant" and conversation.reasoning_field(index):
+                problem = "there is reasoning, but neither an answer nor a call"
+            yield Found("empty_message", ("messages", index), problem)
+
+
+def _says_something(message: dict[str, Any]) -> bool:
+    """Whether there is text, or what counts instead of it. Tools may well return nothing."""
+    if message.get("role") == "tool" or _has_text(message.get("content")):
+        return True
+    if message.get("role") == "assistant":
+        is_open = any(message.get(field) for field in NATIVE.open_turn_fields)
+        return bool(message.get("tool_calls") or is_open)
+    return bool(message.get("tools") or message.get("response_format"))
+
+
+def _has_text(content: Any) -> bool:
+    if isinstance(content, str):
+        return bool(content.strip())
+    if isinstance(content, (list, tuple)):
+        return any(map(_block_has_text, content))
+    return content is not None
+
+
+def _block_has_text(block: Any) -> bool:
+    is_text = isinstance(block, dict) and block.get("type") == "text"
+    return _has_text(block.get("text")) if is_text else _has_text(block)
+
+
+def nothing_to_generate(conversation: Conversation) -> Iterator[Found]:
+    if conversation.prompt.ending.kind == "nothing":
+        finished = conversation.role(conversation.last) == "assistant"
+        how = "is finished" if finished else "asks for no answer"
+        problem = f"nothing to generate: the last turn {how}"
+        yield Found("nothing_to_generate", ("messages", conversation.last), problem)
+
+
+def nothing_to_learn(conversation: Conversation) -> Iterator[Found]:
+    if not any(piece.origin == "model" for piece in conversation.prompt.pieces):
+        problem = "no message is the assistant's: there is nothing to learn from"
+        yield Found("nothing_to_learn", ("messages",), problem)
+
+
+TURN_RULES = (
+    *(systems_out_of_place, developer_as_system, turns_without_token, open_turns),
+    *(empty_messages, nothing_to_generate, nothing_to_learn),
+)
+
+
+# Rules on what the conversation has and the prompt does not.
+
+
+_REASONING = {
+    "old_reasoning": "reasoning before the last user turn is dropped",
+    "chat_mode": "chat mode writes no reasoning",
+    "task_answer": "the answer to a task has no reasoning",
+}
+_LOST = {
+    "joined": "the message joins the turn before it, and its {field} is lost",
+    "not_asked": "what follows is no answer, so the {field} is not written",
+    "unread": "messages of role {role} write no {field}",
+}
+
+
+def omitted(conversation: Conversation) -> Iterator[Found]:
+    """What the prompt says of itself that it left out."""
+    for index, field, rule in conversation.prompt.dropped:
+        location = ("messages", index, field)
+        if rule in _REASONING:
+            yield Found("dropped_reasoning", location, _REASONING[rule])
+        elif rule in _LOST and field in ("task", "tools", "response_format"):
+            role = conversation.role(index)
+            problem = _LOST[rule].format(field=field, role=role)
+            yield Found(f"lost_{field}", location, problem)
+        elif rule == "vanished" and not (index == 0 and conversation.opens_as_developer):
+            problem = "a developer message before the last user turn is dropped as a whole"
+            yield Found("dropped_message", ("messages", index), problem)
+        elif rule == "unseen_block":
+            problem = "a block that is neither text nor an image is left out"
+            yield Found("unsupported_content", location, problem)
+
+
+def kept_reasoning(conversation: Conversation) -> Iterator[Found]:
+    """Tools switch dropping off: said once, where there is something that would be dropped."""
+    if not (conversation.request.thinking and conversation.request.drop_thinking):
+        return
+    # Not before results: in a round of calls, the reasoning is meant to stay.
+    last = max((n for n, _ in conversation.of_role("user", "developer")), default=-1)
+    kept = [
+        index
+        for index, _ in _with_reasoning(conversation)
+        if index < last and (index, "reasoning") in conversation.written
+    ]
+    if kept:
+        tools = conversation.tools
+        place: Location = tools[0].location[:-1] if tools else ("messages",)
+        problem = f"tools keep all reasoning in the prompt: that of {_listed(kept)} as well"
+        yield Found("tools_keep_reasoning", place, problem)
+
+
+def _with_reasoning(conversation: Conversation) -> Iterator[tuple[int, str]]:
+    for index, _ in conversation.of_role("assistant"):
+        field = conversation.reasoning_field(index)
+        if field is not None:
+            yield index, field
+
+
+def unsupported_content(conversation: Conversation) -> Iterator[Found]:
+    for piece in conversation.prompt.pieces:
+        if piece.origin == "template" and piece.field == "content" and piece.text == UNSUPPORTED[0]:
+            problem = "the prompt only says that a block is unsupported: its content is lost"
+            yield Found("unsupported_content", conversation.location_of(piece), problem)
+
+
+def _listed(indices: Sequence[int]) -> str:
+    few = ", ".join(f"messages[{index}]" for index in indices[:3])
+    return f"{few} and {len(indices) - 3} more" if len(indices) > 3 else few
+
+
+OMISSION_RULES = (omitted, kept_reasoning, unsupported_content)
+
+
+# Rules on what texts spell.
+
+
+def spelled_tokens(conversation: Conversation) -> Iterator[Found]:
+    prompt = conversation.prompt
+    text, pieces = str(prompt), prompt.pieces
+    ends = list(accumulate(len(piece.text) for piece in pieces))
+    seen: set[Found] = set()
+    for start, end in prompt.special_text:
+        location = conversation.location_of(pieces[bisect_left(ends, end)])
+        problem = f"the text spells the special token {text[start:end]}"
+        found = Found("special_token_in_text", location, problem)
+        if found not in seen:
+            seen.add(found)
+            yield found
+
+
+# The bars of special tokens, of this format and of others; and what other formats write.
+_BARS = "|" + tokens.USER[1]
+_DSML = tokens.DSML[1:-1]
+_LOOKALIKE = re.compile(
+    rf"<[{_BARS}][^<>{_BARS}\n]{{1,40}}[{_BARS}]>"
+    rf"|[{_BARS}] ?{_DSML} ?[{_BARS}]"
+    r"|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>"
+)
+
+
+def lookalike_tokens(conversation: Conversation) -> Iterator[Found]:
+    """Tokens of other formats, and ours with the wrong bars: plain text, which acts as nothing."""
+    real = set(map(str, conversation.prompt.dialect.special_tokens))
+    for piece in conversation.prompt.pieces:
+        if piece.special or piece.origin == "template":
+            continue
+        seen: set[str] = set()
+        for found in _LOOKALIKE.findall(piece.text):
+            if found not in real and found not in seen:
+                seen.add(found)
+                problem = f"{found} looks like a control token, and is plain text in this format"
+                yield Found("lookalike_token", conversation.location_of(piece), problem)
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def lone_surrogates(conversation: Conversation) -> Iterator[Found]:
+    for piece in conversation.prompt.pieces:
+        found = _HALF.search(piece.text)
+        if found:
+            what = f"the text holds {quoted_half(found[0])}, half of a surrogate pair"
+            problem = f"{what}: UTF-8 cannot write it, and no tokenizer accepts it"
+            yield Found("lone_surrogate", conversation.location_of(piece), problem)
+
+
+def quoted_half(char: str) -> str:
+    return quoted(f"\\u{ord(char):04x}").replace("\\\\", "\\")
+
+
+TEXT_RULES = (spelled_tokens, lookalike_tokens, lone_surrogates)

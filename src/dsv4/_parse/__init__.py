@@ -1,0 +1,1 @@
+"""From the text of a completion, in pieces, to events and a message."""

@@ -1,0 +1,367 @@
+"""The arguments of calls as JSON: read and repaired (recovery.md, rules 7, 8, 14 and 19), and
+written in fragments while a call is read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple
+
+from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
+from dsv4._parse.events import (
+    AbortReason,
+    ArgumentsDelta,
+    Event,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4._parse.parser_options import DeclaredTools, fits
+from dsv4._parse.source import DEEPEST_JSON, pattern
+
+# Texts as JSON (recovery.md, rules 7, 8, 14 and 19).
+
+
+_STRING = pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Strings, which are passed over, and the numbers that are none.
+_NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
+_SPACE = pattern(r"[ \t\n\r]*")
+
+
+class _Unknown(float):
+    """NaN and the infinities, which RFC 8259 does not have."""
+
+
+def _whole(digits: str) -> int:
+    """A whole number of any length: what it is matters, how much it is does not."""
+    return int(digits) if len(digits) < 4000 else int(digits[:3] + "0")
+
+
+_read = json.JSONDecoder(parse_int=_whole, parse_constant=_Unknown)
+# One that also takes line breaks and tabs inside strings.
+_read_lines = json.JSONDecoder(parse_int=_whole, parse_constant=_Unknown, strict=False)
+
+
+def quoted(text: str) -> str:
+    """A text as a JSON string."""
+    return encode_basestring(text)
+
+
+def escaped(text: str) -> str:
+    """A piece of a text as it stands inside a JSON string."""
+    return encode_basestring(text)[1:-1]
+
+
+class Json(NamedTuple):
+    """A text that was read as JSON: its value, and the text as RFC 8259 has it."""
+
+    value: Any
+    text: str
+    repaired: bool = False
+
+
+def read_json(text: str) -> Json | None:
+    """JSON, with raw line breaks in its strings and NaN mended. None if it is none."""
+    if text.count("[") + text.count("{") > DEEPEST_JSON and _depth(text) > DEEPEST_JSON:
+        return None
+    try:
+        value = _read.decode(text)
+    except (ValueError, RecursionError):
+        try:
+            value = _read_lines.decode(text)
+        except (ValueError, RecursionError):
+            return None
+        text = _STRING.sub(lambda string: _respelled(string[0]), text)
+        return Json(value, _without_nan(text), True)
+    if "N" in text or "I" in text:
+        mended = _without_nan(text)
+        return Json(value, mended, mended != text)
+    return Json(value, text)
+
+
+def _respelled(string: str) -> str:
+    """A JSON string with its control characters escaped."""
+    return re.sub(r"[\x00-\x1f]", lambda control: escaped(control[0]), string)
+
+
+def _without_nan(text: str) -> str:
+    return _NUMBERLESS.sub(lambda found: found[1] or f'"{found[2]}"', text)
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets nest."""
+    depth = deepest = 0
+    for character in _STRING.sub("", text):
+        if character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def typed(text: str, types: frozenset[str]) -> str:
+    """A value whose markup does not say what it is, as JSON: the schema decides, else its looks."""
+    text = without_cdata(text)
+    if types == {"string"}:
+        return quoted(text)
+    found = read_json(text)
+    if found is None or (isinstance(found.value, str) and not types):
+        return quoted(text)
+    if isinstance(found.value, _Unknown) or (types and not fits(found.value, types)):
+        return quoted(text)
+    return found.text
+
+
+def without_cdata(text: str) -> str:
+    start, end = CDATA
+    stripped = text.strip()
+    if stripped.startswith(start) and stripped.endswith(end) and stripped.count(start) == 1:
+        return stripped[len(start) : -len(end)]
+    return text
+
+
+def object_in(text: str) -> Json | None:
+    """The JSON object in a text, as it is or once more as a JSON string. None for neither."""
+    found = read_json(text)
+    if found is not None and isinstance(found.value, str):
+        found = read_json(found.value)
+    return found if found is not None and isinstance(found.value, dict) else None
+
+
+def members_of(text: str) -> list[tuple[str, str]]:
+    """The members of a JSON object, in order: keys, and values as they are written."""
+    members = []
+    at = _skip(text, text.index("{") + 1)
+    while text[at : at + 1] not in ("", "}"):
+        key, at = _read.raw_decode(text, at)
+        start = _skip(text, text.index(":", at) + 1)
+        _, at = _read.raw_decode(text, start)
+        members.append((key, text[start:at]))
+        at = _skip(text, at)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+    return members
+
+
+def _skip(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+
+
+def object_text(members: dict[str, str]) -> str:
+    """A JSON object from keys and the JSON texts of their values."""
+    return "{" + ", ".join(f"{quoted(key)}: {value}" for key, value in members.items()) + "}"
+
+
+def without_duplicates(arguments: str) -> str:
+    """A JSON object with each key once, its last value as it was written."""
+    members = members_of(arguments)
+    once: dict[str, str] = {}
+    for key, value in members:
+        once.pop(key, None)
+        once[key] = value
+    return arguments if len(once) == len(members) else object_text(once)
+
+
+def elements_of(text: str) -> list[str]:
+    """The elements of a JSON list, as they are written."""
+    elements = []
+    at = _skip(text, text.index("[") + 1)
+    while text[at : at + 1] not in ("", "]"):
+        start = at
+        _, at = _read.raw_decode(text, at)
+        elements.append(text[start:at])
+        at = _skip(text, at)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+    return elements
+
+
+# Calls that are written as JSON.
+
+
+class JsonCalls(NamedTuple):
+    """The calls that JSON describes: names and arguments; and how many of them are no calls."""
+
+    read: list[tuple[str, str]]
+    unread: int
+
+
+def calls_in(text: str) -> JsonCalls:
+    """The calls in a JSON object or list."""
+    found = read_json(text)
+    if found is None or not isinstance(found.value, (dict, list)):
+        return JsonCalls([], 1)
+    text = found.text
+    if isinstance(found.value, dict):
+        if not isinstance(found.value.get("tool_calls"), list):
+            items = [text]
+        else:
+            items = elements_of(dict(members_of(text))["tool_calls"])
+    else:
+        items = elements_of(text)
+    calls = [call for call in map(_described, items) if call is not None]
+    return JsonCalls(calls, len(items) - len(calls))
+
+
+def _described(item: str) -> tuple[str, str] | None:
+    """A call's name and arguments, from its JSON."""
+    if not item.startswith("{"):
+        return None
+    members = dict(members_of(item))
+    if members.get("function", "").startswith("{"):
+        members = dict(members_of(members["function"]))
+    name = _read.decode(members.get("name", "null"))
+    if not isinstance(name, str):
+        return None
+    arguments = next((members[key] for key in JSON_ARGUMENTS if key in members), "null")
+    if arguments in ("null", '""'):
+        # Not where they may stand under another name (rule 11).
+        return (name, "{}") if members.keys() <= JSON_FRAME | {*JSON_ARGUMENTS} else None
+    found = object_in(arguments)
+    return None if found is None else (name, found.text.strip())
+
+
+# A tool call while it is read: its arguments, written as JSON fragments.
+
+
+class Call:
+    """One call. What it writes goes to `emit`; a call that is not shown writes nothing.
+
+    A call that is to be seen whole writes nothing before its end, and nothing at all where it is
+    given up.
+    """
+
+    __slots__ = (
+        "_emit",
+        "_keys",
+        "_lone",
+        "_start",
+        "_waiting",
+        "_written",
+        "begun",
+        "name",
+        "shown",
+        "tools",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        start: ToolCallStart,
+        tools: DeclaredTools,
+        emit: Callable[[Event], None],
+        shown: bool = True,
+        whole: bool = False,
+    ) -> None:
+        self.name = name
+        self.tools = tools
+        self.shown = shown
+        self._start = start
+        self._emit = emit
+        self._keys: set[str] = set()
+        # A first parameter that may turn out to hold all arguments: key, JSON, and raw text.
+        self._lone: tuple[str, str, str] | None = None
+        self._waiting: list[str] | None = [] if whole else None
+        self._written = False  # some of the arguments
+        self.begun = shown and not whole
+        if self.begun:
+            emit(start)
+
+    @property
+    def index(self) -> int:
+        return self._start.index
+
+    @property
+    def streams(self) -> bool:
+        """Whether what is written is seen at once."""
+        return self.shown and self._waiting is None
+
+    @property
+    def parameters(self) -> int:
+        return len(self._keys)
+
+    def has(self, key: str) -> bool:
+        return key in self._keys
+
+    def may_hold_all(self, key: str) -> bool:
+        return not self._keys and self.tools.may_unwrap(self.name, key)
+
+    # Arguments.
+
+    def open_string(self, key: str) -> None:
+        self._write(self._separator(key) + quoted(key) + ': "')
+
+    def write_string(self, text: str) -> None:
+        self._write(escaped(text))
+
+    def close_string(self) -> None:
+        self._write('"')
+
+    def add(self, key: str, json_text: str) -> None:
+        self._write(f"{self._separator(key)}{quoted(key)}: {json_text}")
+
+    def add_lone(self, key: str, json_text: str, raw: str) -> None:
+        """A first parameter that may hold all arguments. It waits for what follows it."""
+        self._lone = (key, json_text, raw)
+        self._keys.add(key)
+
+    def settle(self) -> None:
+        """Another parameter comes: the one that waited is one of several."""
+        if self._lone is not None:
+            key, json_text, _ = self._lone
+            self._lone = None
+            self._keys.clear()
+            self.add(key, json_text)
+
+    # The end.
+
+    def end(self, body: str | None = None) -> bool:
+        """Completes the call, whose arguments may come as one JSON object. Says if it unwrapped."""
+        unwrapped = object_in(self._lone[2]) if self._lone is not None else None
+        if unwrapped is not None:
+            self._write(unwrapped.text)
+        elif body is not None:
+            self._write(body)
+        else:
+            self.settle()
+            self._write("}" if self._keys else "{}")
+        if self.shown:
+            if self._waiting is not None:
+                self._emit(self._start)
+                self._emit(ArgumentsDelta(self.index, "".join(self._waiting)))
+            self._emit(ToolCallEnd(self.index))
+        return unwrapped is not None
+
+    def abort(self, reason: AbortReason, in_string: bool = False, rest: str = "") -> None:
+        """Gives the call up. `rest` is what is known of the arguments and was not written."""
+        if self._lone is not None:
+            key, json_text, _ = self._lone
+            rest = f"{{{quoted(key)}: {json_text}{', ' + rest if rest else ''}"
+        elif rest:
+            rest = (", " if self._keys else "{") + rest
+        if in_string:
+            closing = '"}'
+        elif self._keys or rest:
+            closing = rest + "}"
+        else:
+            closing = "{}"
+        if self.streams:
+            self._emit(ToolCallAborted(self.index, reason, closing))
+        self.shown = False
+
+    def _separator(self, key: str) -> str:
+        first = not self._keys
+        self._keys.add(key)
+        return "{" if first else ", "
+
+    def _write(self, text: str) -> None:
+        if not self.shown or not text:
+            return
+        if self._waiting is not None:
+            self._waiting.append(text)
+        else:
+            self._emit(ArgumentsDelta(self._start.index, text))

@@ -1,0 +1,353 @@
+"""Inside a call, between its parameters (recovery.md, rules 2, 3, 8, 9, 10, 11, 14 and 18)."""
+
+from __future__ import annotations
+
+from dsv4._parse import events as kinds
+from dsv4._parse.call_arguments import members_of, object_in, quoted, read_json, typed
+from dsv4._parse.events import AbortReason, DiagnosticKind
+from dsv4._parse.machine import Machine, Move, State, is_argument
+from dsv4._parse.source import LONGEST_REMARK, MOST_PARAMETERS, TOKENS, Partial, Tag, pattern
+from dsv4._parse.tag_rules import is_odd_close, runs_out
+
+_JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
+_OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
+
+
+class Invoke:
+    """A call. It outlives the values of its parameters.
+
+    A call that may not be made, or cannot be read, goes on unseen; its text is recorded, and is in
+    a diagnostic in the end.
+    """
+
+    def __init__(self, machine: Machine, tag: Tag | None) -> None:
+        self.machine = machine
+        self._source = source = machine.source
+        name = None if tag is None else machine.called(tag)
+        self._hidden: DiagnosticKind | None = self._why_hidden(tag, name)
+        self._start = source.pos
+        self._remarked = False  # there was text that nobody understood
+        self.body: str | None = None  # arguments that came as one JSON object
+        if self._hidden is not None or machine.whole_calls:
+            source.record()
+        if tag is not None and self._hidden in (None, kinds.FORBIDDEN_CALL):
+            machine.check_spelling(tag, padded=name != tag.name and tag.name is not None)
+            machine.check_declared(name or "", tag.start, tag.raw)
+        self.name = name or ""
+        self.call = machine.begin_call(self.name, shown=self._hidden is None)
+        if tag is not None:
+            source.advance(tag.end)
+            self._read_attributes(tag)
+        self._closed = tag is not None and tag.self_closed
+
+    def _why_hidden(self, tag: Tag | None, name: str | None) -> DiagnosticKind | None:
+        machine = self.machine
+        if machine.is_example(name):
+            return kinds.PROMPT_EXAMPLE
+        if tag is None or name is None or self._begins_nameless(tag):
+            return kinds.DROPPED_CALL
+        if machine.is_beyond_limits(name):
+            machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
+            return kinds.DROPPED_CALL
+        return kinds.FORBIDDEN_CALL if machine.forbidden else None
+
+    def _begins_nameless(self, tag: Tag) -> bool:
+        """Whether the first parameter has no name: then the call does not even begin (rule 9)."""
+        machine, tool = self.machine, self.machine.called(tag) or ""
+        first = machine.follow(tag.end)
+        if tag.self_closed or not machine.opens(first, "parameter", tool):
+            return False
+        return isinstance(first, Tag) and machine.key(first, tool) is None
+
+    def _read_attributes(self, tag: Tag) -> None:
+        """Arguments in the tag itself (rule 14)."""
+        machine = self.machine
+        keys = machine.tools.keys(self.name)
+        found = {a: v for a, v in tag.attributes.items() if is_argument(a, keys)}
+        if not found or self.name not in machine.tools.parameters:
+            return
+        machine.report_raw(kinds.ARGUMENT_IN_TAG, tag.start, tag.raw)
+        for attribute, value in found.items():
+            given = (
+                object_in(value) if attribute == "arguments" and "arguments" not in keys else None
+            )
+            if given is None:
+                self.call.add(attribute, typed(value, machine.tools.types_of(self.name, attribute)))
+            else:
+                for key, json_text in members_of(given.text):
+                    self.call.add(key, json_text)
+
+    # Going through the call.
+
+    def read(self) -> Move | None:
+        source, machine = self._source, self.machine
+        if self._closed:
+            return self.complete()
+        while source.pos < source.end:
+            at = source.past_space(source.pos)
+            if at == source.pos:
+                break
+            source.advance(at)
+        if source.pos == source.end:
+            return None
+        if source.at(source.pos) == "{" and self.may_have_body:
+            return (State.JSON, self)
+        tag = source.tag_at(source.pos) if source.is_mark(source.pos) else None
+        if isinstance(tag, Partial):
+            return None
+        if tag is None or tag.broken:
+            if tag is not None and machine.kind(tag) == "invoke":
+                return self.complete_implied()
+            if tag is not None and machine.kind(tag) == "parameter":
+                self.drop("unreadable")
+            return (State.REMARK, self)
+        return self._read_tag(tag)
+
+    @property
+    def may_have_body(self) -> bool:
+        return not self.call.parameters and self.body is None
+
+    def _read_tag(self, tag: Tag) -> Move | None:
+        machine = self.machine
+        closes: bool | None
+        if not self.acts(tag):
+            return (State.REMARK, self)
+        kind = machine.kind(tag, self.name)
+        if self.is_parameter(tag):
+            return self._begin_parameter(tag)
+        if tag.kind in TOKENS or kind == "wrapper":
+            return self.complete_implied()
+        if kind == "invoke" and not tag.closing:
+            closes = False
+            if is_odd_close(machine, tag, "invoke", self.name):  # a close without its slash
+                closes = runs_out(machine, tag.end, "invoke", self.name)
+            if closes is None:
+                return None
+            return self._close(tag) if closes else self.complete_implied()
+        if kind == "invoke" or tag.label == self.name:
+            return self._close(tag)
+        if kind == "parameter":
+            return self._remove(tag)
+        closes = runs_out(machine, tag.end, "invoke", self.name)
+        if closes is None:
+            return None
+        return self._close(tag) if closes else self._remove(tag)
+
+    def acts(self, tag: Tag) -> bool:
+        """Whether a tag means anything between parameters."""
+        if tag.kind in TOKENS or self.is_parameter(tag):
+            return True
+        if tag.marked:
+            return not tag.broken and (tag.closing or self.machine.kind(tag, self.name) is not None)
+        return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
+
+    def is_parameter(self, tag: Tag) -> bool:
+        machine = self.machine
+        if tag.closing or tag.broken:
+            return False
+        if tag.self_closed and "name" in tag.attributes and self._has_value(tag):
+            return tag.marked or self.name in machine.tools.parameters
+        if tag.marked:
+            return machine.kind(tag, self.name) == "parameter"
+        return machine.is_element(tag, self.name) or machine.is_plain_parameter(tag, self.name)
+
+    @staticmethod
+    def _has_value(tag: Tag) -> bool:
+        return "string" in tag.attributes or "value" in tag.attributes
+
+    def _remove(self, tag: Tag) -> Move:
+        if self._hidden is None:
+            self.machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        return (State.INVOKE,)
+
+    # Parameters.
+
+    def _begin_parameter(self, tag: Tag) -> Move:
+        machine, call = self.machine, self.call
+        key = machine.key(tag, self.name) if tag.marked or tag.name else tag.label
+        if self.body is not None:
+            self._spread_body()
+        if key is None:
+            self.drop("unreadable")
+            key = ""
+        elif call.has(key) and self._hidden is None:
+            machine.report_raw(kinds.DUPLICATE_PARAMETER, tag.start, tag.raw)
+        if call.parameters >= MOST_PARAMETERS and call.shown:
+            machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
+            self.drop("limit")
+        if self._hidden in (None, kinds.FORBIDDEN_CALL):
+            self._check_parameter(tag)
+        lone = call.may_hold_all(key)
+        call.settle()
+        self._source.advance(tag.end)
+        if tag.self_closed:
+            call.add(key, self._own_value(tag, key))
+            return (State.INVOKE,)
+        return (State.JSON if tag.string == "false" else State.VALUE, self, key, tag, lone)
+
+    def _check_parameter(self, tag: Tag) -> None:
+        if tag.string in ("true", "false") or tag.self_closed:
+            padded = tag.name is not None and self.machine.key(tag, self.name) != tag.name
+            self.machine.check_spelling(tag, padded)
+        else:
+            self.machine.report_raw(kinds.UNTYPED_PARAMETER, tag.start, tag.raw)
+
+    def _own_value(self, tag: Tag, key: str) -> str:
+        """The value of a parameter that closes itself: an attribute (rules 7 and 14)."""
+        types = self.machine.tools.types_of(self.name, key)
+        value = tag.attributes.get("value")
+        if value is None:
+            return typed(tag.attributes.get("string", ""), types)
+        if tag.string == "true":
+            return quoted(value)
+        found = read_json(value) if tag.string == "false" else None
+        return typed(value, types) if found is None else found.text
+
+    def _spread_body(self) -> None:
+        """Parameters follow arguments that came as JSON: those are parameters too."""
+        for key, json_text in members_of(self.body or "{}"):
+            self.call.add(key, json_text)
+        self.body = None
+
+    # Remarks.
+
+    def remark(self, start: int, raw: str) -> None:
+        self._remarked = True
+        if self._hidden is None:
+            self.machine.report_raw(kinds.UNEXPECTED_TEXT, start, raw)
+
+    # The end.
+
+    def drop(self, reason: AbortReason) -> None:
+        """Gives the call up. It goes on unseen."""
+        source = self._source
+        if self.body is not None:
+            self._spread_body()
+        if self.call.shown:
+            self.call.abort(reason)
+        if not source.is_recording:
+            source.record()
+            self._start = source.pos
+        if self._hidden is None:
+            self._hidden = kinds.DROPPED_CALL
+
+    def _close(self, tag: Tag) -> Move:
+        if self._hidden in (None, kinds.FORBIDDEN_CALL):
+            self.machine.check_spelling(tag)
+        self._source.advance(tag.end)
+        return self.complete()
+
+    def complete_implied(self) -> Move:
+        if self._hidden is None:
+            self.machine.report_raw(kinds.IMPLIED_CLOSE, self._source.pos, "")
+        return self.complete()
+
+    def complete(self) -> Move:
+        machine, call = self.machine, self.call
+        understood = call.parameters or self.body is not None or not self._remarked
+        if self._hidden is None and not understood:
+            # Never run a call without the arguments it came with (rule 11).
+            call.abort("unreadable")
+            if not self._source.is_recording:
+                machine.report_raw(kinds.DROPPED_CALL, self._source.pos, "")
+            else:
+                self._hidden = kinds.DROPPED_CALL
+        elif self._hidden is None:
+            if call.end(self.body):
+                machine.report_raw(kinds.UNWRAPPED_ARGUMENTS, self._source.pos, "")
+            machine.calls_completed += 1
+        return self.leave()
+
+    def leave(self) -> Move:
+        raw = self._source.recorded()
+        if self._hidden is not None:
+            self.machine.report_raw(self._hidden, self._start, raw)
+        self.machine.invoke = None
+        return (State.BLOCK,) if self.machine.block is not None else (State.AFTER, True)
+
+    def end(self) -> Move | None:
+        """The text ends inside the call (rule 10)."""
+        if self._source.stopped:
+            if self._source.pos < self._source.end:
+                self.machine.report_cut(self._source.pos)
+            return self.complete_implied()
+        return self.cut()
+
+    def cut(self, in_string: bool = False, rest: str = "") -> Move:
+        """Gives the call up where the text ends. `rest` is a member that was not written."""
+        machine, source = self.machine, self._source
+        if self.body is not None:
+            self._spread_body()
+        if self.call.shown:
+            self.call.abort("cut_short", in_string, rest)
+        if source.is_recording:
+            if self._hidden is None:
+                self._hidden = kinds.DROPPED_CALL
+            source.advance(source.end)
+            machine.report_raw(self._hidden, self._start, source.recorded())
+        machine.report_cut(source.pos)
+        machine.cut = True  # even if the model ended it: what it quotes never ended
+        machine.invoke = None
+        machine.block = None
+        return (State.AFTER,)
+
+
+class Remark:
+    """Text in a call that is no parameter. A short one goes; a longer one takes the call along."""
+
+    def __init__(self, machine: Machine, invoke: Invoke) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._invoke = invoke
+        self._start = machine.source.pos
+        self._at = self._start + 1
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            mark = source.next_mark(self._at)
+            if self._invoke.may_have_body:
+                found = source.search(_JSON_LINE, self._at - 1, mark)
+                if found is not None:
+                    return self._leave(source.place(found.end()))
+            if mark == source.end:
+                return self._wait(mark)
+            tag = source.tag_at(mark)
+            if isinstance(tag, Partial):
+                return self._wait(mark)
+            if tag is not None and self._ends(tag):
+                return self._leave(mark)
+            self._at = mark + 1
+
+    def _ends(self, tag: Tag) -> bool:
+        if tag.broken:
+            return self._machine.kind(tag) in ("invoke", "parameter")
+        return self._invoke.acts(tag)
+
+    def _wait(self, at: int) -> Move | None:
+        pending = self._source.search(_OPEN_LINE, self._at - 1, at)
+        self._at = at if pending is None else self._source.place(pending.start()) + 1
+        self._check_length(self._at - 1)
+        self._source.set_aside(self._at - 1)
+        return None
+
+    def _check_length(self, at: int) -> None:
+        if at - self._start > LONGEST_REMARK and self._invoke.call.shown:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Too long for a remark: whatever it was, the call was not understood."""
+        self._source.put_back()
+        self._invoke.drop("unreadable")
+
+    def _leave(self, to: int) -> Move:
+        source = self._source
+        self._check_length(to)
+        source.set_aside(to)
+        start = source.aside_from
+        self._invoke.remark(start, source.aside())
+        return (State.INVOKE,)
+
+    def end(self) -> Move | None:
+        return self._leave(self._source.end)

@@ -1,0 +1,433 @@
+"""The state machine: its states, which may follow which, and what the readers of all states share.
+
+A reader says which state comes next, and what that state has to know. The machine takes the
+reader for it from a table, and refuses a move that is not in `NEXT`; docs/parsing.md draws its
+diagram from that table. No reader decides what more text could change: it waits, or the text is
+final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Protocol, TypeAlias
+
+from dsv4._format import tokens
+from dsv4._format.dialects import NAMESPACE_END, Dialect
+from dsv4._format.spellings import (
+    ELEMENT_ATTRIBUTES,
+    EXAMPLE_NAME,
+    NEVER_ARGUMENTS,
+    RELEASED_LABELS,
+    RELEASED_TAGS,
+)
+from dsv4._parse import events as kinds
+from dsv4._parse.call_arguments import Call
+from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
+from dsv4._parse.lexer import reading
+from dsv4._parse.parser_options import DeclaredTools
+from dsv4._parse.source import (
+    LONGEST_NAME,
+    LONGEST_SPACE,
+    MARKS,
+    MOST_CALLS,
+    MOST_DIAGNOSTICS,
+    Partial,
+    Source,
+    Tag,
+)
+
+# The states of the parser, and which may follow which.
+#
+# A reader says which state comes next, and what that state has to know: the tag that opened it,
+# the value it is to read. The machine takes the reader for it from a table, and lets no move pass
+# that is not in `NEXT`. Which move is made depends on all a reader knows, and cannot stand in a
+# table; that there are no others can. docs/parsing.md draws its diagram from here.
+
+
+class State(Enum):
+    PROSE = "reasoning or content"
+    ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
+    STRAY = "a parameter in prose, without a call around it"
+    FENCED = "a block in a code fence, while it reads strictly: an example, or a call"
+    AFTER = "after a block, or after a call without one"
+    BLOCK = "inside a wrapper, between calls"
+    JUNK = "text in a wrapper that is no call"
+    BROKEN = "after a tag in a wrapper that breaks off"
+    INVOKE = "inside a call, between parameters"
+    REMARK = "text in a call that is no parameter"
+    VALUE = "the value of a parameter, a text"
+    JSON = "JSON: a value, all arguments of a call, or calls"
+    PLAIN = "a call without the DSML token, held until it closes"
+    NATIVE = "calls as older models write them, held until they close"
+    INVENTED = "a turn that the model made up after its own"
+    HALTED = "after a stop string"
+
+
+NEXT: dict[State, frozenset[State]] = {
+    State.PROSE: frozenset(
+        {
+            *(State.ORPHANS, State.FENCED, State.BLOCK, State.INVOKE, State.PLAIN, State.NATIVE),
+            *(State.STRAY, State.INVENTED, State.HALTED),
+        }
+    ),
+    State.ORPHANS: frozenset({State.PROSE}),
+    State.STRAY: frozenset({State.PROSE}),
+    State.FENCED: frozenset({State.PROSE, State.BLOCK}),
+    State.AFTER: frozenset({State.PROSE}),
+    State.BLOCK: frozenset(
+        {State.AFTER, State.PROSE, State.INVOKE, State.JUNK, State.JSON, State.BROKEN}
+    ),
+    State.JUNK: frozenset({State.BLOCK, State.PROSE}),
+    State.BROKEN: frozenset({State.BLOCK}),
+    State.INVOKE: frozenset({State.VALUE, State.JSON, State.REMARK, State.BLOCK, State.AFTER}),
+    State.REMARK: frozenset({State.INVOKE}),
+    State.VALUE: frozenset({State.INVOKE, State.BLOCK, State.AFTER}),
+    State.JSON: frozenset({State.VALUE, State.INVOKE, State.BLOCK, State.AFTER}),
+    State.PLAIN: frozenset({State.PROSE, State.AFTER}),
+    State.NATIVE: frozenset({State.PROSE, State.AFTER}),
+    State.INVENTED: frozenset(),
+    State.HALTED: frozenset(),
+}
+
+
+# What the readers of all states share: the text, the events, and a look at what comes next.
+#
+# No reader decides what more text could change: it waits, or the text is final.
+
+
+# A state, and what its reader has to know.
+Move: TypeAlias = tuple[Any, ...]
+
+
+class Reader(Protocol):
+    """Reads one state."""
+
+    def read(self) -> Move | None:
+        """Reads on. Returns the next state, or None to wait for more text."""
+
+    def end(self) -> Move | None:
+        """Does what is left to do, now that no more text comes."""
+
+
+class Ahead(Enum):
+    """What stands ahead, where it is no tag."""
+
+    MORE = "more text must come first"
+    END = "the end of the text"
+    TEXT = "text"
+    BRACE = "text that begins as JSON objects and lists do"
+
+
+class Machine:
+    """All that readers share."""
+
+    def __init__(
+        self,
+        *,
+        dialect: Dialect,
+        tools: DeclaredTools,
+        forbidden: bool,
+        new_id: Callable[[], str],
+        whole_calls: bool,
+        start: int,
+    ) -> None:
+        self.tags = dialect.tags
+        self.namespaces = dialect.namespaces
+        self.tools = tools
+        self.forbidden = forbidden
+        self.whole_calls = whole_calls
+        self._new_id = new_id
+        self._readers: Mapping[State, Callable[..., Reader]] = {}
+
+        self.source = Source(reading, start)
+        self.events: list[Event] = []
+        self.emit: Callable[[Event], None] = self._emit
+        self._diagnostics = 0
+        self.reads_all = False  # every chunk must be seen, because it may have to be quoted
+        self._further: tuple[int, int] | None = None  # departures that are not reported by name
+
+        self.blocks = 0
+        self.blank_line = False  # one went with the block that was opened last
+        self.calls_seen = 0
+        self.calls_begun = 0
+        self.calls_completed = 0
+        # The text ended inside something; its last token was an EOS.
+        self.cut = False
+        self.eos = False
+        self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
+
+        # Where reading is: the block and the call that are open.
+        self.prose: Any  # reads prose; which room it is in is above this one
+        self.block: Reader | None = None
+        self.invoke: Reader | None = None
+        self.state = State.PROSE
+        self.reader: Reader
+
+    def start(self, readers: Mapping[State, Callable[..., Reader]], prose: Any) -> None:
+        """Begins, in prose. `readers` are who reads each state."""
+        self._readers = readers
+        self.prose = prose
+        self.reader = prose
+
+    def _emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    # Going from state to state.
+
+    def run(self) -> None:
+        """Reads as far as the text goes."""
+        source, state = self.source, self.state
+        if source.pending is not None:
+            # In prose and in strings what cannot become a tag that acts is shown at once.
+            minds_kind = state is State.PROSE or state is State.VALUE
+            if source.is_pending(minds_kind):
+                return
+            source.pending = None
+        while (move := self.reader.read()) is not None:
+            self._go(move)
+
+    def finish(self) -> None:
+        """Reads to the end of all text."""
+        self.source.final = True
+        self.run()
+        while (move := self.reader.end()) is not None:
+            self._go(move)
+            self.run()
+
+    def _go(self, move: Move) -> None:
+        state, *known = move
+        assert state is self.state or state in NEXT[self.state], (self.state, state)
+        self.state = state
+        self.reader = self._readers[state](self, *known)
+
+    # Diagnostics.
+
+    def report(self, kind: DiagnosticKind, start: int, end: int) -> None:
+        """A departure, at these places of the text."""
+        self.report_raw(kind, start, self.source.slice(start, end))
+
+    def report_raw(self, kind: DiagnosticKind, start: int, raw: str) -> None:
+        """A departure in text that is not in the buffer any more."""
+        end = start + len(raw)
+        if start < 0:  # what the prompt holds is not quoted
+            if end <= 0 and raw:
+                return
+            start, end, raw = 0, max(end, 0), raw[-start:]
+        if self._diagnostics < MOST_DIAGNOSTICS:
+            self._diagnostics += 1
+            self.events.append(Diagnostic(kind, start, end, raw))
+        elif self._further is None:
+            self.source.keep(start, raw)
+            self._further = start, end
+            self.reads_all = True
+        else:
+            self._further = self._further[0], max(end, self._further[1])
+
+    def report_further(self) -> None:
+        """At the end: one departure for all that were too many."""
+        if self._further is not None:
+            start, end = self._further
+            raw = self.source.kept()[: end - start]
+            self.events.append(Diagnostic(kinds.MORE_DEPARTURES, start, end, raw))
+
+    def report_cut(self, start: int) -> None:
+        """The text ends inside something, of which the rest is from `start` on.
+
+        One cut is reported once (rule 16). What the model itself ended was not cut.
+        """
+        source = self.source
+        if not self.cut:
+            self.report(kinds.CUT_SHORT, start, source.end)
+        elif start < source.end:
+            self.report(kinds.UNEXPECTED_TEXT, start, source.end)
+        self.cut = self.cut or not source.stopped
+        source.advance(source.end)
+
+    def note_cut(self) -> None:
+        """The text ends inside something that is left as text."""
+        if not self.cut and not self.source.stopped:
+            self.report(kinds.CUT_SHORT, self.source.end, self.source.end)
+            self.cut = True
+
+    def check_spelling(self, tag: Tag, padded: bool = False) -> None:
+        """Reports a tag that acts and is not spelled as the dialect spells it.
+
+        `padded` says that white space stands around the name in it.
+        """
+        label = self.tags.label_of(tag.kind)
+        if label is not None and tag.is_spelled(label) and not padded:
+            return
+        head = tag.raw.partition(" name=")[0].rstrip(">")
+        released = head in RELEASED_TAGS and not head.endswith(f"{tokens.DSML}{label}")
+        self.report_raw(
+            kinds.OTHER_RELEASE if released else kinds.MISSPELLED_TAG, tag.start, tag.raw
+        )
+
+    # Calls.
+
+    def begin_call(self, name: str, shown: bool) -> Call:
+        """A new call. One that is not shown has no place among the others."""
+        self.calls_seen += 1
+        namespace, bare = self._split(name)
+        start = ToolCallStart(self.calls_begun, bare, "", namespace)
+        if shown:
+            start.id = self._new_id()
+            self.calls_begun += 1
+        return Call(name, start, self.tools, self.emit, shown, self.whole_calls)
+
+    def _split(self, name: str) -> tuple[str | None, str]:
+        """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
+        namespace, cut, bare = name.partition(NAMESPACE_END)
+        has_one = bool(cut) and NAMESPACE_END not in bare
+        if has_one and (self.namespaces or name in self.tools.spaced):
+            return namespace, bare
+        return None, name
+
+    def whole_call(self, name: str, arguments: str, start: int) -> None:
+        """A call that was held until it was complete."""
+        if self.is_beyond_limits(name):
+            self.report_raw(kinds.LIMIT, start, "")
+            return
+        if self.forbidden:
+            return
+        self.check_declared(name, start, "")
+        self.begin_call(name, shown=True).end(arguments)
+        self.calls_completed += 1
+
+    def part_of_call(self, name: str, rest: str) -> None:
+        """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
+        if not self.forbidden and not self.is_beyond_limits(name):
+            self.begin_call(name, shown=True).abort("cut_short", rest=rest)
+
+    def is_beyond_limits(self, name: str) -> bool:
+        return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
+
+    def check_declared(self, name: str, start: int, raw: str) -> None:
+        if self.tools.told and not self.tools.declares(name):
+            self.report_raw(kinds.UNDECLARED_TOOL, start, raw)
+
+    # What comes next.
+
+    def follow(self, at: int) -> Tag | Ahead:
+        """What stands at `at`, after optional white space."""
+        source = self.source
+        start, at = at, source.past_space(at)
+        if at - start > LONGEST_SPACE:
+            return Ahead.TEXT
+        if at == source.end:
+            return Ahead.END if source.final else Ahead.MORE
+        character = source.text[at - source.base]
+        if character in "{[":
+            return Ahead.BRACE
+        if character not in MARKS:
+            return Ahead.TEXT
+        tag = source.tag_at(at)
+        if isinstance(tag, Partial):
+            return Ahead.END if source.final else Ahead.MORE
+        return Ahead.TEXT if tag is None or tag.broken else tag
+
+    def is_end(self, ahead: Tag | Ahead) -> bool:
+        """Whether the text ends here, or EOS stands here."""
+        return ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
+
+    def kind(self, tag: Tag, tool: str | None = None) -> str | None:
+        """What a tag is, inside a call of `tool` or outside. None: nothing that acts.
+
+        A tag may be named as a declared tool, or as a parameter of the call's tool.
+        """
+        if not tag.marked or not tag.label or tag.label in RELEASED_LABELS or tag.name is not None:
+            if tag.kind != "named":
+                return tag.kind
+            typed = tool is not None and tag.attributes and self._is_typed_key(tag, tool)
+            return "parameter" if typed else None
+        if tool is not None and tag.label in self.tools.keys(tool):
+            return "parameter"
+        if tag.label in self.tools.parameters:
+            return "invoke"
+        return None if tag.kind == "named" else tag.kind
+
+    def _is_typed_key(self, tag: Tag, tool: str) -> bool:
+        """Whether a tag of another name says all that a parameter's does (rule 14)."""
+        return tag.marked and tag.string is not None and tag.name in self.tools.keys(tool)
+
+    def names_tool(self, tag: Tag) -> bool:
+        """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
+        return tag.name is not None and self.tools.declares(self.called(tag) or "")
+
+    def key(self, tag: Tag, tool: str) -> str | None:
+        """The name of a parameter: its attribute, or the tag's own name."""
+        if tag.name is None and tag.label in self.tools.keys(tool):
+            return tag.label
+        return self.tools.key_as_declared(tool, tag.name)
+
+    def called(self, tag: Tag) -> str | None:
+        """The tool that an invoke calls: by its attribute, or by the tag's own name."""
+        if tag.name is None and tag.label in self.tools.parameters:
+            return tag.label
+        return self.tools.as_declared(tag.name)
+
+    def is_example(self, name: str | None) -> bool:
+        """Whether a call is the prompt's own example (rule 2)."""
+        return name is not None and name.startswith(EXAMPLE_NAME)
+
+    def opens(self, ahead: Tag | Ahead, kind: str, tool: str | None = None) -> bool:
+        """Whether a tag with the DSML token opens something."""
+        if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
+            return False
+        return self.kind(ahead, tool) == kind
+
+    def closes(self, ahead: Tag | Ahead, kind: str, tool: str | None = None) -> bool:
+        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
+            return False
+        return self.kind(ahead, tool) == kind
+
+    def is_element(self, ahead: Tag | Ahead, tool: str) -> bool:
+        """Whether an element named as a parameter of the tool opens here (rule 14)."""
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
+            return False
+        return (
+            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
+        )
+
+    def is_plain_parameter(self, ahead: Tag | Ahead, tool: str) -> bool:
+        """Whether a parameter without the DSML token opens here (rule 14)."""
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
+            return False
+        return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
+
+    def carries_arguments(self, tag: Tag) -> bool:
+        """Whether an invoke has arguments among its attributes (rule 14)."""
+        keys = self.tools.keys(self.called(tag) or "")
+        return any(is_argument(attribute, keys) for attribute in tag.attributes)
+
+    def is_certain(self, tag: Tag, wrapped: bool) -> bool | None:
+        """Whether an invoke is followed by what must follow (rule 2). None: nothing follows yet."""
+        tool = self.called(tag) or ""
+        if tag.self_closed:
+            return wrapped or self.carries_arguments(tag)
+        ahead = self.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if not isinstance(ahead, Tag):
+            if ahead is Ahead.END:
+                return wrapped and self.source.stopped
+            at = self.source.past_space(tag.end)
+            return ahead is Ahead.BRACE and self.source.at(at) == "{"
+        if ahead.kind == "eos":
+            return wrapped
+        if not ahead.marked:
+            return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
+        kind = self.kind(ahead, tool)
+        if kind == "parameter":
+            return not ahead.closing
+        if kind == "invoke":
+            return ahead.closing or wrapped
+        return kind == "wrapper" and ahead.closing and wrapped
+
+
+def is_argument(attribute: str, keys: Mapping[str, Any]) -> bool:
+    """Whether an attribute of an invoke is an argument of a tool with these keys."""
+    if attribute == "arguments":
+        return True
+    return attribute in keys and attribute not in NEVER_ARGUMENTS

@@ -1,0 +1,544 @@
+"""`StreamParser`: text in pieces -> events.
+
+Most chunks of most completions are a few letters in the middle of a line or of a string, and take
+a shortcut past the state machine. A chunk may do so, and is then only passed on, under this
+invariant:
+
+- nothing waits in the source, so that the chunk stands at the current position;
+- the state is prose without stop strings, or a string that is streamed;
+- no mark is in the chunk, so that no tag begins in it;
+- line breaks at its end wait, because they are dropped if a block comes next; in a string it ends
+in none, nor in indentation after one, because both are dropped if the string's end is implied;
+- in prose, no character of a fence is in it, and unless it stands in the middle of a line that
+has begun with something other than a list marker, the lines are followed, which is all that prose
+would do.
+
+The machine is told how much has gone by when it is next needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.endings import Ending
+from dsv4._format.spellings import FENCES
+from dsv4._parse import events as kinds
+from dsv4._parse.blocks import Block, Broken, Junk
+from dsv4._parse.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    End,
+    Event,
+    Finish,
+    ReasoningDelta,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4._parse.invokes import Invoke, Remark
+from dsv4._parse.machine import Machine, Reader, State
+from dsv4._parse.markup_in_prose import (
+    After,
+    FencedBlock,
+    HaltedReader,
+    InventedTurnReader,
+    Orphans,
+    StrayParameter,
+)
+from dsv4._parse.parser_options import (
+    Calls,
+    DeclaredTools,
+    GivenTools,
+    Reason,
+    StopIn,
+    checked_bool,
+    checked_ending,
+    checked_maker,
+    checked_stops,
+    checked_text,
+    checked_tools,
+    checked_word,
+    random_id,
+)
+from dsv4._parse.parser_options import Stops as GivenStops
+from dsv4._parse.plain_calls import NativeCalls, PlainCall
+from dsv4._parse.prose import Prose, Stops
+from dsv4._parse.source import MARKS, Tag
+from dsv4._parse.value_readers import Body, CallList, Json, Parameter, Text
+from dsv4.errors import OptionError, short_repr
+
+if TYPE_CHECKING:
+    from dsv4._parse.strict import StrictParser
+
+
+# Why text waits: the rule of recovery.md that holds it, and until what.
+
+
+class Hold(NamedTuple):
+    """Why text waits.
+
+    `rule` is the rule of docs/recovery.md that holds it, None where it is another's; `reason` says
+    what is waited for.
+    """
+
+    rule: int | None
+    reason: str
+
+
+STRICT = Hold(None, "a strict reading, which decides at the end")
+STOP = Hold(None, "the start of a stop string, until it is one or is none")
+TAG = Hold(1, "the start of a tag, until it is one or is none")
+CALL = Hold(2, "a block or a call, until what follows makes it certain")
+BETWEEN = Hold(2, "white space and tags between calls, until what follows says what they are")
+VALUE_BREAK = Hold(3, "a line break in a string, which goes if the string's end is implied")
+CLOSER = Hold(4, "a tag in a value, until what follows says whether the value ends at it")
+VALUE = Hold(7, "a value that is no string, or whose type nothing says, until it ends")
+BODY = Hold(8, "JSON in place of parameters, until it ends")
+CALLS = Hold(14, "JSON in place of calls, until it ends")
+ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
+PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
+
+# In these states all text waits, and for one reason.
+OF_STATE: Mapping[State, Hold] = {
+    State.ORPHANS: Hold(17, "closing tags, until it is clear whether prose goes on after them"),
+    State.STRAY: Hold(5, "a parameter without a call, until it ends"),
+    State.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
+    State.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
+    State.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
+    State.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
+    State.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
+    State.NATIVE: Hold(13, "calls as older models write them, until they close"),
+    State.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
+}
+
+
+def hold_of(machine: Machine) -> Hold | None:
+    """Why the text that waits in a machine does. None: nothing waits."""
+    source, reader = machine.source, machine.reader
+    if source.done == source.end:
+        return None
+    if isinstance(reader, (Text, Json)):
+        if isinstance(reader.value, Parameter):
+            return _in_parameter(machine, reader.value)
+        return BODY if isinstance(reader.value, Body) else CALLS
+    if machine.state in OF_STATE:
+        return OF_STATE[machine.state]
+    text = source.slice(source.pos, source.end)
+    start = len(text) - len(text.lstrip())
+    in_prose = machine.state is State.PROSE
+    if start == len(text):
+        return PROSE_BREAK if in_prose else BETWEEN
+    if source.pending is not None:
+        return TAG
+    if in_prose:
+        return CALL if source.is_mark(source.pos + start) else STOP
+    return BETWEEN
+
+
+def _in_parameter(machine: Machine, value: Parameter) -> Hold:
+    if value.may_hold_all:
+        return ARGUMENTS
+    if not value.streams:
+        return VALUE
+    source = machine.source
+    if not source.slice(source.pos, source.end).strip():
+        return VALUE_BREAK
+    return TAG if source.pending is not None else CLOSER
+
+
+# The way of most chunks, past the machine.
+#
+# Most chunks of most completions are a few letters in the middle of a line, or of a string. The
+# machine would say of them what they are: more of the same. The invariant under which they may go
+# by it, and under which they do nothing else than be shown:
+#
+# - nothing waits in the source, so that the chunk stands where reading is; - the state is prose
+# without stop strings, or a string that is shown as it comes; - no mark is in the chunk, so that
+# no tag begins in it; - line breaks at its end wait, because they go if a block comes next; in a
+# string it ends in none,   nor in indentation after one, because both go if the string's end is
+# implied; - in prose: no character of a fence is in it, and where it is not in the middle of a
+# line that has   begun with something else than a list, the lines are followed, which is all that
+# prose would do.
+#
+# The machine is told later how much has gone by, when it is asked again.
+
+
+_BRACKET, _WIDE, _BAR = MARKS
+_TICK, _TILDE = FENCES[0], FENCES[1]
+_BREAK = "\n"
+_Words: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
+# An event of one field is made faster without its constructor.
+_new = object.__new__
+
+
+class Shortcut:
+    """Passes chunks on that need no reading."""
+
+    def __init__(self, machine: Machine, prose: Prose) -> None:
+        self._machine = machine
+        self._prose = prose
+        # What words become here, in the middle of a line, and anywhere.
+        self._words: _Words | None = None
+        self._line_words: _Words | None = None
+        self._index: int | None = None  # of the call whose string comes in
+        self._passed = 0
+        self._last = ""
+        self._newlines = ""  # at the end of what has gone by: they wait
+
+    def feed(self, text: str) -> list[Event]:
+        """The events that `text` brings, possibly none.
+
+        `text` is the next piece of the completion, cut anywhere; special tokens are spelled in it.
+        Raises an `OptionError` after `finish`.
+        """
+        words = self._words
+        try:
+            if (
+                words is not None
+                and _BRACKET not in text
+                and _BREAK not in text
+                and _TICK not in text
+                and _TILDE not in text
+                and (text.isascii() or (_BAR not in text and _WIDE not in text))
+                and text
+            ):
+                self._passed += len(text)
+                self._last = text
+                event = _new(words)
+                event.text = text
+                return [event]
+            if self._line_words is not None:
+                return self._in_lines(text, self._line_words)
+            if self._index is not None and (
+                _BRACKET not in text
+                and text
+                and text[-1] not in "\r\n"
+                and (_BREAK not in text or text[-1] not in " \t")
+                and (text.isascii() or (_BAR not in text and _WIDE not in text))
+            ):
+                self._passed += len(text)
+                self._last = text
+                inside = text if text.isalnum() else encode_basestring(text)[1:-1]
+                return [ArgumentsDelta(self._index, inside)]
+        except (TypeError, AttributeError):
+            pass  # it is no text, which is refused below
+        return self._read(text)
+
+    def _in_lines(self, text: str, words: _Words) -> list[Event]:
+        """Words with line breaks among them, or at a line's start. Breaks at the end wait."""
+        if not text or _BRACKET in text or _TICK in text or _TILDE in text:
+            return self._read(text)
+        if not text.isascii() and (_BAR in text or _WIDE in text):
+            return self._read(text)
+        after = text.rfind(_BREAK) + 1
+        if self._words is not None and after < len(text) and text[after].isalpha():
+            shown = text  # a line that begins with a letter is settled at once
+        else:
+            settled = self._prose.follow(text)
+            text = self._newlines + text
+            kept = 0
+            if text[-1] == _BREAK:
+                kept = 2 if text[-2:] == _BREAK * 2 else 1
+            self._newlines = text[len(text) - kept :]
+            self._words = words if settled and not kept else None
+            shown = text[: len(text) - kept]
+            if not shown:
+                return []
+        self._passed += len(shown)
+        self._last = shown
+        return [words(shown)]
+
+    def _read(self, text: str) -> list[Event]:
+        """The events of a chunk that must be read."""
+        raise NotImplementedError
+
+    def _choose(self, carries: bool = False) -> None:
+        """Finds out what may go by, now that the machine has read."""
+        self._close()
+        machine, prose = self._machine, self._prose
+        reader = machine.reader
+        if machine.source.text or machine.reads_all or carries:
+            return
+        if reader is prose:
+            if prose.is_idle:
+                self._line_words = ReasoningDelta if prose.reasoning else ContentDelta
+                self._words = self._line_words if prose.lines.settled else None
+        elif reader.__class__ is Text:
+            value = reader.value
+            if isinstance(value, Parameter) and value.is_idle:
+                self._index = value.invoke.call.index
+
+    def _close(self) -> None:
+        """Lets nothing by any more."""
+        self._words = self._line_words = self._index = None
+
+    def _catch_up(self) -> None:
+        """Tells the machine what has gone by, and gives it what waits."""
+        if self._passed or self._newlines:
+            source = self._machine.source
+            source.skip(self._passed, self._last[-1] if self._passed else "")
+            if self._newlines:
+                source.append(self._newlines)
+            self._passed, self._newlines = 0, ""
+            reader = self._machine.reader
+            if isinstance(reader, (Prose, Text)):
+                reader.skip()
+
+
+# The one parser: text in pieces -> events.
+
+
+_CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
+
+
+class StreamParser(Shortcut):
+    """Reads a completion in pieces.
+
+    `ending` is how the prompt ends, `prompt.ending`: it says whether the model's text begins with
+    reasoning, and what the prompt already holds of the turn. Without it, `thinking` and `prefix`
+    say the same two things. `tools` are the declared tools, as tool or function objects: `[]` says
+    that there are none, None that you do not know. `tool_choice` is the request's; "none" means
+    that no call is made. `dialect` is the release whose spelling is right, or its name; all are
+    read. `strict` raises a `ParseError`, at the end, for what leaves the grammar. `stop` strings
+    end the text; they act in the content, or with `stop_in="all"` in the reasoning too. With
+    `calls="whole"` nothing of a call is seen before it is complete. `new_id` makes the ids of
+    calls.
+
+    Raises an `OptionError` for an option that is not what it should be.
+    """
+
+    def __init__(
+        self,
+        *,
+        ending: Ending | None = None,
+        thinking: bool = True,
+        tools: GivenTools = None,
+        tool_choice: Any = "auto",
+        dialect: str | Dialect | None = None,
+        strict: bool = False,
+        stop: GivenStops = (),
+        stop_in: StopIn = "content",
+        calls: Calls = "streamed",
+        new_id: Callable[[], str] = random_id,
+        prefix: str = "",
+    ) -> None:
+        ending = checked_ending(ending)
+        thinking = checked_bool("thinking", thinking)
+        prefix = checked_text("prefix", prefix)
+        strict = checked_bool("strict", strict)
+        if ending is not None:
+            if prefix:
+                raise OptionError("prefix", "found text and an ending, expected one of them")
+            thinking, prefix = ending.thinking, ending.open
+        if prefix and strict:
+            problem = "found text and strict=True, expected one of them: strict reads whole turns"
+            raise OptionError("prefix", problem)
+        spoken = dialect_named("v4" if dialect is None else dialect)
+        declared = DeclaredTools(checked_tools(tools))
+        stops = checked_stops(stop)
+        everywhere = checked_word("stop_in", stop_in, ("content", "all")) == "all"
+        whole = checked_word("calls", calls, ("streamed", "whole")) == "whole"
+        forbidden = tool_choice == "none"
+        maker = checked_maker(new_id)
+        self._finished = False
+        self._inert = False  # whether the text being read can spell no special token
+        self._carried: list[Event] = []  # of a call that the prompt left open
+        self._strict: StrictParser | None = None
+        if strict:
+            # Few ask for it, and what it needs is loaded for them alone.
+            from dsv4._parse.strict import StrictParser
+
+            self._strict = StrictParser(thinking, declared, forbidden, spoken, maker)
+
+        machine = Machine(
+            dialect=spoken,
+            tools=declared,
+            forbidden=forbidden,
+            new_id=maker,
+            whole_calls=whole,
+            start=-len(prefix),
+        )
+        prose = Prose(machine, thinking, Stops(stops) if stops else None, everywhere)
+        machine.start(READERS, prose)
+        super().__init__(machine, prose)
+        if not strict:
+            self._choose()
+        if prefix:
+            self._continue(prefix)
+
+    # What comes in.
+
+    def feed_inert(self, text: str) -> list[Event]:
+        """The events that `text` brings, in which nothing is a special token, whatever it spells.
+
+        `text` is the next piece of the completion, where special tokens are known by other means,
+        as in a stream of ids. Raises an `OptionError` after `finish`.
+        """
+        # A shortcut is right for it where it has no mark, and then spells nothing.
+        self._inert = True
+        try:
+            return self.feed(text)
+        finally:
+            self._inert = False
+
+    def _read(self, text: str) -> list[Event]:
+        if not isinstance(text, str):
+            raise OptionError("text", f"found {short_repr(text)}, expected text")
+        if self._finished:
+            raise OptionError("text", "found more text after finish, expected a new parser for it")
+        if self._strict is not None:
+            self._strict.feed(text, self._inert)
+            return []
+        machine, source = self._machine, self._machine.source
+        if self._passed or self._newlines:
+            self._catch_up()
+        source.append(text, self._inert)
+        events = self._begin()
+        machine.run()
+        if source.pos > source.base:
+            source.trim()
+        self._choose()
+        return events
+
+    def _begin(self) -> list[Event]:
+        events = self._machine.events = self._carried
+        self._carried = []
+        return events
+
+    def finish(self, reason: Reason | None = None) -> list[Event]:
+        """The events that the end of the text brings. The last of them is an `End`.
+
+        `reason` is why generation ended, if you know: "stop" where the model ended it, which
+        completes a call as an EOS does; "length" where something else did. Raises an `OptionError`
+        the second time, and for another reason; a strict parser raises a `ParseError`.
+        """
+        if reason is not None:
+            checked_word("reason", reason, ("stop", "length"))
+        if self._finished:
+            raise OptionError("reason", "found finish once more, expected it once")
+        if self._strict is not None:
+            events = self._strict.finish(reason)
+            self._finished = True
+            return events
+        self._finished = True
+        machine = self._machine
+        self._catch_up()
+        self._close()
+        machine.source.stopped = reason == "stop"
+        machine.source.cut_off = reason == "length"
+        events = self._begin()
+        machine.finish()
+        if self._prose.unclosed and machine.state is not State.HALTED:
+            machine.report_raw(kinds.UNCLOSED_REASONING, machine.source.pos, "")
+        machine.report_further()
+        machine.emit(End(self._finish_reason(reason)))
+        return events
+
+    def _finish_reason(self, reason: Reason | None) -> Finish:
+        machine = self._machine
+        if reason == "length":
+            return "length"
+        if machine.state is State.HALTED:
+            return "tool_calls" if machine.calls_completed else "stop"
+        if machine.cut:
+            return "length"
+        if machine.calls_completed:
+            return "tool_calls"
+        if self._prose.unclosed and not machine.eos and reason is None:
+            return "length"
+        return "stop"
+
+    def _continue(self, prefix: str) -> None:
+        """Reads what the prompt holds already. Of its events only those of an open call count."""
+        events = self.feed(prefix)
+        machine = self._machine
+        invoke = machine.invoke
+        if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.shown:
+            index = invoke.call.index
+            own = (event for event in events if isinstance(event, _CALL_EVENTS))
+            self._carried = [event for event in own if event.index == index]
+        self._catch_up()
+        self._choose(carries=bool(self._carried))
+
+    # Where reading is.
+
+    @property
+    def held(self) -> str:
+        """The text that has come and waits for what follows it."""
+        if self._strict is not None:
+            return self._strict.held
+        self._catch_up()
+        self._choose()
+        return self._machine.source.waiting
+
+    @property
+    def held_by(self) -> Hold | None:
+        """Why the held text waits: the rule that holds it, and what is waited for."""
+        if self._strict is not None:
+            return STRICT if self._strict.holds else None
+        self._catch_up()
+        self._choose()
+        return hold_of(self._machine)
+
+    @property
+    def state(self) -> State:
+        """What is being read; its value is a description."""
+        return self._machine.state
+
+    @property
+    def position(self) -> int:
+        """How many characters of the text are done with."""
+        self._catch_up()
+        self._choose()
+        return max(self._machine.source.done, 0)
+
+
+# The table of readers: who reads each state, made from what the state has to know. Prose, the open
+# block and the open call outlive other states; the machine has them, and they go on.
+
+
+def _block(machine: Machine, *tag: Tag) -> Reader:
+    if tag:
+        machine.block = Block(machine, *tag)
+    assert machine.block is not None
+    return machine.block
+
+
+def _invoke(machine: Machine, *tag: Tag | None) -> Reader:
+    if tag:
+        machine.invoke = Invoke(machine, *tag)
+    assert machine.invoke is not None
+    return machine.invoke
+
+
+def _value(machine: Machine, *known: Any) -> Any:
+    """A value that is read again as something else, calls, a call's body, or a parameter."""
+    first = known[0]
+    if first is None:
+        return CallList(machine)
+    if not isinstance(first, Invoke):
+        return first
+    return Body(first) if len(known) == 1 else Parameter(*known)
+
+
+READERS: Mapping[State, Callable[..., Reader]] = {
+    State.PROSE: lambda machine, *known: machine.prose.resume(*known),
+    State.ORPHANS: Orphans,
+    State.STRAY: lambda machine, tag: StrayParameter(machine, machine.prose, tag),
+    State.FENCED: lambda machine, tag: FencedBlock(machine, machine.prose, tag),
+    State.AFTER: lambda machine, *known: After(machine, machine.prose, *known),
+    State.BLOCK: _block,
+    State.JUNK: Junk,
+    State.BROKEN: Broken,
+    State.INVOKE: _invoke,
+    State.REMARK: Remark,
+    State.VALUE: lambda machine, *known: Text(machine, _value(machine, *known)),
+    State.JSON: lambda machine, *known: Json(machine, _value(machine, *known)),
+    State.PLAIN: lambda machine, *tags: PlainCall(machine, machine.prose, *tags),
+    State.NATIVE: lambda machine, tag: NativeCalls(machine, machine.prose, tag),
+    State.INVENTED: InventedTurnReader,
+    State.HALTED: HaltedReader,
+}

@@ -1,0 +1,231 @@
+"""What a caller gives to a parser, checked: options, the function that makes ids, and the declared
+tools as far as reading calls needs to know them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from dsv4._format.dialects import NAMESPACE_END
+from dsv4._format.endings import Ending
+from dsv4._format.spellings import HOLDS_ALL
+from dsv4.errors import OptionError, short_repr
+
+# Ids: of calls, and of whatever else must be told apart.
+
+
+# A byte picks a letter or digit. Some are picked by five bytes and some by four, which takes a
+# tenth of a bit off each of them.
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_PICKED = (_LETTERS * 5)[:256]
+_LENGTH = 24
+
+
+def new_id(prefix: str) -> str:
+    """The prefix, and 24 random letters and digits."""
+    return prefix + os.urandom(_LENGTH).translate(_PICKED).decode("ascii")
+
+
+def random_id() -> str:
+    """A new id of a call."""
+    return new_id("call_")
+
+
+# The options of a parser, checked when it is made.
+
+
+Stops: TypeAlias = Sequence[str] | str
+GivenTools: TypeAlias = Iterable[Any] | None
+# Where stop strings act, and when a call is seen.
+StopIn: TypeAlias = Literal["content", "all"]
+Calls: TypeAlias = Literal["streamed", "whole"]
+# What a caller may know about why the text ended.
+Reason: TypeAlias = Literal["stop", "length"]
+
+
+def checked_bool(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(name, f"found {short_repr(value)}, expected True or False")
+    return value
+
+
+def checked_word(name: str, value: Any, words: tuple[str, ...]) -> Any:
+    if value not in words or not isinstance(value, str):
+        spelled = " or ".join(f'"{word}"' for word in words)
+        raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
+    return value
+
+
+def checked_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise OptionError(name, f"found {short_repr(value)}, expected text")
+    return value
+
+
+def checked_tools(tools: Any) -> list[Mapping[Any, Any]] | None:
+    """Tools as a list of tool or function objects, each of which has a name."""
+    if tools is None:
+        return None
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
+    listed = list(tools)
+    for index, tool in enumerate(listed):
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping):
+            problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
+            raise OptionError(("tools", index), problem)
+        if not isinstance(function.get("name"), str):
+            where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
+            raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
+    return listed
+
+
+def checked_stops(stop: Any) -> list[str]:
+    """Stop strings, those that are not empty."""
+    given = [stop] if isinstance(stop, str) else stop
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
+    stops = list(given)
+    for index, string in enumerate(stops):
+        if not isinstance(string, str):
+            raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
+    return [string for string in stops if string]
+
+
+def checked_ending(ending: Any) -> Ending | None:
+    if ending is not None and not isinstance(ending, Ending):
+        raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
+    return ending
+
+
+def checked_maker(new_id: Any) -> Callable[[], str]:
+    if not callable(new_id):
+        raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
+    return new_id  # type: ignore[no-any-return]
+
+
+# The tools a caller declares, as far as reading calls needs to know them.
+
+
+# Schemas that refer to alternatives do so under one of these.
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+
+
+class DeclaredTools:
+    """Declared tools: name -> parameter -> its JSON types, empty where the schema names none.
+
+    `told` is false where the caller said nothing: then any name may be one, inside a wrapper.
+    """
+
+    __slots__ = ("parameters", "spaced", "told")
+
+    def __init__(self, tools: Iterable[Any] | None) -> None:
+        self.told = tools is not None
+        self.parameters: dict[str, dict[str, frozenset[str]]] = {}
+        self.spaced: set[str] = set()  # names that were declared with a namespace of their own
+        for tool in tools or ():
+            function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+            if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+                name = _qualified(tool, function)
+                if name != function["name"]:
+                    self.spaced.add(name)
+                self.parameters[name] = _properties(function.get("parameters"))
+
+    @property
+    def none_declared(self) -> bool:
+        """Whether the caller declared that there are none, so that no call is ever made."""
+        return self.told and not self.parameters
+
+    def declares(self, name: str) -> bool:
+        # The strict grammar lets a name run on after a quote. Which of the two readings a caller
+        # had in mind cannot be known, so it is enough that the shorter one is.
+        return name in self.parameters or name.partition('"')[0] in self.parameters
+
+    def may_be(self, name: str) -> bool:
+        """Whether a name counts as declared inside a wrapper."""
+        return not self.told or self.declares(name)
+
+    def as_declared(self, name: str | None) -> str | None:
+        """A name without white space around it, if that is what was declared (rule 13)."""
+        return _trimmed(name, self.parameters)
+
+    def key_as_declared(self, tool: str, key: str | None) -> str | None:
+        return _trimmed(key, self.keys(tool))
+
+    def keys(self, tool: str) -> dict[str, frozenset[str]]:
+        return self.parameters.get(tool, {})
+
+    def types_of(self, tool: str, key: str) -> frozenset[str]:
+        return self.keys(tool).get(key, frozenset())
+
+    def may_unwrap(self, tool: str, key: str) -> bool:
+        """Whether a lone parameter may hold all the arguments (rule 8)."""
+        keys = self.keys(tool)
+        return bool(keys) and key not in keys and key in HOLDS_ALL
+
+
+def _trimmed(name: str | None, declared: Mapping[str, Any]) -> str | None:
+    if name is None or name in declared or name.strip() not in declared:
+        return name
+    return name.strip()
+
+
+def _qualified(tool: Mapping[Any, Any], function: Mapping[Any, Any]) -> str:
+    """The name as the model sees it (format.md, section 13.3)."""
+    name: str = function["name"]
+    space = tool.get("namespace")
+    if space is None:
+        space = function.get("namespace")
+    if isinstance(space, Mapping):
+        space = space.get("name")
+    if not isinstance(space, str) or NAMESPACE_END in name:
+        return name
+    return f"{space}{NAMESPACE_END}{name}"
+
+
+def _properties(schema: Any) -> dict[str, frozenset[str]]:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping):
+        return {}
+    return {
+        name: frozenset(_types(value))
+        for name, value in properties.items()
+        if isinstance(name, str)
+    }
+
+
+def _types(schema: Any, depth: int = 0) -> Iterable[str]:
+    if not isinstance(schema, Mapping) or depth > 8:
+        return
+    declared = schema.get("type")
+    for kind in declared if isinstance(declared, list) else [declared]:
+        if isinstance(kind, str):
+            yield kind
+    if declared is None and isinstance(schema.get("enum"), list):
+        yield from (_KINDS[type(value)] for value in schema["enum"] if type(value) in _KINDS)
+    for word in _ALTERNATIVES:
+        for alternative in schema.get(word) or () if isinstance(schema.get(word), list) else ():
+            yield from _types(alternative, depth + 1)
+
+
+_KINDS: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+
+
+def fits(value: Any, types: frozenset[str]) -> bool:
+    """Whether a JSON value has one of the types."""
+    kind = _KINDS[type(value)]
+    return (
+        kind in types
+        or (kind == "integer" and "number" in types)
+        or (kind == "number" and "integer" in types and value == value // 1)
+    )

@@ -1,0 +1,524 @@
+"""Reasoning and content, stop strings in them, and the tags that lead from them to calls
+(recovery.md, rules 5, 6, 9, 15, 16 and 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dsv4._format import tokens
+from dsv4._format.spellings import ECHO, JSON_WRAPPERS, QUOTING
+from dsv4._parse import events as kinds
+from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
+from dsv4._parse.lexer import PLAIN_LABEL
+from dsv4._parse.machine import Ahead, Machine, Move, State
+from dsv4._parse.prose_lines import Lines
+from dsv4._parse.source import TOKENS, Partial, Tag
+from dsv4._parse.tag_rules import (
+    begins_json_calls,
+    holds_json,
+    is_plain_invoke,
+    is_plain_label,
+    is_plain_wrapper,
+    plain_follows,
+)
+
+# Stop strings: prose ends before the first of them, wherever the chunks are cut.
+
+
+class Hit(NamedTuple):
+    """Where in a text a stop string was found, and which."""
+
+    at: int
+    string: str
+
+
+class Stops:
+    """Finds stop strings in text, and how much of its end may still become one."""
+
+    __slots__ = ("_longest", "_starts", "_stops")
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._longest = max(map(len, self._stops), default=0)
+        self._starts = {stop[:size] for stop in self._stops for size in range(1, len(stop))}
+
+    def find(self, text: str) -> Hit | None:
+        """The string that is whole first, as if the text came letter by letter."""
+        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
+        if not found:
+            return None
+        _, at, string = min(found)
+        return Hit(at, string)
+
+    def start_at_end(self, text: str) -> int:
+        """How many characters of the text's end a stop string may begin with."""
+        for size in range(min(self._longest - 1, len(text)), 0, -1):
+            if text[-size:] in self._starts:
+                return size
+        return 0
+
+
+# Reasoning and content, and what stands between them and calls.
+#
+# recovery.md, rules 5, 6, 9, 15, 16 and 17.
+
+
+_QUOTING = frozenset(QUOTING)
+_THINK_END = str(tokens.THINK_END)
+
+
+class Prose:
+    """Reads reasoning and content.
+
+    It outlives the blocks between them: `resume` begins again where reading stands.
+    """
+
+    def __init__(
+        self, machine: Machine, reasoning: bool, stops: Stops | None, stop_in_all: bool
+    ) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._stops = stops
+        self._stop_everywhere = stop_in_all
+        self.reasoning = reasoning
+        self.unclosed = reasoning  # no end of the reasoning was met
+        self.lines = Lines()
+        # How far the text was looked at. It is shown up to the source's `pos`.
+        self._at = machine.source.pos
+        self.said_reasoning = False
+        self.joining = False  # the next reasoning begins on a line of its own
+        self._openers = 0  # opening tags that were left as text
+        self._talks = False  # this line names an opening think tag, so the next close is talk too
+        self.plain_wrapper = False  # a wrapper without the DSML token was opened
+        self._example_end = machine.source.pos  # blocks in a fence before this are in an example
+
+    def resume(self, lines: Lines | None = None, to: int | None = None) -> Prose:
+        """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
+        if lines is not None:
+            self.lines = lines
+        if to is None:
+            self._at = self._source.pos
+        else:
+            self._look(to)
+        return self
+
+    def skip(self) -> None:
+        """All text so far was looked at by somebody else."""
+        self._at = self._source.end
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether text in which no tag begins may be shown as it comes."""
+        if self._stops is not None or self.joining or self._talks:
+            return False
+        return not self.reasoning or self.said_reasoning
+
+    def follow(self, text: str) -> bool:
+        """Follows text that was shown as it came. Says whether the next may need no following."""
+        self.lines.follow(text)
+        return self.lines.settled
+
+    # Going through the text.
+
+    def read(self) -> Move | None:
+        source, at = self._source, self._at
+        while (at := source.next_mark(at)) < source.end:
+            tag = source.tag_at(at)
+            if tag is None:
+                at += 1
+                continue
+            self._look(at)
+            if isinstance(tag, Partial):
+                if self._may_act(tag, at):
+                    break
+                source.pending = None
+                at += 1
+            elif self._is_text(tag):
+                at += 1  # what stands in it may act, as if it had not been read as a tag
+            else:
+                if (halted := self._say(at)) is not None:
+                    return halted
+                before = source.pos, self._at
+                move = self._read_tag(tag)
+                if move is not None or before == (source.pos, self._at):
+                    return move
+                at = self._at
+        self._look(at)
+        return self._say(at)
+
+    def _look(self, to: int) -> None:
+        """Looks at the text up to `to`."""
+        if to > self._at:
+            text = self._source.slice(self._at, to)
+            if "\n" in text:
+                self._talks = False
+            self.lines.follow(text)
+            self._at = to
+
+    def _may_act(self, partial: Partial, at: int) -> bool:
+        """Whether what may become a tag would mean anything here."""
+        if partial is not Partial.NAME and partial is not Partial.PLAIN:
+            return True
+        if not self._machine.tools.parameters or self.lines.fenced:
+            return False
+        if partial is Partial.NAME:
+            return True
+        label = self._source.match(PLAIN_LABEL, at)
+        return label is not None and is_plain_label(label[1])
+
+    def _is_text(self, tag: Tag) -> bool:
+        """Whether a tag is text wherever it stands in prose, and no departure."""
+        if tag.kind == "role":
+            return tag.raw != ECHO or tag.start != 0
+        if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
+            return tag.spaced and self._machine.kind(tag) is None
+        if tag.kind in TOKENS:
+            return False
+        return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
+
+    def end(self) -> Move | None:
+        """The text has ended: what waited for more is text, unless it is certain to be markup."""
+        source, machine = self._source, self._machine
+        while self._at < source.end:
+            if source.tag_at(self._at) is Partial.SURELY:
+                quoted = source.char_before(self._at) in _QUOTING  # so it is talked about
+                if not (machine.tools.none_declared or self.lines.fenced or quoted):
+                    self.flush()
+                    machine.report_cut(self._at)
+                    self._at = source.end
+                    return None
+                machine.report(kinds.MARKUP_AS_TEXT, self._at, source.end)
+                self._look(source.end)
+            self._look(self._at + 1)
+            if (move := self.read()) is not None:
+                return move
+        return self._say(source.end, complete=True)
+
+    # Showing text.
+
+    def _say(self, to: int, complete: bool = False) -> Move | None:
+        """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
+
+        With `complete` something else follows, and all of it is shown.
+        """
+        source = self._source
+        text = source.slice(source.pos, to)
+        if not text:
+            return None
+        kept = 0
+        if not complete and text[-1] == "\n":
+            kept = 2 if text[-2:] == "\n\n" else 1
+        if self._stops is not None and (self._stop_everywhere or not self.reasoning):
+            certain = text[: len(text) - kept]
+            if (hit := self._stops.find(certain)) is not None:
+                self._show(text[: hit.at])
+                self._machine.emit(StopHit(hit.string))
+                source.advance(source.pos + hit.at)
+                return (State.HALTED,)
+            if not complete:
+                waiting = kept + self._stops.start_at_end(certain)
+                kept = max(waiting, self._stops.start_at_end(text))
+        self._show(text[: len(text) - kept])
+        source.advance(to - kept)
+        return None
+
+    def _show(self, text: str) -> None:
+        """Shows the text that stands where reading is; not what the prompt has shown already."""
+        told = -self._source.pos
+        if told > 0:
+            text = text[told:]
+        if not text:
+            return
+        if not self.reasoning:
+            self._machine.emit(ContentDelta(text))
+            return
+        if self.joining and self.said_reasoning:
+            text = "\n" + text
+        self.joining = False
+        self.said_reasoning = self.said_reasoning or not text.isspace()
+        self._machine.emit(ReasoningDelta(text))
+
+    def flush(self) -> Move | None:
+        """Shows all that was looked at."""
+        return self._say(self._at, complete=True)
+
+    # Tags.
+
+    def _read_tag(self, tag: Tag) -> Move | None:
+        """What a tag does. It has done nothing if it waits."""
+        machine, fenced = self._machine, self.lines.fenced
+        if tag.kind == "eos":
+            return self._read_eos(tag)
+        if tag.kind == "think":
+            return self._read_think(tag)
+        if tag.kind in ("bos", "role"):
+            return self._pass(tag) if fenced else self._remove(kinds.STRAY_TOKEN, tag)
+        if tag.kind == "native":
+            return self._read_native(tag)
+        if not tag.marked:
+            return self._read_plain(tag)
+        kind = machine.kind(tag)
+        if tag.broken or tag.bare or kind is None:
+            return self.leave(tag)
+        if fenced:
+            return self._read_fenced(tag, kind)
+        if tag.closing:
+            return self.leave(tag) if self._openers else self._orphans(tag)
+        if machine.tools.none_declared:
+            return self._read_undeclared(tag, kind)
+        if kind == "wrapper":
+            return self._read_wrapper(tag)
+        if kind == "invoke":
+            return self._read_invoke(tag)
+        if tag.self_closed or tag.name is None or self._openers or not self.lines.blank:
+            return self.leave(tag)
+        return self.flush() or (State.STRAY, tag)
+
+    def _pass(self, tag: Tag) -> Move | None:
+        """Leaves a tag in the text, where it is no departure."""
+        self._look(tag.end)
+        return None
+
+    def leave(self, tag: Tag) -> Move | None:
+        """Leaves markup in the text."""
+        self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
+        if not tag.broken and not self.lines.fenced:
+            self._openers = max(self._openers + (-1 if tag.closing else 1), 0)
+        self._look(tag.end)
+        return None
+
+    def _remove(self, kind: DiagnosticKind, tag: Tag) -> Move | None:
+        if (halted := self.flush()) is not None:
+            return halted
+        self._machine.report_raw(kind, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        self._at = tag.end
+        return None
+
+    def _read_eos(self, tag: Tag) -> Move | None:
+        """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
+        ahead = self._machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        self._machine.eos = ahead is Ahead.END
+        if tag.end == self._source.end:
+            halted = self.flush()
+            self._source.advance(tag.end)
+            self._at = tag.end
+            return halted
+        if isinstance(ahead, Tag) and ahead.kind == "role":
+            if (halted := self.flush()) is not None:
+                return halted
+            self._machine.eos = True
+            return (State.INVENTED,)
+        return self._remove(kinds.STRAY_TOKEN, tag)
+
+    # Thinking (rules 6, 13, 15 and 17).
+
+    def _read_think(self, tag: Tag) -> Move | None:
+        after_quote = self._source.char_before(tag.start) in _QUOTING
+        if len(tag.raw) > len(_THINK_END) and after_quote:  # with spaces in it
+            return self._pass(tag)
+        if self.reasoning:
+            return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
+        if self.lines.fenced:
+            return self._pass(tag)
+        if not tag.closing:
+            if after_quote:
+                self._look(tag.end)
+                self._talks = True
+                return None
+            return self._begin_reasoning(tag)
+        if self._talks:
+            self._look(tag.end)
+            self._talks = False
+            return None
+        if after_quote:
+            if tag.end == self._source.end and not self._source.final:
+                return None
+            if self._source.at(tag.end) in _QUOTING:
+                return self._pass(tag)
+        return self._remove(kinds.STRAY_THINK, tag)
+
+    def _end_reasoning(self, tag: Tag) -> Move | None:
+        if (halted := self.flush()) is not None:
+            return halted
+        if len(tag.raw) > len(_THINK_END):
+            self._machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+        self._source.advance(tag.end)
+        self._at = tag.end
+        self.reasoning = self.unclosed = self.joining = False
+        self.lines = Lines()
+        return None
+
+    def _read_echo(self, tag: Tag) -> Move | None:
+        if self.lines.fenced:
+            return self._pass(tag)
+        if not self._said_any():  # the prompt's own, written once more
+            return self._remove(kinds.STRAY_THINK, tag)
+        self._machine.report_raw(kinds.STRAY_THINK, tag.start, tag.raw)
+        return self._pass(tag)
+
+    def _said_any(self) -> bool:
+        waiting = self._source.slice(self._source.pos, self._at)
+        return self.said_reasoning or bool(waiting.strip())
+
+    def _begin_reasoning(self, tag: Tag) -> Move | None:
+        halted = self._remove(kinds.THINK_IN_CONTENT, tag)
+        self.reasoning = self.unclosed = self.joining = True
+        self.lines = Lines()
+        return halted
+
+    # Blocks and calls (rules 2 and 5).
+
+    def _read_wrapper(self, tag: Tag) -> Move | None:
+        if self._machine.names_tool(tag):  # it is the call, if what must follow does
+            certain = self._machine.is_certain(tag, wrapped=False)
+            if certain is not False:
+                return None if certain is None else self._read_invoke(tag)
+        certain = True if self.lines.blank else self._holds_calls(tag)
+        if certain is None:
+            return None
+        if not certain:
+            return self.leave(tag)
+        return self.enter_calls(tag) or (State.BLOCK, tag)
+
+    def _holds_calls(self, tag: Tag) -> bool | None:
+        """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
+        machine = self._machine
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if ahead is Ahead.BRACE:
+            return begins_json_calls(machine, self._source.past_space(tag.end))
+        if machine.opens(ahead, "invoke") and isinstance(ahead, Tag):
+            return machine.is_certain(ahead, wrapped=True)
+        return False
+
+    def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
+        """Where no tool is declared a block is text, but for one that holds no call."""
+        machine = self._machine
+        if kind != "wrapper" or not self.lines.blank:
+            return self.leave(tag)
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if machine.closes(ahead, "wrapper"):
+            return self.enter_calls(tag) or (State.BLOCK, tag)
+        return self.leave(tag)
+
+    def _read_invoke(self, tag: Tag) -> Move | None:
+        """A call without a wrapper: only of a declared tool, and only when it is certain."""
+        machine = self._machine
+        name = machine.called(tag)
+        declared = name is not None and machine.tools.told and machine.tools.declares(name)
+        if not declared and not (machine.is_example(name) and self.lines.blank):
+            return self.leave(tag)
+        certain = machine.is_certain(tag, wrapped=False)
+        if certain is None:
+            return None
+        if not certain and tag.self_closed and self.lines.blank:
+            ahead = self._source.at(tag.end)
+            if not ahead and not self._source.final:
+                return None
+            certain = ahead in ("", "\n")
+        if not certain:
+            return self.leave(tag)
+        if (halted := self.enter_calls(tag)) is not None:
+            return halted
+        machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
+        return (State.INVOKE, tag)
+
+    def enter_calls(self, tag: Tag) -> Move | None:
+        """Leaves prose for a block, or for a call without one. A blank line goes with it."""
+        source, machine = self._source, self._machine
+        machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
+        halted = self._say(tag.start - 2 * machine.blank_line, complete=True)
+        if halted is not None:
+            return halted
+        if self.reasoning:
+            machine.report_raw(kinds.CALL_IN_REASONING, tag.start, "")
+        if machine.blocks:
+            machine.report_raw(kinds.SECOND_BLOCK, tag.start, "")
+        machine.blocks += 1
+        source.advance(tag.start)
+        return None
+
+    # Inside a code fence (rule 15).
+
+    def _read_fenced(self, tag: Tag, kind: str) -> Move | None:
+        machine = self._machine
+        opens = kind == "wrapper" and not tag.closing and self.lines.blank
+        if not opens or not self.lines.after_blank or machine.tools.none_declared:
+            return self.leave(tag)
+        if tag.start < self._example_end or tag.raw != tag.canonical(machine.tags.calls):
+            return self.leave(tag)
+        return (State.FENCED, tag)
+
+    def leave_example(self, tag: Tag, to: int) -> None:
+        """A block in a fence was an example up to `to`: what it quotes never runs.
+
+        Nor is it held once more, so that blocks in blocks take linear time.
+        """
+        self._example_end = to
+        self.leave(tag)
+
+    # Closing tags (rules 9 and 17).
+
+    def _orphans(self, tag: Tag) -> Move | None:
+        if (halted := self.flush()) is not None:
+            return halted
+        return (State.ORPHANS, tag, self.lines.blank)
+
+    # Calls without the DSML token, and those of older models (rules 1 and 13).
+
+    def _read_plain(self, tag: Tag) -> Move | None:
+        """A plain call, or a plain wrapper before a call."""
+        machine = self._machine
+        if self._source.char_before(tag.start) in _QUOTING:
+            return self._pass(tag)
+        if is_plain_invoke(machine, tag):
+            return self._read_plain_invoke(tag, None)
+        if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
+            return self._pass(tag)
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if ahead is Ahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
+            return (State.PLAIN, tag, tag)
+        if not isinstance(ahead, Tag):
+            return self._pass(tag)
+        if self.lines.blank or self._source.opens_line(ahead.start):
+            holds = holds_json(machine, ahead)
+            if holds is None:
+                return None
+            if holds:
+                return (State.PLAIN, tag, ahead)
+        if is_plain_invoke(machine, ahead):
+            return self._read_plain_invoke(ahead, tag)
+        if machine.opens(ahead, "invoke") and machine.tools.declares(machine.called(ahead) or ""):
+            certain = machine.is_certain(ahead, wrapped=False)
+            if certain is None:
+                return None
+            if certain:
+                halted = self.enter_calls(tag)
+                machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
+                return halted or (State.BLOCK, tag)
+        return self._pass(tag)
+
+    def _read_plain_invoke(self, tag: Tag, wrapper: Tag | None) -> Move | None:
+        follows = plain_follows(self._machine, tag)
+        if follows is None:
+            return None
+        if not follows:
+            return self._pass(tag if wrapper is None else wrapper)
+        return (State.PLAIN, wrapper or tag, tag)
+
+    def _read_native(self, tag: Tag) -> Move | None:
+        # After another such token that was left as text, this one is text too.
+        quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
+        if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
+            return self._pass(tag)
+        return (State.NATIVE, tag)

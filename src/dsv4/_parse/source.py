@@ -1,0 +1,479 @@
+"""The text that has come and is not done with yet, and the tags that the lexer finds in it.
+
+All text that waits, waits here, and every position in it is counted from where the completion
+begins; what the prompt already holds of the turn has negative positions. Text that need not be
+looked at again, but may still have to be given back, is set aside (`set_aside`), so that the
+buffer stays small however much is held. Every pattern is matched through `match` and `search`,
+which is how the tests count the characters that patterns are given. Patterns are compiled when
+they are first used: compiling those of the parser takes longer than importing it, and many
+programs that import dsv4 never parse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from enum import Enum
+from typing import Any, TypeAlias, cast
+
+from dsv4._format import tokens
+from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
+
+# What a tag is, once it is read. `lexer` reads them.
+
+
+# Kinds of tags that are one token each, and belong to no call.
+TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
+
+
+class Partial(Enum):
+    """The text ends inside something that may become a tag."""
+
+    MAYBE = "nothing says yet that it is one"
+    SURELY = "the DSML token is there, without a space"
+    NAME = "the name of a tag without the DSML token, which may go on"
+    PLAIN = "a tag without the DSML token, if it becomes one"
+
+
+class Tag:
+    """A tag, from `start` to `end` of the text.
+
+    `kind` is "wrapper", "invoke", "parameter", "named" (perhaps as a tool or a parameter), or that
+    of a token: "think", "eos", "bos", "role" or "native".
+    """
+
+    __slots__ = (
+        "attributes",
+        "bare",
+        "broken",
+        "closing",
+        "end",
+        "kind",
+        "label",
+        "marked",
+        "raw",
+        "self_closed",
+        "spaced",
+        "start",
+    )
+
+    def __init__(self, kind: str, start: int, raw: str, closing: bool = False) -> None:
+        self.kind = kind
+        self.start = start
+        self.end = start + len(raw)
+        self.raw = raw
+        self.closing = closing
+        self.label = ""
+        self.attributes: dict[str, str] = {}
+        self.self_closed = False
+        self.marked = False  # it has the DSML token
+        self.spaced = False  # with white space between it and the name
+        self.bare = False  # but no bracket before it
+        self.broken = False  # it began as a tag and is none
+
+    @property
+    def name(self) -> str | None:
+        """The name of the tool or parameter that its attributes give."""
+        for attribute in NAME_ATTRIBUTES.get(self.kind, ("name",)):
+            if attribute in self.attributes:
+                return self.attributes[attribute]
+        return None
+
+    @property
+    def string(self) -> str | None:
+        """Whether the value is a string: "true", "false", or whatever else stands there."""
+        given = self.attributes.get("string")
+        return given.lower() if given is not None and given.lower() in ("true", "false") else given
+
+    def is_spelled(self, label: str) -> bool:
+        """Whether the strict grammar takes the tag as it stands, if a release calls it `label`."""
+        head = f"<{tokens.DSML}{label}"
+        if self.kind != "invoke" or self.closing or not self.raw.startswith(head):
+            return self.raw == self.canonical(label)
+        # Any white space may stand before the name, or none (format.md, section 8).
+        return self.raw[len(head) :].lstrip() == f'name="{self.name}">'
+
+    def canonical(self, label: str) -> str:
+        """The tag as a release spells it whose name for it is `label`."""
+        if self.closing:
+            return f"</{tokens.DSML}{label}>"
+        attributes = ""
+        if self.kind in ("invoke", "parameter"):
+            attributes = f' name="{self.attributes.get("name")}"'
+        if self.kind == "parameter":
+            string = "true" if self.attributes.get("string") == "true" else "false"
+            attributes += f' string="{string}"'
+        return f"<{tokens.DSML}{label}{attributes}>"
+
+
+# How much is read, and how much is held (recovery.md, promise 7).
+
+
+# Beyond this many characters it is no tag; no optional white space; no remark between tags.
+LONGEST_TAG = 1024
+LONGEST_SPACE = 256
+LONGEST_REMARK = 256
+
+# Limits that nobody meets by accident.
+MOST_CALLS = 1024
+MOST_PARAMETERS = 1024
+LONGEST_NAME = 512
+MOST_DIAGNOSTICS = 1024
+
+# Deeper than this is no JSON to us: readers of the arguments recurse too.
+DEEPEST_JSON = 500
+
+
+# Regular expressions that are compiled when they are first used.
+#
+# Compiling those of the parser takes longer than importing all of its modules, and many programs
+# that import dsv4 never parse.
+
+
+_METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub", "subn")
+
+
+class _Pattern:
+    """Has no methods until it is asked for one."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self._given = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(*self._given)
+        # As attributes of its own they are found at once from now on.
+        self.__dict__.update({method: getattr(compiled, method) for method in _METHODS})
+        return self.__dict__[name] if name in _METHODS else getattr(compiled, name)
+
+
+def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """What `re.compile` gives, later. A mistake in `text` shows when it is first used."""
+    return cast("re.Pattern[str]", _Pattern(text, flags))
+
+
+# The text: what has come and is not done with yet.
+#
+# All text that waits, waits here, and every place in it is counted from where the completion
+# begins; what the prompt already holds of the turn has negative places. Text that need not be
+# looked at again, but may still have to be given back, is put aside (`set_aside`), so that the
+# buffer stays small however much is held.
+#
+# Every pattern is matched through `match` and `search`, which is how the tests count the
+# characters that patterns are given.
+
+
+# How a tag is read: by asking for more until it is one, or is none. What is short may be read from
+# its beginning again.
+Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
+Lexer: TypeAlias = Callable[["Source", int], "Reading | Partial | Tag | None"]
+
+NOWHERE = -(2**62)  # before every place
+# How much of the text before the buffer may still matter.
+_REMEMBERED = LONGEST_SPACE + 1
+# Text that is done with is forgotten in stretches, because each time costs something.
+_LEAST_TRIMMED = 128
+
+# What a tag may begin with: a bracket, or the DSML token that lost its bracket.
+MARKS = (*OPENING_BRACKETS, BAR)
+
+MARK = pattern(f"[{''.join(MARKS)}]")
+# In a short text one search for all marks is faster than one for each, which are remembered.
+_SHORT = 128
+_SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
+
+
+class Source:
+    """Text, with the place that reading has reached.
+
+    `base` is the place of the first character of `text`, `pos` the place up to which everything is
+    done with, `end` the place where the text ends for now. `final` says that no more will come, and
+    `stopped` that the model itself ended the text, though its EOS is not in it; `cut_off` that
+    something else did.
+    """
+
+    __slots__ = (
+        "_aside",
+        "_before_aside",
+        "_inert",
+        "_kept",
+        "_marks",
+        "_pending_as",
+        "_read",
+        "_readings",
+        "_recorded",
+        "_spaces",
+        "aside_from",
+        "base",
+        "before",
+        "cut_off",
+        "end",
+        "final",
+        "pending",
+        "pos",
+        "stopped",
+        "text",
+    )
+
+    def __init__(self, read: Lexer, start: int = 0) -> None:
+        self._read = read
+        self.text = ""
+        self.base = self.pos = self.end = start
+        self.final = self.stopped = self.cut_off = False
+        # Where a tag begins that was waited for, and as what.
+        self.pending: int | None = None
+        self._pending_as = Partial.MAYBE
+        self.before = ""  # the last characters before `base`
+        # From where each mark was looked for, and where it was found, if it was.
+        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
+        self._readings: dict[int, Reading | Tag | None] = {}
+        self._spaces: dict[int, int] = {}
+        self._inert: list[tuple[int, int]] = []
+        self._aside: list[str] = []
+        self.aside_from = 0
+        self._before_aside = ""
+        self._recorded: list[str] | None = None
+        self._kept: list[str] | None = None
+
+    # What comes in.
+
+    def append(self, text: str, inert: bool = False) -> None:
+        """More text. In inert text no special token is spelled, whatever it looks like."""
+        if inert and text:
+            self._inert.append((self.end, self.end + len(text)))
+        if self._kept is not None:
+            self._kept.append(text)
+        # CPython lets a text that nothing else refers to grow in place. Were it copied with each
+        # piece, a long run of EOS in a value, which waits here whole, would take quadratic time.
+        waiting, self.text = self.text, ""
+        waiting += text
+        self.text = waiting
+        self.end += len(text)
+
+    def skip(self, count: int, last: str) -> None:
+        """Text that somebody else has dealt with, up to the character `last`; nothing waits."""
+        self.before = last or self.before
+        self.end += count
+        self.base = self.pos = self.end
+
+    def trim(self) -> None:
+        """Forgets the text that is done with: all of it if no other waits, else long stretches."""
+        done = self.pos - self.base
+        if self.pos < self.end and done < _LEAST_TRIMMED:
+            return
+        self.before = (self.before + self.text[:done])[-_REMEMBERED:]
+        self.text = self.text[done:]
+        self.base = self.pos
+        if self._readings:
+            self._readings = {at: r for at, r in self._readings.items() if at >= self.pos}
+        if self._spaces:
+            self._spaces = {at: end for at, end in self._spaces.items() if at >= self.pos}
+        if self._inert:
+            self._inert = [span for span in self._inert if span[1] > self.pos]
+
+    def is_inert(self, start: int, end: int) -> bool:
+        """Whether any of this text cannot spell a special token."""
+        return any(a < end and start < b for a, b in self._inert)
+
+    # What is here.
+
+    def slice(self, start: int, end: int) -> str:
+        return self.text[start - self.base : end - self.base]
+
+    def at(self, place: int) -> str:
+        """The character at a place, "" at the end."""
+        return self.text[place - self.base : place - self.base + 1]
+
+    def char_before(self, place: int) -> str:
+        return self.text[place - self.base - 1] if place > self.base else self.before[-1:]
+
+    def opens_line(self, place: int) -> bool:
+        """Whether nothing but white space, and not too much, stands before a place on its line."""
+        text = self._just_before(place)
+        newline = text.rfind("\n")
+        return newline >= 0 and not text[newline:].strip()
+
+    def after_blank_line(self, place: int) -> bool:
+        """Whether a blank line ends right before a place, and its indentation."""
+        text = self._just_before(place)
+        return text[len(text.rstrip()) :].count("\n") > 1
+
+    def _just_before(self, place: int) -> str:
+        text = self.slice(max(self.base, place - _REMEMBERED), place)
+        return text if len(text) == _REMEMBERED else (self.before + text)[-_REMEMBERED:]
+
+    def match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
+        return pattern.match(self.text, at - self.base)
+
+    def search(self, pattern: re.Pattern[str], at: int, end: int) -> re.Match[str] | None:
+        return pattern.search(self.text, at - self.base, end - self.base)
+
+    def place(self, index: int) -> int:
+        """The place of an index into `text`, as matches have them."""
+        return index + self.base
+
+    def next_mark(self, at: int) -> int:
+        """The next place from `at` on where a tag may begin, else the end.
+
+        Each mark is looked for once in each stretch of text, as long as places only grow.
+        """
+        if at < self.end and self.text[at - self.base] in MARKS:
+            return at  # where a reader waited
+        if self.end - at < _SHORT:
+            found_mark = self.search(MARK, at, self.end)
+            return self.end if found_mark is None else self.place(found_mark.start())
+        first = self.end
+        for n, mark in enumerate(MARKS):
+            begun, place = self._marks[n]
+            if at < begun or place < at:
+                begun = at
+                place = at
+            elif place < self.end and self.text[place - self.base] == mark:
+                first = min(first, place)
+                continue
+            found = self.text.find(mark, place - self.base)
+            place = self.end if found < 0 else found + self.base
+            self._marks[n] = begun, place
+            first = min(first, place)
+        return first
+
+    def is_mark(self, at: int) -> bool:
+        return self.text[at - self.base] in MARKS
+
+    def past_space(self, at: int) -> int:
+        """Where white space from `at` on ends, at most a little more than is ever allowed."""
+        known = self._spaces.get(at, at)
+        if known - at <= LONGEST_SPACE and self.at(known).isspace():
+            space = self.match(_SPACE, known)
+            assert space is not None
+            known = self._spaces[at] = self.place(space.end())
+        return known
+
+    def tag_at(self, at: int) -> Tag | Partial | None:
+        """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
+        found: Reading | Partial | Tag | None
+        if at in self._readings:
+            found = self._readings[at]
+        elif at + 1 == self.end and not self.final:
+            found = Partial.MAYBE  # one character says nothing
+        else:
+            found = self._read(self, at)
+            if not isinstance(found, Partial):
+                self._readings[at] = found
+        if found is None or isinstance(found, Tag):
+            return found
+        if not isinstance(found, Partial):
+            try:
+                found = next(found)
+            except StopIteration as done:
+                tag: Tag | None = done.value
+                self._readings[at] = tag
+                return tag
+        self.pending = at
+        self._pending_as = found
+        return found
+
+    def next_tag(self, at: int) -> tuple[int, Tag | None]:
+        """The next tag from `at` on, and where it begins; or may begin, if it is not there yet."""
+        while (at := self.next_mark(at)) < self.end:
+            found = self.tag_at(at)
+            if isinstance(found, Tag):
+                return at, found
+            if found is not None:
+                break
+            at += 1
+        return at, None
+
+    def is_pending(self, minds_kind: bool) -> bool:
+        """Whether what was waited for last, a tag that has begun, has still not come to its end.
+
+        Then nobody has anything to do, however many characters come; unless the reader minds what
+        kind of tag it may become, and that has changed.
+        """
+        if self.pending is None or self.final or self.pending < self.pos:
+            return False
+        known = self._pending_as
+        found = self.tag_at(self.pending)
+        return found is known if minds_kind else isinstance(found, Partial)
+
+    # What is done with.
+
+    def advance(self, to: int) -> None:
+        if self._recorded is not None:
+            self._recorded.append(self.slice(self.pos, to))
+        self.pos = to
+
+    def take(self, to: int) -> str:
+        text = self.text[self.pos - self.base : to - self.base]
+        if self._recorded is not None:
+            self._recorded.append(text)
+        self.pos = to
+        return text
+
+    def set_aside(self, to: int) -> None:
+        """Takes text out of the buffer, to wait."""
+        if not self._aside:
+            self.aside_from = self.pos
+            self._before_aside = self._just_before(self.pos)
+        self._aside.append(self.take(to))
+
+    def aside(self) -> str:
+        """The text that was set aside. It waits no longer."""
+        text, self._aside = "".join(self._aside), []
+        return text
+
+    def peek_aside(self) -> str:
+        """The text that was set aside. It goes on waiting."""
+        return "".join(self._aside)
+
+    def put_back(self) -> None:
+        """Puts the text that was set aside where it was, to be read again."""
+        if not self._aside:
+            return
+        text = self.aside()
+        if self._recorded is not None:
+            recorded = "".join(self._recorded)
+            self._recorded = [recorded[: len(recorded) - len(text)]]
+        self.text = text + self.slice(self.pos, self.end)
+        self.base = self.pos = self.aside_from
+        self.before = self._before_aside
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forgets what was found at which place."""
+        self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
+        self._readings.clear()
+        self._spaces.clear()
+        self.pending = None
+
+    @property
+    def done(self) -> int:
+        """The place up to which nothing waits."""
+        return self.aside_from if self._aside else self.pos
+
+    @property
+    def waiting(self) -> str:
+        """All that has come and is not done with."""
+        return "".join(self._aside) + self.slice(self.pos, self.end)
+
+    # What is remembered for the end.
+
+    def keep(self, start: int, raw: str) -> None:
+        """Keeps all text from `start` on, where `raw` stands, to the end."""
+        rest = self.slice(max(start + len(raw), self.base), self.end)
+        self._kept = [raw, rest]
+
+    def kept(self) -> str:
+        return "".join(self._kept or ())
+
+    # What is remembered of text that is not shown.
+
+    def record(self) -> None:
+        self._recorded = []
+
+    @property
+    def is_recording(self) -> bool:
+        return self._recorded is not None
+
+    def recorded(self) -> str:
+        text, self._recorded = "".join(self._recorded or ()), None
+        return text

@@ -1,0 +1,273 @@
+"""Where a value ends: what a tag inside a value means (recovery.md, rules 3, 4, 11, 12 and 13)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+
+from dsv4._parse.invokes import Invoke
+from dsv4._parse.machine import Ahead, Machine
+from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, Partial, Tag
+from dsv4._parse.tag_rules import CALL_TAGS, is_odd_close, runs_out
+
+
+class Verdict(Enum):
+    """What a tag means inside a value."""
+
+    TEXT = "a part of the value"
+    WAIT = "more text must come first"
+    CLOSE = "the value's own close"
+    IMPLIED = "something that cannot be inside, so the value has ended"
+    QUOTE = "the start of a quoted region"
+    SPELLED = "a close that closes nothing: a part of the value, and a departure"
+
+
+def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> Verdict:
+    if certain is None:
+        return Verdict.WAIT
+    return yes if certain else no
+
+
+class Judge:
+    """Decides what tags in the value of one parameter mean."""
+
+    __slots__ = ("_counts", "_invoke", "_key", "_looked", "_machine", "_region", "_tag", "quoted")
+
+    def __init__(self, invoke: Invoke, key: str, tag: Tag) -> None:
+        self._machine = invoke.machine
+        self._invoke = invoke
+        self._key = key
+        self._tag = tag
+        # Opening tags of a quoted region that are not closed yet, and how many of each kind.
+        self._region: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self.quoted = False  # there was such a region
+        self._looked = (NOWHERE, 0)  # how far after which close was looked for what must follow
+
+    def begin_again(self) -> None:
+        """The value is read again in another way, in which a close may mean something else."""
+        self._looked = (NOWHERE, 0)
+
+    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+        """What `tag` means; `json_ended` says that the value is JSON, and whole."""
+        machine, tool = self._machine, self._invoke.name
+        if self._looked[0] == tag.end:
+            return self._judge_soon(tag)
+        if tag.kind == "eos":
+            return Verdict.TEXT if self.quoted else judge_eos(machine, tag)
+        if tag.broken or tag.kind in TOKENS:
+            return Verdict.TEXT
+        kind = machine.kind(tag, tool)
+        if self._region and self._is_counted(tag, kind):
+            return Verdict.TEXT
+        if self._is_own_close(tag, kind):
+            return Verdict.CLOSE if json_ended else self._judge_close(tag)
+        if not self._region and is_odd_close(machine, tag, "parameter", tool, self._key):
+            return _decided(runs_out(machine, tag.end, "parameter", tool), Verdict.CLOSE)
+        if json_ended and is_odd_close(machine, tag, "invoke", tool):
+            return _decided(runs_out(machine, tag.end, "invoke", tool), Verdict.IMPLIED)
+        if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
+            return Verdict.TEXT
+        if tag.closing:
+            if json_ended:  # which has decided where it ends (rule 4)
+                return Verdict.IMPLIED
+            if self.quoted:
+                return Verdict.TEXT
+            ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
+            return _decided(ends(tag), Verdict.IMPLIED)
+        if kind == "parameter":
+            if json_ended and machine.key(tag, tool) is not None:
+                return Verdict.IMPLIED
+            return Verdict.IMPLIED if self._lets_act(tag) else Verdict.TEXT
+        return self._judge_quote(tag, kind or "", json_ended)
+
+    # The value's own close.
+
+    def _is_own_close(self, tag: Tag, kind: str | None) -> bool:
+        if not tag.closing or tag.bare:
+            return False
+        if tag.marked:
+            return kind == "parameter"
+        return not self._tag.marked and tag.label == self._tag.label
+
+    def _judge_close(self, tag: Tag) -> Verdict:
+        ahead = self._machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return Verdict.WAIT
+        follows = self._may_follow(ahead)
+        if follows is False and not self._region:
+            return self._judge_soon(tag)
+        return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+
+    def _judge_soon(self, tag: Tag) -> Verdict:
+        soon = self._comes_soon(tag.end)
+        return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+
+    def _may_follow(self, ahead: Tag | Ahead) -> bool | None:
+        """Whether the grammar can go on after a close (rule 4)."""
+        machine, tool = self._machine, self._invoke.name
+        if not isinstance(ahead, Tag):
+            return ahead is Ahead.END
+        if ahead.kind == "eos" or machine.opens(ahead, "parameter", tool):
+            return True
+        if machine.opens(ahead, "invoke", tool) or machine.closes(ahead, "invoke", tool):
+            return True
+        if machine.closes(ahead, "wrapper", tool) or machine.is_element(ahead, tool):
+            return True
+        if machine.is_plain_parameter(ahead, tool):
+            return True
+        if is_odd_close(machine, ahead, "invoke", tool):
+            return runs_out(machine, ahead.end, "invoke", tool)
+        return False
+
+    def _comes_soon(self, start: int) -> bool | None:
+        """Whether a remark stands between the close and what must follow it (rule 11)."""
+        machine, source, tool = self._machine, self._machine.source, self._invoke.name
+        at = self._looked[1] if self._looked[0] == start else start
+        limit = start + LONGEST_REMARK
+        while at <= limit:
+            found = source.search(MARK, at, min(source.end, limit + 1))
+            if found is None:
+                at = min(source.end, limit + 1)
+                if at > limit or source.final:
+                    return False
+                break
+            at = source.place(found.start())
+            tag = source.tag_at(at)
+            if isinstance(tag, Partial):
+                if source.final:
+                    return False
+                break
+            if tag is None or not tag.marked or tag.broken or tag.bare:
+                if tag is not None and self._is_own_close(tag, None):
+                    return False
+                at += 1
+                continue
+            kind = machine.kind(tag, tool)
+            if tag.closing and kind in ("invoke", "wrapper"):
+                return True
+            if kind == "parameter" and (tag.closing or self._lets_act(tag)):
+                return not tag.closing
+            if not tag.closing and kind in ("invoke", "wrapper"):
+                return False
+            at = tag.end
+        else:
+            return False
+        self._looked = start, at
+        return None
+
+    # What implies a close (rule 12).
+
+    def _opens_line(self, tag: Tag) -> bool:
+        return self._machine.source.opens_line(tag.start)
+
+    def _lets_act(self, tag: Tag) -> bool:
+        """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
+        machine, tool = self._machine, self._invoke.name
+        key = machine.key(tag, tool)
+        if key is None or self.quoted or not self._opens_line(tag):
+            return False
+        keys = machine.tools.keys(tool)
+        if not keys:
+            return True
+        return key in keys and key != self._key and not self._invoke.call.has(key)
+
+    def _ends_at_wrapper(self, tag: Tag) -> bool | None:
+        machine = self._machine
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
+        return machine.is_end(ahead) or machine.opens(ahead, "wrapper") or thought
+
+    def _ends_at_invoke(self, tag: Tag) -> bool | None:
+        machine = self._machine
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return None
+        if machine.is_end(ahead) or machine.opens(ahead, "wrapper"):
+            return True
+        if not isinstance(ahead, Tag):
+            return False
+        if machine.opens(ahead, "invoke"):
+            return machine.is_certain(ahead, machine.block is not None)
+        return machine.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
+
+    # Quoted regions: their tags are counted, and are text until their own close (rule 4).
+
+    def _judge_quote(self, tag: Tag, kind: str, json_ended: bool) -> Verdict:
+        machine = self._machine
+        if kind == "invoke":
+            if machine.called(tag) is None:
+                return Verdict.TEXT
+            opens = machine.is_certain(tag, machine.block is not None)
+            return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
+        ahead = machine.follow(tag.end)
+        if ahead is Ahead.MORE:
+            return Verdict.WAIT
+        opens = machine.opens(ahead, "invoke")
+        return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
+
+    def open_quote(self, tag: Tag) -> None:
+        self.quoted = True
+        if not tag.self_closed:
+            self._count(self._machine.kind(tag, self._invoke.name) or "")
+
+    def _count(self, kind: str) -> None:
+        self._region.append(kind)
+        self._counts[kind] += 1
+
+    def _is_counted(self, tag: Tag, kind: str | None) -> bool:
+        """Counts a tag of the region. A close that has no partner there is not the region's."""
+        if not tag.marked or tag.bare or kind not in CALL_TAGS:
+            return True
+        if not tag.closing:
+            if not tag.self_closed:
+                self._count(kind)
+            return True
+        if not self._counts[kind]:
+            return False
+        while True:
+            closed = self._region.pop()
+            self._counts[closed] -= 1
+            if closed == kind:
+                return True
+
+
+def judge_eos(machine: Machine, tag: Tag) -> Verdict:
+    """EOS ends a value where nothing follows it but EOS, white space or a turn made up.
+
+    How far a run of them was followed is remembered, for the others in it.
+    """
+    begun, reached = machine.eos_run
+    if not begun <= tag.start < reached:
+        begun, reached = tag.start, tag.end
+    ahead = machine.follow(reached)
+    while isinstance(ahead, Tag) and ahead.kind == "eos":
+        reached = ahead.end
+        ahead = machine.follow(reached)
+    machine.eos_run = begun, reached
+    if ahead is Ahead.MORE:
+        return Verdict.WAIT
+    ends = ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "role")
+    return Verdict.IMPLIED if ends else Verdict.TEXT
+
+
+class BodyJudge(Judge):
+    """Decides what tags mean in arguments that should be JSON, and are not."""
+
+    __slots__ = ()
+
+    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+        machine = self._machine
+        if tag.kind == "eos":
+            return judge_eos(machine, tag)
+        kind = machine.kind(tag, self._invoke.name)
+        if tag.broken or not tag.marked or tag.bare or kind not in ("invoke", "wrapper"):
+            return Verdict.TEXT
+        if tag.closing:
+            ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
+            return _decided(ends(tag), Verdict.IMPLIED)
+        if kind == "wrapper" or not self._opens_line(tag):
+            return Verdict.TEXT
+        return _decided(machine.is_certain(tag, machine.block is not None), Verdict.IMPLIED)

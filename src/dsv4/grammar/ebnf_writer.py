@@ -1,0 +1,333 @@
+"""xgrammar's EBNF, which vLLM and SGLang read.
+
+Each state in which nearly every character may come costs that engine as much as a whole string.
+So a JSON string that must not hold a closing tag has one such state, which allows no bar. A bar
+is taken together with the characters before it, up to one that shows that no tag has begun; what
+may follow the beginning of a tag is rare, and has rules that allow few characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import zip_longest
+
+from dsv4.grammar.automaton import search_for, unrolled
+from dsv4.grammar.completion_rules import RARE_ENDS
+from dsv4.grammar.grammar_writers import Writer, shorter
+from dsv4.grammar.rules import (
+    ESCAPE,
+    NEVER,
+    SPECIAL,
+    Chars,
+    Expression,
+    Lexeme,
+    Literal,
+    Reference,
+    Repeat,
+    Rules,
+    Sequence,
+    StringEnd,
+    Text,
+    Token,
+    chars,
+    choice,
+    complement,
+    literal,
+    minus,
+    one_of,
+    repeat,
+    sequence,
+)
+
+# JSON strings that cannot complete a closing tag, as few rules as xgrammar is quick with.
+#
+# Each state in which nearly every character may come costs that engine as much as a whole string.
+# So there is one such state, and it allows no bar. A bar is taken together with the characters
+# before it, up to one that shows that no tag has begun. A tag itself has none: a solidus, a bar,
+# its middle and the second bar. What follows these is rare, and goes by rules in which few
+# characters may come.
+
+
+_QUOTE = literal('"')
+# What may come where a closing tag has begun: ASCII without spaces and capitals, which thousands of
+# tokens begin with.
+_FEW: Chars = minus(chars((0x21, 0x7E)), SPECIAL, (0x41, 0x5A))
+
+
+def is_quick(words: tuple[str, ...]) -> bool:
+    """Whether there is one word, and it has two bars, the first after a solidus."""
+    return len(words) == 1 and words[0][0].isascii() and words[0][1] in words[0][2:]
+
+
+class QuickString:
+    """The inside of a JSON string and its closing quote, without a word."""
+
+    def __init__(self, word: str, rules: Rules) -> None:
+        self.rules = rules
+        self.solidus, self.bar = word[0], word[1]
+        self.middle, _, self.tail = word[2:].partition(self.bar)
+        self.bars = repeat(chars(self.bar), 1, None)
+        self.usual = minus(complement(SPECIAL), self.bar)
+        self.begun: dict[int, Reference] = {}
+        # Where no bar has just come, and where one has.
+        self.plain = rules.reserved("string")
+        self.barred = rules.reserved("string")
+        bars = repeat(chars(self.bar), 0, None)
+        self.anywhere = rules.named("string", sequence(bars, self.barred))
+        rules.bodies[self.plain.name] = choice(_QUOTE, *self._ways())
+        rules.bodies[self.barred.name] = choice(self.plain, *self._to_bars(len(self.middle)))
+
+    def whole(self) -> Expression:
+        return self.anywhere
+
+    def filled(self) -> Expression:
+        """The same, not empty. Its first character has none before it, so a bar may follow."""
+        first = minus(self.usual, self.solidus)
+        return self.rules.named(
+            "string",
+            choice(
+                sequence(self.bars, self.barred),
+                sequence(first, self.anywhere),
+                sequence(ESCAPE, self.anywhere),
+                *self._solidus_ways(),
+            ),
+        )
+
+    def _ways(self) -> tuple[Expression, ...]:
+        """What may come but the end."""
+        return (
+            sequence(minus(self.usual, self.solidus), self.plain),
+            sequence(ESCAPE, self.anywhere),
+            *self._solidus_ways(),
+            *self._bar_ways(),
+        )
+
+    def _bar_ways(self) -> Iterator[Expression]:
+        """A character, what stands between it and a bar, and the bar.
+
+        What stands between is an end of the middle; the character shows that it is not all of it.
+        """
+        for start in range(len(self.middle), -1, -1):
+            excluded = self.middle[start - 1] if start else ""
+            if start == len(self.middle):
+                excluded += self.solidus
+            end = literal(self.middle[start:])
+            yield sequence(minus(self.usual, excluded), end, self.bars, self.barred)
+
+    def _solidus_ways(self) -> tuple[Expression, ...]:
+        begun = literal(self.solidus + self.bar)
+        return (
+            sequence(literal(self.solidus), self.plain),
+            sequence(begun, self._after_solidus()),
+        )
+
+    def _to_bars(self, most: int) -> list[Expression]:
+        """Ends of the middle that come right after a bar, and the next bar."""
+        return [
+            sequence(literal(self.middle[-length:]), self.bars, self.barred)
+            for length in range(1, most + 1)
+        ]
+
+    def _after_solidus(self) -> Expression:
+        """What may follow a solidus and one bar: a tag may have begun."""
+        return self.rules.named(
+            "string",
+            choice(
+                self.plain,
+                sequence(self.bars, self.barred),
+                *self._to_bars(len(self.middle) - 1),
+                sequence(literal(self.middle + self.bar), self._after(0)),
+            ),
+        )
+
+    def _after(self, length: int) -> Expression:
+        """What may follow the second bar and this much of the tail.
+
+        After a letter, the string may end or the tail go on. Elsewhere it may turn away.
+        """
+        following = self.tail[length : length + 1]
+        if length == len(self.tail):
+            return NEVER
+        if length and self.tail[length - 1].isalpha():
+            return choice(_QUOTE, sequence(literal(following), self._after(length + 1)))
+        if length not in self.begun:
+            reference = self.begun[length] = self.rules.reserved("string")
+            away = one_of(minus(_FEW, following + self.solidus))
+            self.rules.bodies[reference.name] = choice(
+                _QUOTE,
+                sequence(away, self.plain),
+                sequence(ESCAPE, self.anywhere),
+                sequence(self.bars, self.barred),
+                *self._solidus_ways(),
+                sequence(literal(following), self._after(length + 1)),
+            )
+        return self.begun[length]
+
+
+# xgrammar's EBNF, which vLLM and SGLang read.
+
+
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+# What may follow the end of a JSON string: white space, a sign, or the tag that ends a value.
+_FOLLOWS_STRING = r" (=[\n ,:<\]}])"
+
+
+class EbnfWriter(Writer):
+    """Writes EBNF with xgrammar's macro for a text without some words.
+
+    The macro costs the engine next to nothing, rules that say the same a sixth of a second. Never a
+    `\\x` escape: the engine reads as many hexadecimal digits as follow.
+    """
+
+    def __init__(self, bodies: dict[str, Expression]) -> None:
+        super().__init__(bodies)
+        self.string_ends: dict[StringEnd, str] = {}
+        self.quick_strings: dict[str, QuickString] = {}
+        self.loops: dict[Repeat, str] = {}
+        # Texts that something follows: the rule's name, and what that may begin with.
+        self.ended: dict[Text, tuple[str, set[str]]] = {}
+
+    def string(self, text: str) -> str:
+        return '"' + "".join(_escaped(c, {'"': '\\"', **_NAMED}) for c in text) + '"'
+
+    def characters(self, part: Chars) -> str:
+        negated, ranges = shorter(part)
+        known = {**_NAMED, "]": "\\]", "[": "\\[", "^": "\\^", "-": "\\-"}
+        spelled = "".join(
+            _escaped(chr(first), known)
+            + ("" if first == last else "-" + _escaped(chr(last), known))
+            for first, last in ranges
+        )
+        return f"[{'^' if negated else ''}{spelled}]"
+
+    def grammar(self, root: Expression) -> str:
+        written = super().grammar(root)
+        ends = [
+            self.line(name, f"{self._macro(part)} (={self.characters(chars(''.join(follows)))})")
+            for part, (name, follows) in self.ended.items()
+        ]
+        return "\n".join([written.rstrip("\n"), *ends, ""])
+
+    def sequence(self, part: Sequence) -> str:
+        pieces = [
+            self.ended_text(_text_in(piece), _first(following)) or self.closed(piece)
+            for piece, following in zip_longest(part.parts, part.parts[1:])
+        ]
+        return " ".join(pieces)
+
+    def ended_text(self, part: Text | None, follows: str | None) -> str | None:
+        """A text that something follows. To know what makes masks five times as quick."""
+        if part is None or follows is None or part.begun or part.filled:
+            return None
+        part = _shortened(part)
+        if part not in self.ended:
+            self.ended[part] = (self.rules.reserved("text").name, set())
+        name, first = self.ended[part]
+        first.add(follows)
+        return name
+
+    def _macro(self, part: Text) -> str:
+        return f"TagDispatch(excludes=({', '.join(map(self.string, part.without))},))"
+
+    def text(self, part: Text) -> str:
+        return super().text(_shortened(part))
+
+    def new_text(self, part: Text) -> str:
+        if not part.begun and not part.filled:
+            return self.new_rule("text", self._macro(part))
+        root = Reference(self.text(Text(part.without)))
+        # A text that must not be empty does not begin with a bar: each state would cost the engine
+        # as much as a whole text.
+        words = part.without if part.begun else tuple(map(_cut_at_bar, part.without))
+        made = unrolled(Text(words, part.begun, part.filled), self.rules, root=root)
+        return self.new_rule("text", self.with_new_rules(made))
+
+    def string_end(self, part: StringEnd) -> str:
+        """With the macro, a mask would have to be looked up at every quote of the vocabulary.
+
+        So a string is rules, with what may follow it, which tells the engine what tokens are right.
+        """
+        if part not in self.string_ends:
+            made = self._quick if is_quick(part.without) else self._searched
+            self.string_ends[part] = self.with_new_rules(made(part), _FOLLOWS_STRING)
+        return self.string_ends[part]
+
+    def _quick(self, part: StringEnd) -> Expression:
+        word = part.without[0]
+        if word not in self.quick_strings:
+            self.quick_strings[word] = QuickString(word, self.rules)
+        string = self.quick_strings[word]
+        return string.filled() if part.filled else string.whole()
+
+    def _searched(self, part: StringEnd) -> Expression:
+        """Where many words must not come: each state of the search would cost as much as a string.
+
+        So after what a word begins with, the macro takes over, without the rests of words.
+        """
+        rests = tuple(dict.fromkeys(RARE_ENDS.get(word, word[1:]) for word in part.without))
+        rest = Reference(self._rare_string_end(rests))
+        heads = dict.fromkeys(word[0] for word in part.without)
+        return unrolled(
+            Text((*SPECIAL, *heads), filled=part.filled),
+            self.rules,
+            end=literal('"'),
+            escape=ESCAPE,
+            after_words=dict.fromkeys(heads, rest),
+        )
+
+    def _rare_string_end(self, without: tuple[str, ...]) -> str:
+        inside = Text((*SPECIAL, *without))
+        for follows in '"\\':
+            text = self.ended_text(inside, follows)
+        more = self.rules.reserved("string").name
+        again = f"{self.string(chr(34))} | {self.expression(ESCAPE)} {text} {more}"
+        self.written[more] = self.line(more, f"({again}){_FOLLOWS_STRING}")
+        return self.new_rule("string", f"({text} {more}){_FOLLOWS_STRING}")
+
+    def repeated(self, part: Repeat) -> str:
+        """A group that may come any number of times as a rule that calls itself.
+
+        For a group that holds a wide set, the engine's own repetition takes a third of a second for
+        a mask.
+        """
+        if part.most is not None or isinstance(part.part, Chars):
+            return super().repeated(part)
+        if part not in self.loops:
+            name = self.loops[part] = self.rules.reserved("loop").name
+            once = self.closed(part.part)
+            self.written[name] = self.line(name, f"({once} {name})?")
+        first = [self.closed(part.part)] * part.least
+        return f"({' '.join([*first, self.loops[part]])})"
+
+
+def _text_in(part: Expression) -> Text | None:
+    inside = part.part if isinstance(part, Lexeme) else part
+    return inside if isinstance(inside, Text) else None
+
+
+def _first(part: Expression | None) -> str | None:
+    """The character that an expression begins with, if it is one."""
+    return part.text[0] if isinstance(part, (Literal, Token)) else None
+
+
+def _shortened(part: Text) -> Text:
+    """A text with the ends of words for the words: each character of them costs the engine."""
+    words = tuple(dict.fromkeys(RARE_ENDS.get(word, word) for word in part.without))
+    if words == part.without:
+        return part
+    return replace(part, without=words, begun=search_for(words).walk("", part.begun) or "")
+
+
+def _cut_at_bar(word: str) -> str:
+    """A word up to its first character beyond ASCII."""
+    return next((word[: n + 1] for n, c in enumerate(word) if not c.isascii()), word)
+
+
+def _escaped(character: str, known: dict[str, str]) -> str:
+    if character in known:
+        return known[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,277 @@
+"""Writers of grammars: what all forms have in common, GBNF for llama.cpp, and llguidance's variant
+of Lark.
+"""
+
+from __future__ import annotations
+
+from dsv4.grammar.automaton import Search, unrolled
+from dsv4.grammar.rules import (
+    EMPTY,
+    LAST_CHARACTER,
+    Chars,
+    Choice,
+    Expression,
+    Lexeme,
+    Literal,
+    Reference,
+    Repeat,
+    Rules,
+    Sequence,
+    StringEnd,
+    Text,
+    Token,
+    choice,
+    complement,
+    expanded,
+)
+
+# What all three forms of grammar have in common: rules, sequences, alternatives, repetitions.
+
+
+class Writer:
+    """Writes rules. A form says how it spells what differs."""
+
+    root = "root"
+    define = "{name} ::= {body}"
+
+    def __init__(self, bodies: dict[str, Expression]) -> None:
+        self.rules = Rules()
+        self.given = bodies
+        self.written: dict[str, str] = {}
+        self.texts: dict[Text, str] = {}
+
+    def grammar(self, root: Expression) -> str:
+        """The whole grammar, its root first."""
+        self.rules.bodies.update(self.given)
+        lines = [self.line(self.root, self.expression(root))]
+        lines += [self.line(name, self.expression(body)) for name, body in self.given.items()]
+        return "\n".join([*lines, *self.written.values(), ""])
+
+    def line(self, name: str, body: str) -> str:
+        return self.define.format(name=name, body=body)
+
+    def expression(self, part: Expression) -> str:
+        if isinstance(part, Choice):
+            return self.alternatives(part)
+        if isinstance(part, Sequence):
+            return self.sequence(part) or self.string("")
+        return self.closed(part)
+
+    def closed(self, part: Expression) -> str:
+        """An expression that binds at least as tightly as a repetition."""
+        if isinstance(part, Literal):
+            return self.string(part.text)
+        if isinstance(part, Token):
+            return self.token(part)
+        if isinstance(part, Chars):
+            return self.characters(part)
+        if isinstance(part, Reference):
+            return self.reference(part)
+        if isinstance(part, Text):
+            return self.text(part)
+        if isinstance(part, StringEnd):
+            return self.string_end(part)
+        if isinstance(part, Lexeme):
+            return self.lexeme(part)
+        if isinstance(part, Repeat):
+            return self.repeated(part)
+        return f"({self.expression(part)})" if part != EMPTY else self.string("")
+
+    def alternatives(self, part: Choice) -> str:
+        """One of them; the empty one, of which not every form has a spelling, as an option."""
+        if EMPTY not in part.options:
+            return " | ".join(map(self.expression, part.options))
+        rest = choice(*(option for option in part.options if option != EMPTY))
+        return f"({self.expression(rest)})?"
+
+    def sequence(self, part: Sequence) -> str:
+        return " ".join(map(self.closed, part.parts))
+
+    def repeated(self, part: Repeat) -> str:
+        once = self.closed(part.part)
+        # No form reads two counts in a row.
+        return (f"({once})" if isinstance(part.part, Repeat) else once) + _count(part)
+
+    def reference(self, part: Reference) -> str:
+        return part.name
+
+    def text(self, part: Text) -> str:
+        if part not in self.texts:
+            self.texts[part] = self.new_text(part)
+        return self.texts[part]
+
+    # Rules that a form needs of its own.
+
+    def new_rule(self, hint: str, body: str) -> str:
+        name = self.rules.reserved(hint).name
+        self.written[name] = self.line(name, body)
+        return name
+
+    def with_new_rules(self, made: Expression, follows: str = "") -> str:
+        """An expression, with the rules that were made for it and what follows each of them."""
+        for name, body in list(self.rules.bodies.items()):
+            if name not in self.given and name not in self.written:
+                self.written[name] = ""  # they may refer to each other
+                self.written[name] = self.line(name, f"({self.expression(body)}){follows}")
+        return self.closed(made)
+
+    # What differs.
+
+    def token(self, part: Token) -> str:
+        return self.string(part.text)
+
+    def string(self, text: str) -> str:
+        raise NotImplementedError
+
+    def characters(self, part: Chars) -> str:
+        raise NotImplementedError
+
+    def new_text(self, part: Text) -> str:
+        raise NotImplementedError
+
+    def string_end(self, part: StringEnd) -> str:
+        return self.closed(expanded(part))
+
+    def lexeme(self, part: Lexeme) -> str:
+        return self.closed(part.part)
+
+
+def _count(part: Repeat) -> str:
+    known = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+    if (part.least, part.most) in known:
+        return known[part.least, part.most]
+    if part.least == part.most:
+        return f"{{{part.least}}}"
+    return f"{{{part.least},{'' if part.most is None else part.most}}}"
+
+
+def shorter(part: Chars) -> tuple[bool, tuple[tuple[int, int], ...]]:
+    """A set as the ranges in it, or, where it goes on to the last character, those not in it."""
+    if part.ranges[-1][1] != LAST_CHARACTER:
+        return False, part.ranges
+    outside = complement(*part.ranges).ranges
+    return (True, outside) if outside else (True, ((0, 0),))
+
+
+# GBNF, which llama.cpp reads.
+
+
+_GBNF_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
+
+
+class GbnfWriter(Writer):
+    """Writes GBNF, with a rule for each state of the search for words: there these cost nothing."""
+
+    def string(self, text: str) -> str:
+        return '"' + "".join(_GBNF_ESCAPES.get(c) or _escaped(c) for c in text) + '"'
+
+    def characters(self, part: Chars) -> str:
+        negated, ranges = shorter(part)
+        spelled = "".join(
+            _in_set(first) + ("" if first == last else "-" + _in_set(last))
+            for first, last in ranges
+        )
+        return f"[{'^' if negated else ''}{spelled}]"
+
+    def new_text(self, part: Text) -> str:
+        return self.with_new_rules(unrolled(part, self.rules))
+
+
+def _in_set(code: int) -> str:
+    character = chr(code)
+    if character.isalnum() and character.isascii():
+        return character
+    return f"\\x{code:02x}" if code < 0x80 else _escaped(character)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character.isprintable():
+        return character
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# llguidance's variant of Lark.
+
+
+_LARK_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
+_ANYTHING = "(?s:.*)"
+_SOMETHING = "(?s:.+)"
+
+
+class LarkWriter(Writer):
+    """Writes Lark: a lexeme is a terminal, named in capitals, and all else is rules.
+
+    A text without some words is the complement of those that hold one. The think tokens are never
+    text to llguidance, and are named by their spelling.
+    """
+
+    root = "start"
+    define = "{name}: {body}"
+
+    def __init__(self, bodies: dict[str, Expression]) -> None:
+        super().__init__(bodies)
+        self.terminals: dict[Lexeme, str] = {}
+        self.inside = False
+
+    def token(self, part: Token) -> str:
+        return part.text
+
+    def string(self, text: str) -> str:
+        return '"' + "".join(_LARK_ESCAPES.get(c) or _in_string(c) for c in text) + '"'
+
+    def characters(self, part: Chars) -> str:
+        negated, ranges = shorter(part)
+        spelled = "".join(
+            _in_expression(chr(first)) + ("" if first == last else "-" + _in_expression(chr(last)))
+            for first, last in ranges
+        )
+        return f"/[{'^' if negated else ''}{spelled}]/"
+
+    def lexeme(self, part: Lexeme) -> str:
+        if part not in self.terminals:
+            name = self.terminals[part] = self.rules.reserved("piece").name.upper()
+            outside, self.inside = self.inside, True
+            self.written[name] = self.line(name, self.expression(part.part))
+            self.inside = outside
+        return self.terminals[part]
+
+    def reference(self, part: Reference) -> str:
+        """A rule; inside a terminal, which knows no rules, another terminal of the same body."""
+        return self.lexeme(Lexeme(self.given[part.name])) if self.inside else part.name
+
+    def new_text(self, part: Text) -> str:
+        name = self.rules.reserved("text").name.upper()
+        some = _SOMETHING if part.filled else _ANYTHING
+        self.written[name] = self.line(name, f"/{some}/ & ~/{'|'.join(_held(part))}/")
+        return name
+
+
+def _held(part: Text) -> list[str]:
+    """What must not be: a word anywhere, or at the start the rest of one that was begun."""
+    search = Search(part.without)
+    begun = [part.begun[n:] for n in range(len(part.begun))]
+    rests = [
+        word[len(start) :] for word in search.words for start in begun if word.startswith(start)
+    ]
+    words = "|".join("".join(map(_in_expression, word)) for word in part.without)
+    found = [f"{_ANYTHING}({words}){_ANYTHING}"]
+    return found + ["".join(map(_in_expression, rest)) + _ANYTHING for rest in rests]
+
+
+def _in_string(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _in_expression(character: str) -> str:
+    """Never `\\u` for ASCII, which the engine does not read."""
+    if character in "\n\r\t":
+        return _LARK_ESCAPES[character]
+    if character.isascii() and not character.isalnum() and character.isprintable():
+        return character if character in " <>\"'=,:;%@!_`~#&" else f"\\{character}"
+    return character if character.isprintable() else f"\\x{{{ord(character):x}}}"

@@ -1,0 +1,235 @@
+"""Regular expressions in schemas -> expressions over characters.
+
+ECMA's regular expressions, which JSON Schema uses, and Python's, which most validators run,
+differ on what is a digit or a word character beyond ASCII. A class here holds what it holds in
+both.
+"""
+
+from __future__ import annotations
+
+from dsv4.grammar.rules import (
+    EMPTY,
+    Chars,
+    Choice,
+    Expression,
+    Repeat,
+    Sequence,
+    chars,
+    choice,
+    complement,
+    literal,
+    minus,
+    one_of,
+    repeat,
+    sequence,
+)
+
+# Counted repetitions are dear for engines: a pattern may count so far in all.
+MOST_COUNTED = 64
+# Milliseconds that one pattern may take an engine, roughly.
+MOST_COST = 640
+# Longer ones, of which each parenthesis may nest deeper, are not worth their cost.
+MOST_CHARACTERS = 256
+
+_DIGIT = chars((48, 57))
+_WORD = chars((48, 57), (65, 90), (97, 122), "_")
+_SPACE = chars(" \t\n\r\f\v")
+# What either of the two calls white space.
+_ANY_SPACE = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680",
+    (0x2000, 0x200A),
+    "\u2028\u2029\u202f\u205f\u3000\ufeff",
+)
+_CLASSES: dict[str, Chars] = {
+    "d": _DIGIT,
+    "w": _WORD,
+    "s": _SPACE,
+    # Beyond ASCII both have digits and letters of their own.
+    "D": chars((0, 47), (58, 0x65F), (0x3000, 0x9FFF)),
+    "W": minus(chars((0, 127)), (48, 57), (65, 90), (97, 122), "_"),
+    "S": complement(*_ANY_SPACE),
+}
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
+_LINE_ENDS = "\n\r\u2028\u2029"
+_QUANTIFIERS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+class NotRegular(ValueError):
+    """A pattern that cannot be turned into rules. Says why."""
+
+
+def pattern(source: str) -> Expression:
+    """The texts in which the pattern is found somewhere, as JSON Schema has it."""
+    if len(source) > MOST_CHARACTERS:
+        raise NotRegular(f"it is longer than {MOST_CHARACTERS} characters")
+    made = _Reader(source).whole()
+    if cost(made) > MOST_COST:
+        raise NotRegular("it counts too many characters out of large sets")
+    return made
+
+
+def cost(part: Expression) -> int:
+    """What a pattern takes xgrammar, which is the slowest, in milliseconds: so much for each set
+    of characters, by its size, and for each time that it is counted."""
+    if isinstance(part, Chars):
+        return 1 if part.size <= 16 else 8 if part.size <= 256 else 48
+    if isinstance(part, Sequence):
+        return sum(map(cost, part.parts))
+    if isinstance(part, Choice):
+        return sum(map(cost, part.options))
+    if isinstance(part, Repeat):
+        return cost(part.part) * max(part.least + 1 if part.most is None else part.most, 1)
+    return 0
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.at = 0
+        self.counted = 0
+
+    # The text.
+
+    def peek(self, width: int = 1) -> str:
+        return self.source[self.at : self.at + width]
+
+    def take(self) -> str:
+        if self.at >= len(self.source):
+            raise NotRegular("the pattern ends too early")
+        self.at += 1
+        return self.source[self.at - 1]
+
+    def takes(self, text: str) -> bool:
+        found = self.source.startswith(text, self.at)
+        self.at += len(text) if found else 0
+        return found
+
+    def number(self) -> int | None:
+        start = self.at
+        while self.peek().isascii() and self.peek().isdigit():
+            self.at += 1
+        return int(self.source[start : self.at]) if start < self.at <= start + 9 else None
+
+    # The grammar.
+
+    def whole(self) -> Expression:
+        anything = repeat(complement(), 0, None)
+        options = []
+        while True:
+            start = EMPTY if self.takes("^") else anything
+            body = self.branch(ends="|", top=True)
+            end = EMPTY if self.takes("$") else anything
+            options.append(sequence(start, body, end))
+            if self.at == len(self.source):
+                return choice(*options)
+            if not self.takes("|"):
+                raise NotRegular(f"{self.peek()!r} at {self.at} is not understood")
+
+    def branch(self, ends: str, top: bool = False) -> Expression:
+        parts = []
+        while self.at < len(self.source) and self.peek() not in ends:
+            if self.peek() == "$" and top and self.source[self.at + 1 : self.at + 2] in ("", "|"):
+                break
+            parts.append(self.quantified(self.atom()))
+        return sequence(*parts)
+
+    def atom(self) -> Expression:
+        character = self.take()
+        if character == "(":
+            return self.group()
+        if character == "[":
+            return one_of(self.set())
+        if character == ".":
+            return complement(_LINE_ENDS)
+        if character == "\\":
+            return one_of(self.escape(inside=False))
+        if character in "^$":
+            raise NotRegular(f"{character} stands inside the pattern")
+        if character in "*+?{)":
+            raise NotRegular(f"{character} at {self.at - 1} has nothing to belong to")
+        return literal(character)
+
+    def group(self) -> Expression:
+        if self.takes("?"):
+            named = self.takes("P<") or (self.peek() == "<" and self.peek(2) not in ("<=", "<!"))
+            if named:
+                self.at = self.source.find(">", self.at) + 1 or len(self.source)
+            elif not self.takes(":"):
+                raise NotRegular("it looks ahead or behind")
+        options = [self.branch(ends="|)")]
+        while self.takes("|"):
+            options.append(self.branch(ends="|)"))
+        if not self.takes(")"):
+            raise NotRegular("a group is not closed")
+        return choice(*options)
+
+    def quantified(self, part: Expression) -> Expression:
+        bounds = _QUANTIFIERS.get(self.peek())
+        if bounds is not None:
+            self.at += 1
+        elif self.peek() == "{":
+            bounds = self.bounds()
+        if bounds is None:
+            return part
+        self.takes("?")  # lazy: the same texts
+        if self.peek() in ("+", "*", "?") and self.peek():
+            raise NotRegular(f"{self.peek()!r} at {self.at} has nothing to belong to")
+        return repeat(part, *bounds)
+
+    def bounds(self) -> tuple[int, int | None]:
+        self.at += 1
+        least = self.number()
+        most = self.number() if self.takes(",") else least
+        if least is None or not self.takes("}") or (most is not None and most < least):
+            raise NotRegular(f"the bounds before {self.at} are not understood")
+        self.counted += max(least, most or 0)
+        if self.counted > MOST_COUNTED:
+            raise NotRegular(f"it counts beyond {MOST_COUNTED}")
+        return least, most
+
+    def set(self) -> Chars:
+        negated = self.takes("^")
+        ranges: list[tuple[int, int]] = []
+        while not self.takes("]"):
+            first = self.member()
+            if self.peek() == "-" and self.peek(2) != "-]" and first.size == 1:
+                self.at += 1
+                last = self.member()
+                if last.size != 1 or last.ranges[0][0] < first.ranges[0][0]:
+                    raise NotRegular(f"the range before {self.at} is not understood")
+                ranges.append((first.ranges[0][0], last.ranges[0][0]))
+            else:
+                ranges += first.ranges
+        return complement(*ranges) if negated else chars(*ranges)
+
+    def member(self) -> Chars:
+        character = self.take()
+        return self.escape(inside=True) if character == "\\" else chars(character)
+
+    def escape(self, inside: bool) -> Chars:
+        character = self.take()
+        if character in _CLASSES:
+            return _CLASSES[character]
+        if character in _ESCAPES and not self.peek().isdigit():
+            return chars(_ESCAPES[character])
+        if character == "b" and inside:
+            return chars("\b")
+        if character in "xu":
+            return chars(chr(self.code(2 if character == "x" else 4)))
+        if character.isalnum():
+            raise NotRegular(f"\\{character} is not understood")
+        return chars(character)
+
+    def code(self, width: int) -> int:
+        if width == 4 and self.takes("{"):
+            end = self.source.find("}", self.at)
+            digits, self.at = self.source[self.at : end], end + 1
+        else:
+            digits = self.peek(width)
+            self.at += width
+        try:
+            point = int(digits, 16)
+            "\\".join(chr(point)).encode()
+        except (ValueError, OverflowError):
+            raise NotRegular(f"the character code before {self.at} is not understood") from None
+        return point

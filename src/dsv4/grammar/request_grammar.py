@@ -1,0 +1,309 @@
+"""A request -> the grammar of what the model may write: tools that may be called, the response
+format, where the prompt ends, and the fields by which servers take a grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_choice, visible_tools
+from dsv4._encode.tools import function_location, function_of, qualified_function
+from dsv4._format.dialects import dialect_named
+from dsv4.errors import refusal, short_repr
+from dsv4.grammar.automaton import after
+from dsv4.grammar.call_rules import Calls, Tool
+from dsv4.grammar.completion_rules import FORBIDDEN, REASONING_END, VISIBLE, Completion, Markup
+from dsv4.grammar.ebnf_writer import EbnfWriter
+from dsv4.grammar.grammar_writers import GbnfWriter, LarkWriter, Writer
+from dsv4.grammar.json_rules import JsonText
+from dsv4.grammar.rules import NEVER, Expression, Reference, Rules, cleaned, possible
+from dsv4.grammar.schema_shapes import Document, Relaxation, Relaxations, Subschema
+from dsv4.grammar.value_rules import Values
+from dsv4.request import Request
+
+# What stands in place of free content: the JSON that a request's response format asks for.
+
+
+def answer(
+    response_format: Any, rules: Rules, relaxations: Relaxations, any_order: bool
+) -> Expression | None:
+    """The values that the format allows. None: any text."""
+    found = maybe_response_schema(response_format)
+    if found is None:
+        return None
+    schema, location = found
+    document = Document(schema, location, relaxations)
+    values = Values(document, JsonText(rules, FORBIDDEN), rules, any_order)
+    made = values.value((Subschema(schema, location),))
+    if made == NEVER:
+        raise refusal(location, "found a schema that no value fits")
+    return made
+
+
+# Which tools may be called, and whether one must be.
+
+
+class Wanted(NamedTuple):
+    """The tools that may be called, and the one that must be: "" for any, None for none."""
+
+    tools: tuple[Tool, ...]
+    forced: str | None
+
+
+def wanted(request: Request) -> Wanted:
+    """The tools that the request's choice leaves."""
+    mode, tool = read_tool_choice(request.tool_choice)
+    if mode == "none":
+        return Wanted((), None)
+    tools = tuple(_declared(request))
+    if mode == "auto":
+        return Wanted(tools, None)
+    own, before, messages = _given(request)
+    name = chosen_tool(tool, own, before, messages, dialect_named(request.dialect))
+    if name is None:
+        return Wanted(tools, "")
+    return Wanted(tuple(tool for tool in tools if tool.name == name), name)
+
+
+def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """Tools, context and messages as lists, of which some may not be given."""
+    own = () if request.tools is None else list(request.tools)
+    return own, () if request.context is None else list(request.context), list(request.messages)
+
+
+def _declared(request: Request) -> Iterator[Tool]:
+    """The tools that the prompt shows."""
+    namespaces = dialect_named(request.dialect).namespaces
+    own, before, messages = _given(request)
+    placed = ((("tools", n), tool) for n, tool in enumerate(own))
+    for location, tool in (*placed, *visible_tools(before, messages)):
+        fields, function = function_of(tool, True, location)
+        inside = function_location(fields, function, location)
+        if namespaces:
+            function = qualified_function(fields, function, location)
+        yield Tool(function["name"], function.get("parameters"), inside)
+
+
+# Where a completion begins: what of it the prompt already holds.
+
+
+@dataclass(frozen=True)
+class Standing:
+    """`reasoning`: whether the completion, with what is `written` of it, begins with reasoning.
+
+    `task`: whether it is a quick-instruction task's output, which has neither reasoning nor calls.
+    """
+
+    reasoning: bool
+    written: str
+    task: bool = False
+
+    def without_reasoning(self) -> Standing:
+        """The same for a grammar that begins after the reasoning."""
+        if not self.reasoning:
+            return self
+        return Standing(False, self.written.partition(REASONING_END)[2], self.task)
+
+
+def standing(request: Request) -> Standing:
+    """Where the model goes on after the request's prompt."""
+    ending = request.encode().ending
+    if ending.kind == "task":
+        return Standing(False, "", task=True)
+    return Standing(ending.thinking, ending.open)
+
+
+# The fields by which servers take a grammar.
+
+
+# Stands for the grammar's text.
+_TEXT = object()
+
+
+@dataclass(frozen=True)
+class Server:
+    """The forms of grammar that a server reads, and the fields that it wants."""
+
+    forms: tuple[str, ...]
+    fields: dict[str, Any]
+
+
+# Tokens of the format must neither be hidden in what comes back nor added to what is sent.
+SERVERS = {
+    "vllm": Server(
+        ("xgrammar", "lark"),
+        {
+            "structured_outputs": {"grammar": _TEXT},
+            "skip_special_tokens": False,
+            "add_special_tokens": False,
+        },
+    ),
+    "sglang": Server(
+        ("xgrammar",), {"sampling_params": {"ebnf": _TEXT, "skip_special_tokens": False}}
+    ),
+    "sglang-completions": Server(("xgrammar",), {"ebnf": _TEXT, "skip_special_tokens": False}),
+    "llamacpp": Server(("gbnf",), {"grammar": _TEXT, "preserved_tokens": [*VISIBLE]}),
+}
+
+
+def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
+    """The fields of a request to a server."""
+    known = SERVERS.get(server) if isinstance(server, str) else None
+    if known is None:
+        raise refusal(
+            ("server",), f"found {short_repr(server)}, expected one of {', '.join(SERVERS)}"
+        )
+    if form not in known.forms:
+        expected = f"a grammar of the form {known.forms[0]}"
+        raise refusal(("server",), f"found {server} for the form {form}, expected {expected}")
+    return {name: _filled(value, text) for name, value in known.fields.items()}
+
+
+def _filled(fields: Any, text: str) -> Any:
+    """A copy with the text in its place."""
+    if isinstance(fields, dict):
+        return {name: _filled(value, text) for name, value in fields.items()}
+    if isinstance(fields, list):
+        return list(fields)
+    return text if fields is _TEXT else fields
+
+
+# A request -> its grammar.
+
+
+Form: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
+WRITERS: dict[str, type[Writer]] = {"xgrammar": EbnfWriter, "gbnf": GbnfWriter, "lark": LarkWriter}
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """A grammar of what a model may write.
+
+    `text` is the grammar in the language of its `form`: "xgrammar", "gbnf" or "lark". `relaxed`
+    lists the keywords of schemas that it does not enforce.
+    """
+
+    text: str
+    form: Form
+    relaxed: tuple[Relaxation, ...] = ()
+
+    def fields(self, server: str) -> dict[str, Any]:
+        """The fields by which a server takes this grammar.
+
+        `server` is "vllm", "sglang", "sglang-completions" or "llamacpp". Raises an error for a
+        server that reads another form.
+        """
+        return fields_for(server, self.form, self.text)
+
+
+def for_request(
+    request: Request,
+    form: Form = "xgrammar",
+    *,
+    reasoning: Literal["grammar", "server"] = "grammar",
+    preamble: bool = True,
+    order: Literal["any", "declared"] = "any",
+    markup_in_values: bool = True,
+    parallel: bool = True,
+    exact: bool = False,
+) -> Grammar:
+    """The grammar of what a model may write after the prompt of `request`.
+
+    What it allows parses with `strict=True`. Calls name declared tools, and their arguments fit the
+    schemas but for what `relaxed` lists. It begins where the prompt ends: after a prefix, in an
+    open turn, or in a block that the prompt has opened for a forced call.
+
+    `form` is the engine's language: "xgrammar" (vLLM, SGLang), "gbnf" (llama.cpp) or "lark"
+    (llguidance). With `reasoning="server"` the grammar begins after the reasoning, for servers that
+    let that pass by themselves. `preamble` says whether content may stand before calls that are
+    required. `order` is the order of parameters and members: "any" (for up to six, in the declared
+    order beyond), or "declared". `markup_in_values` says whether a string may hold markup of calls
+    other than the tag that closes it. `parallel` says whether there may be several calls. With
+    `exact`, what would be relaxed is an error.
+
+    Raises an `OptionError` with the path of what no grammar can be made for (an `EncodeError` where
+    that stands in a message).
+    """
+    _check_option("form", form, tuple(WRITERS))
+    _check_option("reasoning", reasoning, ("grammar", "server"))
+    _check_option("order", order, ("any", "declared"))
+    if not isinstance(request, Request):
+        raise refusal(("request",), f"found {short_repr(request)}, expected a Request")
+    _check_flags(
+        preamble=preamble, markup_in_values=markup_in_values, parallel=parallel, exact=exact
+    )
+    try:
+        return _made(
+            *(request, form, reasoning == "server", preamble, order == "any"),
+            *(markup_in_values, parallel, exact),
+        )
+    except RecursionError:
+        problem = "found schemas that refer to each other too deeply, expected fewer steps"
+        raise refusal(("tools",), problem) from None
+
+
+def _made(
+    request: Request,
+    form: Form,
+    after_reasoning: bool,
+    preamble: bool,
+    any_order: bool,
+    markup_in_values: bool,
+    parallel: bool,
+    exact: bool,
+) -> Grammar:
+    markup = Markup.of(dialect_named(request.dialect))
+    rules, relaxations = Rules(), Relaxations(exact)
+    tools, forced = wanted(request)
+    begins = standing(request)
+    if begins.task:
+        tools, forced = (), None
+    if after_reasoning:
+        begins = begins.without_reasoning()
+    calls = Calls(markup, rules, relaxations, any_order, markup_in_values)
+    completion = Completion(
+        reasoning=begins.reasoning,
+        answer=answer(request.response_format, rules, relaxations, any_order),
+        invokes=tuple(map(calls.invoke, tools)),
+        calls_required=forced is not None,
+        preamble=preamble or forced is None,
+        parallel=parallel,
+    )
+    whole = completion.expression(markup, rules)
+    kept = possible(rules.bodies)
+    _check_callable(tools, completion.invokes, kept)
+    root, bodies = cleaned(_after(whole, begins.written, rules), rules.bodies, kept)
+    if root == NEVER:
+        raise refusal(("response_format",), "found a schema that no value fits")
+    return Grammar(WRITERS[form](bodies).grammar(root), form, relaxations.found())
+
+
+def _check_callable(
+    tools: tuple[Tool, ...], invokes: tuple[Expression, ...], kept: frozenset[str]
+) -> None:
+    for tool, invoke in zip(tools, invokes, strict=True):
+        if invoke == NEVER or (isinstance(invoke, Reference) and invoke.name not in kept):
+            raise refusal((*tool.location, "parameters"), "found a schema that no arguments fit")
+
+
+def _after(whole: Expression, written: str, rules: Rules) -> Expression:
+    """What is left of a completion after what the prompt holds of it."""
+    rest, allowed = after(whole, written, rules)
+    if rest == NEVER:
+        found = short_repr(written[allowed : allowed + 40])
+        problem = f"found {found} at character {allowed}, expected what a completion may hold there"
+        raise refusal(("prefix",), problem)
+    return rest
+
+
+def _check_flags(**flags: Any) -> None:
+    for name, flag in flags.items():
+        if flag.__class__ is not bool:
+            raise refusal((name,), f"found {short_repr(flag)}, expected True or False")
+
+
+def _check_option(name: str, value: Any, known: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise refusal((name,), f"found {short_repr(value)}, expected one of {', '.join(known)}")

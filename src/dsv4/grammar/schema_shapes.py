@@ -1,0 +1,536 @@
+"""JSON schemas -> shapes: alternatives without references and combinations; and the keywords that a
+grammar does not enforce.
+
+A schema is first written as "one of these, each of which is all of that", so that the code that
+makes rules from a shape sees plain keywords only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, NamedTuple, TypeAlias
+
+from dsv4.errors import Location, path_of, refusal, short_repr
+
+# Keywords of a schema that a grammar does not enforce.
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """One keyword that the grammar does not enforce, or not in full.
+
+    `location` is the way to it in the caller's data, `path` the same as text
+    (`tools[0].function.parameters.properties.email.format`), `keyword` its last step, and `reason`
+    says what is let pass, or why.
+    """
+
+    location: Location
+    reason: str
+
+    @property
+    def path(self) -> str:
+        """The location as people write it."""
+        return path_of(self.location)
+
+    @property
+    def keyword(self) -> str:
+        """The keyword's name."""
+        return str(self.location[-1])
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class Relaxations:
+    """What one grammar relaxes, each place once, in the order in which it was found.
+
+    Where the caller wants an exact grammar, the first one is an error.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
+        self._found: dict[Location, Relaxation] = {}
+
+    def note(self, location: Location, reason: str) -> None:
+        if self._exact:
+            raise refusal(location, f"cannot be enforced: {reason}; expected none with exact=True")
+        self._found.setdefault(location, Relaxation(location, reason))
+
+    def found(self) -> tuple[Relaxation, ...]:
+        return tuple(self._found.values())
+
+
+# JSON schemas -> shapes: alternatives without references and combinations.
+#
+# A schema is first written as "one of these, each of which is all of that". So whoever makes
+# rules from a shape looks at plain keywords alone.
+
+
+# A schema with many alternatives under several allOf could become any number of shapes.
+MOST_SHAPES = 256
+# Schemas nested deeper than this are of no use to a model, and dangerous to recursive functions.
+MOST_NESTED = 64
+
+TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+
+
+class Subschema(NamedTuple):
+    """A schema, and where it stands."""
+
+    schema: Any
+    location: Location
+
+
+# Schemas that hold together. None at all: anything goes.
+Together: TypeAlias = tuple[Subschema, ...]
+
+
+class Keyword(NamedTuple):
+    """The value of a keyword, and where it stands."""
+
+    value: Any
+    location: Location
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What one alternative of a schema asks for.
+
+    `additional` is None where nothing is said of undeclared members.
+    """
+
+    keywords: dict[str, Keyword] = field(default_factory=dict)
+    properties: dict[str, Together] = field(default_factory=dict)
+    declares: bool = False
+    additional: Together | None = None
+    prefix: tuple[Together, ...] = ()
+    items: Together = ()
+
+    def get(self, keyword: str, default: Any = None) -> Any:
+        found = self.keywords.get(keyword)
+        return default if found is None else found.value
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.get("type", TYPES)  # type: ignore[no-any-return]
+
+
+# Reading one schema's own keywords.
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value)
+
+
+# The simple keywords: what they may be, in words too, and how two of them hold together.
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (_is_count, "a count")),
+    **dict.fromkeys(("minProperties", "maxProperties"), (_is_count, "a count")),
+    **dict.fromkeys(("minimum", "maximum"), (_is_number, "a number")),
+    "required": (_is_list_of_texts, "a list of names"),
+    "enum": (_is_list, "a list of values"),
+    "pattern": (_is_text, "a regular expression"),
+}
+# Bounds that are numbers in current drafts, and flags beside the bound in the oldest.
+_EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+# What no rule enforces, with the type of value that it is about.
+UNENFORCED: dict[str, tuple[str, str]] = {
+    "format": ("string", "formats are not enforced"),
+    "contentEncoding": ("string", "encodings are not enforced"),
+    "multipleOf": ("number", "multiples are not counted"),
+    "uniqueItems": ("array", "items may be equal"),
+    "contains": ("array", "what an array holds is not looked for"),
+    "unevaluatedItems": ("array", "what other keywords left over is not known"),
+    "patternProperties": ("object", "members of any name have any value"),
+    "propertyNames": ("object", "names of undeclared members are not looked at"),
+    "minProperties": ("object", "members are not counted"),
+    "maxProperties": ("object", "members are not counted"),
+    "dependentRequired": ("object", "what members need each other is not enforced"),
+    "dependentSchemas": ("object", "what members need each other is not enforced"),
+    "dependencies": ("object", "what members need each other is not enforced"),
+    "unevaluatedProperties": ("object", "what other keywords left over is not known"),
+    "not": ("any", "what must not be is not enforced"),
+    "if": ("any", "conditions are not enforced"),
+    "$dynamicRef": ("any", "dynamic references are not followed"),
+    "$recursiveRef": ("any", "dynamic references are not followed"),
+}
+_SAYS_NOTHING: dict[str, Any] = {
+    "uniqueItems": False,
+    "unevaluatedItems": True,
+    "unevaluatedProperties": True,
+    "minProperties": 0,
+    "contentEncoding": None,
+}
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value))
+
+
+def own_shape(schema: Mapping[str, Any], location: Location) -> Shape:
+    """The keywords of one schema, references and combinations aside."""
+    keywords: dict[str, Keyword] = {}
+    for name, value in schema.items():
+        place = (*location, name)
+        if name in _CHECKS:
+            fits, expected = _CHECKS[name]
+            if not fits(value):
+                raise refusal(place, f"found {short_repr(value)}, expected {expected}")
+            keywords[name] = Keyword(_texts(value) if name == "required" else value, place)
+        elif name in _EXCLUSIVE:
+            _read_exclusive(schema, name, place, keywords)
+        elif name in UNENFORCED and value != _SAYS_NOTHING.get(name, _SAYS_NOTHING):
+            keywords[name] = Keyword(value, place)
+    if "type" in schema:
+        keywords["type"] = Keyword(_types(schema["type"], (*location, "type")), (*location, "type"))
+    if "const" in schema:
+        _narrow(keywords, "enum", Keyword([schema["const"]], (*location, "const")))
+    return Shape(keywords, **_structure(schema, location))
+
+
+def _read_exclusive(
+    schema: Mapping[str, Any], name: str, place: Location, keywords: dict[str, Keyword]
+) -> None:
+    value = schema[name]
+    if value is True:
+        value = schema.get(_EXCLUSIVE[name])
+    if _is_number(value):
+        keywords[name] = Keyword(value, place)
+    elif schema[name] is not False:
+        raise refusal(place, f"found {short_repr(schema[name])}, expected a number")
+
+
+def _types(value: Any, location: Location) -> tuple[str, ...]:
+    listed = [value] if isinstance(value, str) else value
+    if isinstance(listed, (list, tuple)) and listed and all(kind in TYPES for kind in listed):
+        return tuple(dict.fromkeys(listed))
+    expected = f"one of {', '.join(TYPES)}, or a list of these"
+    raise refusal(location, f"found {short_repr(value)}, expected {expected}")
+
+
+def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
+    """The keywords that hold schemas themselves."""
+    made: dict[str, Any] = {}
+    properties = schema.get("properties")
+    if properties is not None:
+        place = (*location, "properties")
+        if not isinstance(properties, Mapping):
+            raise refusal(place, f"found {short_repr(properties)}, expected an object of schemas")
+        wrong = next((name for name in properties if not isinstance(name, str)), None)
+        if wrong is not None:
+            raise refusal(place, f"found the name {short_repr(wrong)}, expected text")
+        made["declares"] = True
+        made["properties"] = {
+            name: (Subschema(value, (*place, name)),) for name, value in properties.items()
+        }
+    if "patternProperties" in schema:  # whatever has a name that fits, and names are not looked at
+        made["additional"] = ()
+    elif "additionalProperties" in schema:
+        place = (*location, "additionalProperties")
+        made["additional"] = (Subschema(schema["additionalProperties"], place),)
+    prefix, rest = _items(schema, location)
+    return {**made, "prefix": prefix, "items": rest}
+
+
+def _items(schema: Mapping[str, Any], location: Location) -> tuple[tuple[Together, ...], Together]:
+    """Items one by one, and the schema of the others. Older drafts list the first in `items`."""
+    older = isinstance(schema.get("items"), list)
+    names = ("items", "additionalItems") if older else ("prefixItems", "items")
+    listed = schema.get(names[0], [])
+    place = (*location, names[0])
+    if not isinstance(listed, (list, tuple)):
+        raise refusal(place, f"found {short_repr(listed)}, expected a list of schemas")
+    prefix = tuple((Subschema(value, (*place, n)),) for n, value in enumerate(listed))
+    rest = (Subschema(schema[names[1]], (*location, names[1])),) if names[1] in schema else ()
+    return prefix, rest
+
+
+# Two shapes that hold together.
+
+
+def _narrow(keywords: dict[str, Keyword], name: str, other: Keyword) -> None:
+    own = keywords.get(name)
+    if own is None:
+        keywords[name] = other
+        return
+    value = _TOGETHER[name](own.value, other.value)
+    keywords[name] = Keyword(value, own.location if value == own.value else other.location)
+
+
+def _common_types(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    whole = "integer" if "number" in one + other else None
+    either = set(one) & set(other) | ({whole} & (set(one) | set(other)) if whole else set())
+    if "number" in set(one) & set(other):
+        either.discard("integer")
+    return tuple(kind for kind in TYPES if kind in either)
+
+
+def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
+    known = set(map(identity, other))
+    return [value for value in one if identity(value) in known]
+
+
+def identity(value: Any) -> Hashable:
+    """What is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, (list, tuple)):
+        return (list, tuple(map(identity, value)))
+    if isinstance(value, Mapping):
+        return (dict, frozenset((name, identity(member)) for name, member in value.items()))
+    return (isinstance(value, bool), value)
+
+
+_TOGETHER: dict[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+    "required": lambda one, other: _texts(one + other),
+    "type": _common_types,
+    "enum": _common_values,
+}
+
+
+class Document:
+    """A schema that others refer into, and the shapes of its parts."""
+
+    def __init__(self, root: Any, location: Location, relaxations: Relaxations) -> None:
+        self.root = root
+        self.location = location
+        self.relaxations = relaxations
+        # What was found for a schema is kept: many references may lead to one.
+        self._found: dict[Location, list[Shape]] = {}
+
+    def shapes(self, together: Together, following: frozenset[str] = frozenset()) -> list[Shape]:
+        """The alternatives of schemas that hold together. None: no value fits them."""
+        made = [Shape()]
+        for part in together:
+            made = self._both(made, self._alternatives(part, following), part.location)
+        return made
+
+    def _alternatives(self, part: Subschema, following: frozenset[str]) -> list[Shape]:
+        if part.location not in self._found:
+            self._found[part.location] = self._new_alternatives(part, following)
+        return self._found[part.location]
+
+    def _new_alternatives(self, part: Subschema, following: frozenset[str]) -> list[Shape]:
+        schema, location = part
+        if schema is True or schema is False:
+            return [Shape()] if schema else []
+        if not isinstance(schema, Mapping):
+            raise refusal(location, f"found {short_repr(schema)}, expected a JSON schema")
+        if len(location) > len(self.location) + 2 * MOST_NESTED:
+            raise refusal(self.location, f"found schemas nested deeper than {MOST_NESTED}")
+        made = [own_shape(schema, location)]
+        if "$ref" in schema:
+            made = self._both(made, self._referred(schema["$ref"], location, following), location)
+        alone = made
+        for n, member in enumerate(self._listed(schema, "allOf", location)):
+            inside = self._alternatives(Subschema(member, (*location, "allOf", n)), following)
+            made = self._both(made, inside, location)
+        if alone and not made:
+            place = (*location, "allOf")
+            self.relaxations.note(place, "its schemas contradict each other")
+            made = alone
+        for word in ("anyOf", "oneOf"):
+            if word in schema:
+                made = self._both(made, self._any_of(schema, word, location, following), location)
+        return made
+
+    def _any_of(
+        self, schema: Mapping[str, Any], word: str, location: Location, following: frozenset[str]
+    ) -> list[Shape]:
+        place = (*location, word)
+        groups = [
+            self._alternatives(Subschema(member, (*place, n)), following)
+            for n, member in enumerate(self._listed(schema, word, location))
+        ]
+        _check_number(sum(map(len, groups)), place)
+        if word == "oneOf" and not _exclude_each_other(groups):
+            self.relaxations.note(place, "a value may fit more than one of its schemas")
+        return [shape for group in groups for shape in group]
+
+    def _listed(self, schema: Mapping[str, Any], word: str, location: Location) -> list[Any]:
+        listed = schema.get(word, [])
+        if not isinstance(listed, (list, tuple)) or (word in schema and not listed):
+            place = (*location, word)
+            raise refusal(place, f"found {short_repr(listed)}, expected a list of schemas")
+        return list(listed)
+
+    # References.
+
+    def resolved(self, together: Together) -> Together:
+        """The same with what references point to in their place, each schema once."""
+        found = (self._resolved(part) for part in together)
+        return tuple({part.location: part for part in found}.values())
+
+    def _resolved(self, part: Subschema) -> Subschema:
+        seen: set[Location] = set()
+        while (pointer := _only_refers(part.schema)) is not None:
+            if part.location in seen:
+                raise self._circle(pointer, part.location)
+            seen.add(part.location)
+            part = self.target(pointer, part.location)
+        return part
+
+    def _referred(self, pointer: Any, location: Location, following: frozenset[str]) -> list[Shape]:
+        target = self.target(pointer, location)
+        if pointer in following:
+            raise self._circle(pointer, location)
+        return self._alternatives(target, following | {pointer})
+
+    def _circle(self, pointer: str, location: Location) -> Exception:
+        problem = f"found {short_repr(pointer)}, which refers to itself and to no value"
+        return refusal((*location, "$ref"), problem)
+
+    def target(self, pointer: Any, location: Location) -> Subschema:
+        """What `#/…/…` points to."""
+        place = (*location, "$ref")
+        if not isinstance(pointer, str) or pointer[:1] != "#" or pointer[1:2] not in ("", "/"):
+            expected = "a reference into the same schema, as #/$defs/name"
+            raise refusal(place, f"found {short_repr(pointer)}, expected {expected}")
+        found, where = self.root, self.location
+        for step in _steps(pointer):
+            key: Any = step
+            if isinstance(found, (list, tuple)) and step.isdecimal() and int(step) < len(found):
+                key = int(step)
+            elif not isinstance(found, Mapping) or step not in found:
+                raise refusal(place, f"found {short_repr(pointer)}, which is not there")
+            found, where = found[key], (*where, key)
+        return Subschema(found, where)
+
+    # Conjunction.
+
+    def _both(self, ones: list[Shape], others: list[Shape], location: Location) -> list[Shape]:
+        _check_number(len(ones) * len(others), location)
+        both = (self.both(one, other) for one in ones for other in others)
+        return [shape for shape in both if shape is not None]
+
+    def both(self, one: Shape, other: Shape) -> Shape | None:
+        """The shape of what fits both. None where nothing does."""
+        merged = self._merged(one, other)
+        return merged if _possible(merged) else None
+
+    def _merged(self, one: Shape, other: Shape) -> Shape:
+        if other == Shape():
+            return one
+        if one == Shape():
+            return other
+        return replace(
+            one,
+            keywords=self._merged_keywords(one.keywords, other.keywords),
+            properties=dict(_merged_properties(one, other)),
+            declares=one.declares or other.declares,
+            additional=_merged_additional(one.additional, other.additional),
+            prefix=tuple(_merged_prefix(one, other)),
+            items=one.items + other.items,
+        )
+
+    def _merged_keywords(
+        self, one: dict[str, Keyword], other: dict[str, Keyword]
+    ) -> dict[str, Keyword]:
+        merged = dict(one)
+        for name, keyword in other.items():
+            if name in _TOGETHER or name not in merged:
+                _narrow(merged, name, keyword)
+            elif merged[name].value != keyword.value:
+                reason = f"another {name} holds together with it, which is looked at instead"
+                self.relaxations.note(keyword.location, reason)
+        return merged
+
+
+_NOTES = {"title", "description", "default", "examples", "deprecated", "$comment"}
+
+
+def _only_refers(schema: Any) -> str | None:
+    """The pointer of a schema that is a reference and nothing else that matters."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+        return None
+    return schema["$ref"] if schema.keys() <= {"$ref", *_NOTES} else None
+
+
+def _check_number(alternatives: int, location: Location) -> None:
+    if alternatives > MOST_SHAPES:
+        problem = f"found {alternatives} alternatives, expected at most {MOST_SHAPES}"
+        raise refusal(location, problem)
+
+
+def _steps(pointer: str) -> Iterator[str]:
+    for step in pointer.split("/")[1:]:
+        if "%" in step:
+            from urllib.parse import unquote  # slow to import, and hardly ever needed
+
+            step = unquote(step)
+        yield step.replace("~1", "/").replace("~0", "~")
+
+
+def _merged_properties(one: Shape, other: Shape) -> Iterator[tuple[str, Together]]:
+    """What one side does not declare is undeclared there, and must fit what that side says."""
+    for name in dict.fromkeys((*one.properties, *other.properties)):
+        mine = one.properties.get(name, one.additional or ())
+        theirs = other.properties.get(name, other.additional or ())
+        yield name, mine + theirs
+
+
+def _merged_additional(one: Together | None, other: Together | None) -> Together | None:
+    return None if one is None and other is None else (one or ()) + (other or ())
+
+
+def _merged_prefix(one: Shape, other: Shape) -> Iterator[Together]:
+    for n in range(max(len(one.prefix), len(other.prefix))):
+        mine = one.prefix[n] if n < len(one.prefix) else one.items
+        theirs = other.prefix[n] if n < len(other.prefix) else other.items
+        yield mine + theirs
+
+
+def _possible(shape: Shape) -> bool:
+    """Whether keywords alone tell that some value may fit."""
+    return shape.types != () and shape.get("enum") != []
+
+
+def _exclude_each_other(groups: list[list[Shape]]) -> bool:
+    """Whether it can be seen that a value fits one of the groups at most."""
+    pairs = combinations(groups, 2)
+    return all(_differ(one, other) for a, b in pairs for one in a for other in b)
+
+
+def _differ(one: Shape, other: Shape) -> bool:
+    """Whether no value fits both, by its type, what is listed, or a member that tells."""
+    if not _common_types(one.types, other.types):
+        return True
+    listed = one.get("enum"), other.get("enum")
+    if None not in listed and not _common_values(*listed):
+        return True
+    if one.types != ("object",) or other.types != ("object",):
+        return False
+    both = set(one.get("required", ())) & set(other.get("required", ()))
+    return any(
+        not _common_values(mine, theirs)
+        for name in both
+        if (mine := _constants(one, name)) and (theirs := _constants(other, name))
+    )
+
+
+def _constants(shape: Shape, name: str) -> list[Any] | None:
+    """The values that a member may have, if they are listed right there."""
+    for schema, _ in shape.properties.get(name, ()):
+        if isinstance(schema, Mapping) and "const" in schema:
+            return [schema["const"]]
+        if isinstance(schema, Mapping) and isinstance(schema.get("enum"), list):
+            return list(schema["enum"])
+    return None

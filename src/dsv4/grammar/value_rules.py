@@ -1,0 +1,446 @@
+"""Shapes -> rules: the values that fit a schema, as JSON or as the raw text of a parameter."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dsv4._encode.json_text import to_json
+from dsv4.errors import Location, refusal
+from dsv4.grammar.json_rules import JsonText, integer, number
+from dsv4.grammar.member_rules import Member, Members
+from dsv4.grammar.pattern_rules import NotRegular, cost, pattern
+from dsv4.grammar.rules import (
+    EMPTY,
+    NEVER,
+    Chars,
+    Choice,
+    Expression,
+    Reference,
+    Repeat,
+    Rules,
+    Sequence,
+    choice,
+    lexeme,
+    literal,
+    minus,
+    one_of,
+    repeat,
+    sequence,
+)
+from dsv4.grammar.schema_shapes import TYPES, UNENFORCED, Document, Shape, Together, identity
+
+# Whether a value fits a shape: for values that a schema lists itself.
+
+
+_TYPES: dict[str, Any] = {
+    "null": type(None),
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+    "array": (list, tuple),
+    "object": Mapping,
+}
+
+
+def fits(value: Any, shape: Shape, document: Document) -> bool:
+    """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
+    kinds = [kind for kind in shape.types if is_of(value, kind)]
+    if not kinds:
+        return False
+    if isinstance(value, bool) or value is None:
+        return True
+    if isinstance(value, (int, float)):
+        return _number_fits(value, shape)
+    if isinstance(value, str):
+        return _string_fits(value, shape)
+    if isinstance(value, Mapping):
+        return _object_fits(value, shape, document)
+    return _array_fits(value, shape, document)
+
+
+def is_of(value: Any, kind: str) -> bool:
+    """Whether a value is of a type."""
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES[kind])
+
+
+def _number_fits(value: float, shape: Shape) -> bool:
+    return (
+        value >= shape.get("minimum", value)
+        and value <= shape.get("maximum", value)
+        and ("exclusiveMinimum" not in shape.keywords or value > shape.get("exclusiveMinimum"))
+        and ("exclusiveMaximum" not in shape.keywords or value < shape.get("exclusiveMaximum"))
+    )
+
+
+def _string_fits(value: str, shape: Shape) -> bool:
+    long_enough = shape.get("minLength", 0) <= len(value) <= shape.get("maxLength", len(value))
+    if not long_enough:
+        return False
+    try:
+        return re.search(shape.get("pattern", ""), value) is not None
+    except re.error:
+        return True
+
+
+def _any_fits(value: Any, together: Together, document: Document) -> bool:
+    for shape in document.shapes(together):
+        listed = shape.get("enum")
+        known = listed is None or identity(value) in map(identity, listed)
+        if known and fits(value, shape, document):
+            return True
+    return False
+
+
+def _array_fits(value: Any, shape: Shape, document: Document) -> bool:
+    if not shape.get("minItems", 0) <= len(value) <= shape.get("maxItems", len(value)):
+        return False
+    wanted = [*shape.prefix, *[shape.items] * len(value)]
+    return all(_any_fits(item, part, document) for item, part in zip(value, wanted, strict=False))
+
+
+def _object_fits(value: Mapping[str, Any], shape: Shape, document: Document) -> bool:
+    if any(name not in value for name in shape.get("required", ())):
+        return False
+    other = shape.additional or ()
+    return all(
+        _any_fits(member, shape.properties.get(name, other), document)
+        for name, member in value.items()
+    )
+
+
+# Shapes -> rules: the values that fit a schema, as JSON or as the raw text of a parameter.
+
+
+# More items than these are not counted: engines refuse, or take seconds.
+MOST_ITEMS = 1000
+# Bounds of more digits than these are not looked at.
+MOST_DIGITS = 40
+# What engines do with optional members grows with the square of their number: these take seconds.
+MOST_MEMBERS = 400
+# Listed values, and characters of them, beyond which a list is not enforced.
+MOST_LISTED = 4096
+MOST_LISTED_CHARACTERS = 65_536
+# Schemas that hold together may meet in any combination, in a schema that refers to itself.
+MOST_COMBINED = 500
+# Characters of declared names up to which an undeclared one is kept apart from them.
+MOST_NAMES = 96
+
+
+class Values:
+    """The values that fit the schemas of one document.
+
+    `json` writes them, and knows the words that they must not hold.
+    """
+
+    def __init__(self, document: Document, json: JsonText, rules: Rules, any_order: bool) -> None:
+        self.document = document
+        self.relaxations = document.relaxations
+        self.json = json
+        self.rules = rules
+        self.any_order = any_order
+        # Values by the places of their schemas: what was made, and what is being made, with the
+        # rule that it needs if it refers to itself.
+        self._made: dict[tuple[Location, ...], Expression] = {}
+        self._open: dict[tuple[Location, ...], Reference | None] = {}
+
+    # As JSON.
+
+    def value(self, together: Together) -> Expression:
+        """A value that fits all of these schemas."""
+        together = self.document.resolved(together)
+        places = tuple(part.location for part in together)
+        if places in self._open:
+            reference = self._open[places] = self._open[places] or self.rules.reserved("value")
+            return reference
+        if places not in self._made:
+            self._made[places] = self._new_value(together, places)
+        return self._made[places]
+
+    def _new_value(self, together: Together, places: tuple[Location, ...]) -> Expression:
+        if len(places) > 1 and sum(len(known) > 1 for known in self._made) > MOST_COMBINED:
+            problem = f"found more than {MOST_COMBINED} combinations under allOf, expected fewer"
+            raise refusal(self.document.location, problem)
+        self._open[places] = None
+        shapes = self.document.shapes(together)
+        anything = any(_is_anything(shape) for shape in shapes)
+        body = self.json.value() if anything else choice(*map(self._shape, shapes))
+        reference = self._open.pop(places)
+        if reference is None:
+            return self.rules.named("value", body)
+        self.rules.bodies[reference.name] = body
+        return reference
+
+    def _shape(self, shape: Shape) -> Expression:
+        constants = self.constants(shape)
+        if constants is not None:
+            return choice(*map(self.json.constant, constants))
+        return choice(*(self._typed(shape, kind) for kind in self.kinds(shape)))
+
+    def kinds(self, shape: Shape) -> list[str]:
+        """The types that values of a shape may have. A number may be whole."""
+        kinds = [kind for kind in TYPES if kind in shape.types]
+        if (listed := shape.get("enum")) is not None:
+            kinds = [kind for kind in kinds if any(is_of(value, kind) for value in listed)]
+        if "number" in kinds and "integer" in kinds:
+            kinds.remove("integer")
+        self._note_unenforced(shape, kinds)
+        return kinds
+
+    def constants(self, shape: Shape) -> list[Any] | None:
+        """The values that a shape lists. None where it lists none."""
+        keyword = shape.keywords.get("enum")
+        if keyword is None:
+            return None
+        if not self._affords(keyword.value):
+            reason = "there are too many values: only their types are enforced"
+            self.relaxations.note(keyword.location, reason)
+            return None
+        return [value for value in keyword.value if fits(value, shape, self.document)]
+
+    def _affords(self, listed: list[Any]) -> bool:
+        if len(listed) > MOST_LISTED:
+            return False
+        length = sum(len(to_json(value)) for value in listed)
+        return length <= MOST_LISTED_CHARACTERS and self.rules.affords(length // 64)
+
+    def _note_unenforced(self, shape: Shape, kinds: list[str]) -> None:
+        for name, (kind, reason) in UNENFORCED.items():
+            about = {kind, "integer"} if kind == "number" else {kind}
+            if name in shape.keywords and (kind == "any" or about & set(kinds)):
+                self.relaxations.note(shape.keywords[name].location, reason)
+
+    def _typed(self, shape: Shape, kind: str) -> Expression:
+        makers: dict[str, Callable[[Shape], Expression]] = {
+            "null": lambda _: literal("null"),
+            "boolean": lambda _: choice(literal("true"), literal("false")),
+            "integer": self._integer,
+            "number": self._number,
+            "string": self._string,
+            "array": self._array,
+            "object": self._object,
+        }
+        return makers[kind](shape)
+
+    def _integer(self, shape: Shape) -> Expression:
+        least = [
+            self._whole_bound(shape, "minimum", math.ceil),
+            self._whole_bound(shape, "exclusiveMinimum", _above),
+        ]
+        most = [
+            self._whole_bound(shape, "maximum", math.floor),
+            self._whole_bound(shape, "exclusiveMaximum", _below),
+        ]
+        lowest = max((bound for bound in least if bound is not None), default=None)
+        highest = min((bound for bound in most if bound is not None), default=None)
+        return self.rules.named("integer", integer(lowest, highest))
+
+    def _whole_bound(self, shape: Shape, name: str, adjust: Callable[[Any], int]) -> int | None:
+        bound = shape.get(name)
+        if bound is None or bound in (math.inf, -math.inf):
+            return None
+        if abs(bound) >= 10**MOST_DIGITS:
+            reason = f"bounds of more than {MOST_DIGITS} digits are not looked at"
+            self.relaxations.note(shape.keywords[name].location, reason)
+            return None
+        return adjust(bound)
+
+    def _number(self, shape: Shape) -> Expression:
+        """Of bounds, the sign alone is kept."""
+        negative = positive = True
+        for name in ("minimum", "exclusiveMinimum"):
+            bound = shape.get(name)
+            if bound is not None:
+                negative = negative and bound < 0
+                self._note_sign(shape, name, name == "minimum" and bound == 0)
+        for name in ("maximum", "exclusiveMaximum"):
+            bound = shape.get(name)
+            if bound is not None:
+                positive = positive and bound > 0
+                self._note_sign(shape, name, name == "maximum" and bound == 0)
+        return self.rules.named("number", number(negative, positive))
+
+    def _note_sign(self, shape: Shape, name: str, enforced: bool) -> None:
+        if not enforced:
+            reason = "of the bounds of a number with a point, the sign alone is enforced"
+            self.relaxations.note(shape.keywords[name].location, reason)
+
+    # Strings.
+
+    def _string(self, shape: Shape) -> Expression:
+        found = self.patterned(shape, self.json.escaped)
+        if found is not None:
+            return self.rules.named("string", lexeme(self.json.quoted(found)))
+        return self.json.string(self.filled(shape))
+
+    def patterned(
+        self, shape: Shape, written: Callable[[Expression], Expression]
+    ) -> Expression | None:
+        """The texts that a pattern allows. None where there is none, or none that can be enforced.
+
+        A text that held one of the words would end early. Where the pattern allows one, its sets of
+        characters lose one character of each word.
+        """
+        keyword = shape.keywords.get("pattern")
+        if keyword is None:
+            return None
+        try:
+            part = self._affordable(keyword.value)
+        except NotRegular as problem:
+            self.relaxations.note(keyword.location, f"the pattern makes no rules: {problem}")
+            return None
+        for made in (written(part), written(_without(part, self.json.words))):
+            if self.json.keeps_apart(made):
+                for name in ("minLength", "maxLength"):
+                    self._note_length(shape, name, 0)
+                return made
+        self.relaxations.note(keyword.location, "its texts hold markup, which would end the value")
+        return None
+
+    def _affordable(self, source: str) -> Expression:
+        if source not in self.json.patterns:
+            part = pattern(source)
+            if not self.rules.affords(cost(part)):
+                raise NotRegular("too many patterns stand in one grammar")
+            self.json.patterns[source] = part
+        return self.json.patterns[source]
+
+    def filled(self, shape: Shape) -> bool:
+        """Whether a text must not be empty: lengths are not counted beyond that."""
+        self._note_length(shape, "minLength", 1)
+        self._note_length(shape, "maxLength", 0)
+        return bool(shape.get("minLength", 0) > 0)
+
+    def _note_length(self, shape: Shape, name: str, enforced: int) -> None:
+        value = shape.get(name)
+        if value is not None and (name == "maxLength" or value > enforced):
+            self.relaxations.note(shape.keywords[name].location, "lengths are not counted")
+
+    # Arrays.
+
+    def _array(self, shape: Shape) -> Expression:
+        least = self._item_bound(shape, "minItems") or 0
+        most = self._item_bound(shape, "maxItems")
+        if most is not None and least > most:
+            return NEVER
+        prefix = [self.value(part) for part in shape.prefix]
+        other = self.value(shape.items) if shape.items else self.json.value()
+        return self.json.bracketed("[", self._items(prefix, other, least, most), "]")
+
+    def _item_bound(self, shape: Shape, name: str) -> int | None:
+        bound: int | None = shape.get(name)
+        if bound is not None and bound > MOST_ITEMS:
+            reason = f"items are not counted beyond {MOST_ITEMS}"
+            self.relaxations.note(shape.keywords[name].location, reason)
+            return MOST_ITEMS if name == "minItems" else None
+        return bound
+
+    def _items(
+        self, prefix: list[Expression], other: Expression, least: int, most: int | None
+    ) -> Expression:
+        """The first items one by one, each of which may be the last; then any number of others."""
+        comma = self.json.comma
+        room = None if most is None else max(0, most - len(prefix))
+        more = repeat(sequence(comma, other), max(0, least - len(prefix)), room)
+        if not prefix:
+            fewer = None if room is None else room - 1
+            if room == 0:
+                return EMPTY if least == 0 else NEVER
+            some = sequence(other, repeat(sequence(comma, other), max(0, least - 1), fewer))
+            return choice(EMPTY, some) if least == 0 else some
+        rest: Expression = more
+        for n in range(len(prefix) - 1, -1, -1):
+            before = comma if n else EMPTY
+            here = sequence(before, prefix[n], self.rules.named("items", rest))
+            if most is not None and n >= most:
+                here = NEVER
+            rest = choice(EMPTY, here) if n >= least else here
+        return rest
+
+    # Objects.
+
+    def _object(self, shape: Shape) -> Expression:
+        names, additional = self.declared(shape)
+        members = []
+        for name, together, required in names:
+            value = self.value(together)
+            if value != NEVER:
+                key = self.json.key(name)
+                members.append(Member(self.rules.named("member", sequence(key, value)), required))
+            elif required:
+                return NEVER
+        other: Expression = NEVER
+        if additional is not None and (value := self.value(additional)) != NEVER:
+            key = self.json.other_key(self.apart(shape, tuple(name for name, *_ in names)))
+            other = self.rules.named("member", sequence(key, value))
+        arranged = Members(tuple(members), other, self.json.comma)
+        return self.json.bracketed("{", arranged.arranged(self.rules, self.any_order), "}")
+
+    def declared(self, shape: Shape) -> tuple[list[tuple[str, Together, bool]], Together | None]:
+        """Declared members in order, and what undeclared ones must fit: None where there are none.
+
+        A schema that declares members and says nothing of others is taken to want no others. A
+        member that is required counts as declared.
+        """
+        required = shape.get("required", ())
+        additional = shape.additional
+        if additional is None and not shape.declares:
+            additional = ()
+        known = {**shape.properties}
+        for name in required:
+            known.setdefault(name, shape.additional or ())
+        if len(known) > MOST_MEMBERS:
+            problem = f"found {len(known)} members, expected at most {MOST_MEMBERS}"
+            raise refusal(self.document.location, problem)
+        return [(name, known[name], name in required) for name in known], additional
+
+    def apart(self, shape: Shape, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names that an undeclared member must not have, if they are not too many."""
+        if sum(map(len, names)) <= MOST_NAMES:
+            return names
+        reason = "an undeclared member may have a declared one's name, because there are many"
+        self.relaxations.note(self._additional_location(shape), reason)
+        return ()
+
+    def _additional_location(self, shape: Shape) -> Location:
+        together = shape.additional or ()
+        if together:
+            return together[0].location
+        return (*self.document.location, "additionalProperties")
+
+
+def _is_anything(shape: Shape) -> bool:
+    return shape == Shape()
+
+
+def _above(bound: float) -> int:
+    return math.floor(bound) + 1
+
+
+def _below(bound: float) -> int:
+    return math.ceil(bound) - 1
+
+
+def _rarest(word: str) -> str:
+    """The character of a word that other texts can do without best."""
+    return next((character for character in word if not character.isascii()), word[0])
+
+
+def _without(part: Expression, words: tuple[str, ...]) -> Expression:
+    """A regular expression whose sets of characters lack one character of each word."""
+    if isinstance(part, Chars):
+        return one_of(minus(part, "".join(map(_rarest, words))))
+    if isinstance(part, Sequence):
+        return sequence(*(_without(piece, words) for piece in part.parts))
+    if isinstance(part, Choice):
+        return choice(*(_without(option, words) for option in part.options))
+    if isinstance(part, Repeat):
+        return repeat(_without(part.part, words), part.least, part.most)
+    return part

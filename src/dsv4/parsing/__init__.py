@@ -1,1 +1,0 @@
-"""Chunks -> events -> message."""

@@ -1,0 +1,477 @@
+"""Where the prompts of two servers differ, and why: a table of differences, and the comparison of
+one request.
+
+docs/servers.md shows the table. A cell holds the words for both dialects, or for V4 and V4.1
+separately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dsv4.errors import EncodeError
+from dsv4.profiles import request_facts
+from dsv4.profiles.profile import Profile, profile_named, render
+from dsv4.profiles.request_facts import Location, Touches
+from dsv4.profiles.server_requests import Object, as_object, served
+
+# What servers do differently, as a table: a row for each topic, a cell for each server.
+#
+# docs/servers.md shows the table. A cell holds the words for both dialects, or for V4 and V4.1
+# apart.
+
+
+Words: TypeAlias = str | tuple[str, str]
+
+# The columns of the table: a profile, and the name of its cell.
+COLUMNS = {
+    "vllm-0.32": "vllm",
+    "sglang-0.5.23": "sglang",
+    "recipe-0.2.0": "recipe",
+    "llama.cpp": "llama",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topic:
+    """A row: what it is about, which requests touch on it, and each server's way.
+
+    SGLang writes its prompts with deepseek-recipe, so its cell may be left out. Some topics matter
+    only where a server lets the model think.
+    """
+
+    kind: str
+    title: str
+    touches: Touches
+    vllm: Words
+    recipe: Words
+    llama: Words
+    sglang: Words | None = None
+    matters_in_chat: bool = True
+
+    def cell(self, profile: str) -> Words:
+        found: Words | None = getattr(self, COLUMNS[profile])
+        return self.recipe if found is None else found
+
+    def words(self, profile: str, dialect: str) -> str:
+        """What a server does, in words."""
+        cell = self.cell(profile)
+        return cell if isinstance(cell, str) else cell[dialect == "v4.1"]
+
+
+TOPICS: tuple[Topic, ...] = (
+    Topic(
+        kind="tools-place",
+        title="where the tools section goes",
+        touches=request_facts.tools_and_systems,
+        vllm="after the first system message, wherever it stands; else in front",
+        recipe=(
+            "after all system messages, in front",
+            "after the first message if it is a system message, else in front",
+        ),
+        llama="after all system messages, in front; without any, no blank line before it",
+    ),
+    Topic(
+        kind="tools-empty",
+        title="`tools: []`",
+        touches=request_facts.no_tools_list,
+        vllm="refused",
+        recipe="no tools",
+        llama="no tools",
+    ),
+    Topic(
+        kind="schema-fields",
+        title="the fields of a tool",
+        touches=request_facts.odd_schemas,
+        vllm="name, description, parameters, null where absent; then `strict`, if given",
+        recipe='name, description (`""`), parameters (`{}`); `strict: true` rebuilds the parameters'
+        "; names and schemas are checked",
+        llama='name, description (`""`), parameters (`{}`); a null description is refused',
+    ),
+    Topic(
+        kind="choice-none",
+        title='`tool_choice: "none"`',
+        touches=request_facts.choice_none,
+        vllm="the tools stay in the prompt",
+        recipe="no tools section, and old reasoning is dropped",
+        llama="the tools stay in the prompt",
+    ),
+    Topic(
+        kind="choice-required",
+        title='`tool_choice: "required"`',
+        touches=request_facts.choice_required,
+        vllm="leaves no trace",
+        sglang="leaves no trace",
+        recipe="needs thinking to be off; the prompt ends with an open block of calls",
+        llama="leaves no trace",
+    ),
+    Topic(
+        kind="choice-named",
+        title="`tool_choice` names a tool",
+        touches=request_facts.choice_named,
+        vllm="leaves no trace; all tools stay",
+        sglang="that tool alone is shown",
+        recipe="that tool alone is shown; needs thinking to be off; the prompt ends with an open "
+        "block of calls",
+        llama="leaves no trace; all tools stay",
+    ),
+    Topic(
+        kind="choice-without-tools",
+        title="`tool_choice` without tools",
+        touches=request_facts.choice_without_tools,
+        vllm="refused",
+        recipe="ignored",
+        llama="ignored",
+    ),
+    Topic(
+        kind="calls-order",
+        title="parallel calls",
+        touches=request_facts.unsorted_calls,
+        vllm="as given",
+        recipe=("sorted by id, and their results too", "as given"),
+        llama="as given",
+    ),
+    Topic(
+        kind="results-order",
+        title="results",
+        touches=request_facts.results_out_of_order,
+        vllm="in the order of the calls; an unknown id comes first",
+        recipe=(
+            "sorted by id; one for each call, right after it, else refused",
+            "in the order of the calls; one for each call, right after it, else refused",
+        ),
+        llama="in the order of the calls; any number of them",
+    ),
+    Topic(
+        kind="arguments-empty",
+        title="a call without arguments (`{}`)",
+        touches=request_facts.empty_arguments,
+        vllm="an empty line",
+        recipe=("no line", "an empty line"),
+        llama="an empty line",
+    ),
+    Topic(
+        kind="arguments-malformed",
+        title="arguments that are no JSON object",
+        touches=request_facts.lost_arguments,
+        vllm="lost: written as a call without arguments",
+        recipe="one parameter named `arguments`, as text",
+        llama="refused",
+    ),
+    Topic(
+        kind="arguments-object",
+        title="arguments given as an object",
+        touches=request_facts.arguments_as_object,
+        vllm="refused",
+        sglang="read as if they were text",
+        recipe="refused",
+        llama="read as if they were text",
+    ),
+    Topic(
+        kind="arguments-nan",
+        title="arguments that only Python takes for JSON (`NaN`, `1e400`)",
+        touches=request_facts.odd_json,
+        vllm="read as Python reads them",
+        recipe="one parameter named `arguments`, as text",
+        llama="read, and written as a C++ stream writes them",
+    ),
+    Topic(
+        kind="numbers",
+        title="numbers in arguments and schemas",
+        touches=request_facts.numbers,
+        vllm="as Python writes them",
+        sglang="as deepseek-recipe; integers beyond 64 bits in a schema are refused",
+        recipe=(
+            "small floats not as Python (`0.00001`, `1e-7`); integers beyond 64 bits are floats",
+            "as Python writes them; integers beyond 64 bits are floats",
+        ),
+        llama="rounded to six significant digits",
+    ),
+    Topic(
+        kind="minus-zero",
+        title="`-0` in arguments",
+        touches=request_facts.minus_zero,
+        vllm="`0`",
+        recipe="`-0.0`",
+        llama="`0`",
+    ),
+    Topic(
+        kind="content-lists",
+        title="content in several parts is joined with",
+        touches=request_facts.lists,
+        vllm=("a blank line; a tool's result with a line break", "a blank line"),
+        recipe="a blank line",
+        llama="a line break",
+    ),
+    Topic(
+        kind="images",
+        title="parts that are no text",
+        touches=request_facts.images,
+        vllm="not covered by this profile",
+        recipe=("`[Unsupported Image]`", "a placeholder for each image"),
+        llama="not covered by this profile",
+    ),
+    Topic(
+        kind="content-null",
+        title="null content",
+        touches=request_facts.null_content,
+        vllm="refused, but for assistants",
+        sglang="empty; refused for users",
+        recipe="refused, but for an assistant with calls",
+        llama="empty",
+    ),
+    Topic(
+        kind="json-object",
+        title="`response_format: json_object`",
+        touches=request_facts.json_object,
+        vllm="leaves no trace",
+        recipe=(
+            "asks for a JSON object in words of its own; refused if no message says `json`",
+            'asks for the schema `{"type": "json_object"}`; refused if no message says `json`',
+        ),
+        llama="asks for the schema `{}`",
+    ),
+    Topic(
+        kind="json-schema",
+        title="`response_format: json_schema`",
+        touches=request_facts.json_schema,
+        vllm="leaves no trace",
+        recipe="the schema is shown; refused with strict tools",
+        llama="the schema is shown",
+    ),
+    Topic(
+        kind="system-later",
+        title="a system message further down",
+        touches=request_facts.later_system,
+        vllm=("in its place, as plain text", "in its place, as a system turn that asks"),
+        recipe=("moved to the front, to the others", "in its place, as a system turn"),
+        llama="moved to the front, to the others",
+    ),
+    Topic(
+        kind="system-asks",
+        title="a system message before an answer, or last",
+        touches=request_facts.lone_system,
+        vllm="the header of an answer follows it",
+        recipe="the header comes with the answer, or at the end",
+        llama="the header comes with the answer, or at the end",
+    ),
+    Topic(
+        kind="system-empty",
+        title="an empty system message",
+        touches=request_facts.empty_system,
+        vllm=("nothing", "opens a system turn"),
+        recipe="left out",
+        llama="nothing",
+    ),
+    Topic(
+        kind="system-billing",
+        title="a billing header in the system message",
+        touches=request_facts.billing,
+        vllm=("its line is cut", "kept"),
+        recipe="cut",
+        llama="kept",
+    ),
+    Topic(
+        kind="developer",
+        title="a developer message",
+        touches=request_facts.developer,
+        vllm="a user turn, which vanishes before the last one unless old reasoning is kept",
+        sglang="becomes a system message",
+        recipe="refused",
+        llama="becomes a system message",
+    ),
+    Topic(
+        kind="reminder",
+        title="a `latest_reminder` message",
+        touches=request_facts.reminder,
+        vllm=("in its place; the header before it", "refused"),
+        recipe=(
+            "in its place; the header after it",
+            "in its place; the header after it; the second of two is left out",
+        ),
+        llama="left out",
+    ),
+    Topic(
+        kind="reasoning-old",
+        title="reasoning of earlier answers",
+        touches=request_facts.answers_without_tools,
+        matters_in_chat=False,
+        vllm="written after the last user turn; everywhere with tools or `drop_thinking: false`",
+        recipe="written only where a tools section is",
+        llama="written after the last user turn; everywhere with tools or any tool message",
+    ),
+    Topic(
+        kind="answer-last",
+        title="an assistant message at the end",
+        touches=request_facts.answer_last,
+        vllm="a closed turn; the prompt ends there",
+        sglang="becomes a user message; its calls and reasoning are lost",
+        recipe="history: a new answer begins after it",
+        llama="continued: left open",
+    ),
+    Topic(
+        kind="answer-prefix",
+        title="`prefix: true` on it",
+        touches=request_facts.prefix,
+        vllm="ignored",
+        sglang="ignored",
+        recipe="continued: left open; not with tools, calls or json_object",
+        llama="continued, as without it",
+    ),
+    Topic(
+        kind="answer-header",
+        title="an answer that follows no user turn",
+        touches=request_facts.answer_without_question,
+        vllm="no header",
+        recipe="a header before every answer",
+        llama="a header before every answer",
+    ),
+    Topic(
+        kind="user-empty",
+        title="an empty user message among others",
+        touches=request_facts.empty_user_in_run,
+        vllm="adds a blank line",
+        recipe=("left out", "adds a blank line"),
+        llama="adds a blank line",
+    ),
+    Topic(
+        kind="task",
+        title="`task`",
+        touches=request_facts.task,
+        vllm="of a message: its token is written",
+        sglang="of the request: its token is written",
+        recipe="ignored",
+        llama="ignored",
+    ),
+    Topic(
+        kind="messages-none",
+        title="no messages",
+        touches=request_facts.no_messages,
+        vllm="a prompt without turns",
+        recipe="refused",
+        llama="a prompt without turns",
+    ),
+)
+
+
+# Where the prompts of two servers part, and why, in words.
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Something that two servers do differently with a request.
+
+    `location` is the place in the request that it is about; empty where it is about all of it.
+    """
+
+    kind: str
+    location: Location
+    message: str
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one server makes of the request: a prompt, or an error."""
+
+    profile: Profile
+    prompt: str | None
+    error: EncodeError | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two servers' prompts for one request.
+
+    `shared` is the number of characters they begin with alike. `reasons` is empty where they write
+    the same.
+    """
+
+    first: Side
+    second: Side
+    shared: int
+    reasons: tuple[Reason, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether both servers build the same prompt. A request that both refuse has none."""
+        return self.first.prompt == self.second.prompt is not None
+
+
+def compare(body: Any, first: str, second: str, *, dialect: str = "v4") -> Comparison:
+    """Say where the prompts of two servers part for one request, and why.
+
+    `body`, `dialect` and the names `first` and `second` are as for `render`. Raises `EncodeError`
+    for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
+    error.
+    """
+    served(dialect)
+    sides = _side(body, first, dialect), _side(body, second, dialect)
+    texts = tuple(side.prompt or "" for side in sides)
+    shared = _same_start(*texts)
+    same = sides[0].prompt == sides[1].prompt is not None
+    reasons = () if same else tuple(_reasons(as_object(body), sides, dialect))
+    return Comparison(*sides, shared, reasons)
+
+
+def _side(body: Any, name: str, dialect: str) -> Side:
+    profile = profile_named(name)
+    try:
+        return Side(profile, render(body, name, dialect=dialect), None)
+    except EncodeError as error:
+        return Side(profile, None, error)
+
+
+def _same_start(a: str, b: str) -> int:
+    differing = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return next(differing, min(len(a), len(b)))
+
+
+def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[Reason]:
+    for side in sides:
+        if side.error is not None:
+            message = f"{side.profile.server} refuses the request: {side.error}"
+            yield Reason("refused", side.error.location, message)
+    thinking = True
+    if all(side.error is None for side in sides):
+        thinking = any(side.profile.mode(body, dialect).thinking for side in sides)
+        yield from _modes(body, sides, dialect)
+    for topic in TOPICS:
+        if not thinking and not topic.matters_in_chat:
+            continue
+        location = topic.touches(body)
+        words = [topic.words(side.profile.name, dialect) for side in sides]
+        if location is not None and words[0] != words[1]:
+            ways = "; ".join(
+                f"{side.profile.server}: {way}" for side, way in zip(sides, words, strict=True)
+            )
+            yield Reason(topic.kind, location, f"{topic.title}. {ways}")
+
+
+def _modes(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[Reason]:
+    first, second = (side.profile.mode(body, dialect) for side in sides)
+    names = [side.profile.server for side in sides]
+    if first.thinking != second.thinking:
+        thinks, not_ = names if first.thinking else reversed(names)
+        message = f"{thinks} lets the model think, {not_} does not"
+        yield Reason("thinking", _mode_location(body), message)
+    elif first.effort != second.effort:
+        written = [_effort_words(mode.effort) for mode in (first, second)]
+        message = f"{names[0]} writes {written[0]}, {names[1]} {written[1]}"
+        yield Reason("effort", _mode_location(body), message)
+
+
+def _mode_location(body: Object) -> Location:
+    """The option that has to do with thinking, if the request has one."""
+    for field in ("reasoning_effort", "thinking", "chat_template_kwargs"):
+        if body.get(field) is not None:
+            return (field,)
+    return ()
+
+
+def _effort_words(effort: str) -> str:
+    if not effort:
+        return "no effort text"
+    start = effort.split("\n")[0].removeprefix("Reasoning Effort: ")
+    return f"“Reasoning Effort: {start[:40].rstrip(' .')}…”"

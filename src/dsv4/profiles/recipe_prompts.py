@@ -1,0 +1,236 @@
+"""The two prompts that deepseek-recipe writes from a conversation: V4 and V4.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from dsv4._encode.json_text import to_json
+from dsv4._format import tokens
+from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
+from dsv4._format.texts import RECIPE_JSON_OBJECT, RESPONSE_FORMAT
+from dsv4.profiles.recipe_request import Call, Conversation, Message, read, read_object, v4_json
+from dsv4.profiles.server_requests import Object, served
+
+BLANK_LINE = "\n\n"
+Json = Callable[[Any], str]
+
+
+def section(schemas: Sequence[Object], dialect: Dialect, json: Json) -> str:
+    """The tools section."""
+    return dialect.tools_open + "\n".join(map(json, schemas)) + dialect.tools_close
+
+
+def _extras(conversation: Conversation, dialect: Dialect, json: Json) -> list[str]:
+    """What follows the system text: the tools, and the format of the answer."""
+    extras = []
+    if conversation.schemas:
+        extras.append(section(conversation.schemas, dialect, json))
+    if conversation.json_object:
+        any_object = RESPONSE_FORMAT + json({"type": "json_object"})
+        extras.append(any_object if dialect.system_token else RECIPE_JSON_OBJECT)
+    elif conversation.format is not None:
+        extras.append(RESPONSE_FORMAT + json(conversation.format))
+    return extras
+
+
+def _ending(conversation: Conversation, dialect: Dialect) -> str:
+    if conversation.continued:
+        return ""
+    opening = tokens.THINK_START if conversation.thinking else tokens.THINK_END
+    forced = dialect.tags.block_open if conversation.forced else ""
+    return tokens.ASSISTANT + opening + forced
+
+
+def _parameters(call: Call, dialect: Dialect, json: Json) -> Iterator[str]:
+    arguments = read_object(call.arguments)
+    if arguments is None:
+        arguments = {"arguments": call.arguments}
+    tags = dialect.tags
+    for key, value in arguments.items():
+        typed = STRING_TRUE + value if isinstance(value, str) else STRING_FALSE + json(value)
+        yield f"{tags.parameter_open}{key}{typed}{tags.parameter_close}"
+
+
+def _users_joined(messages: Sequence[Message], keep_empty: bool) -> Iterator[Message]:
+    for role, run in groupby(messages, key=lambda message: message.role):
+        if role != "user":
+            yield from run
+            continue
+        texts = [message.text for message in run]
+        yield Message("user", BLANK_LINE.join(t for t in texts if t or keep_empty))
+
+
+# V4: every system text in front, calls and results in the order of their ids.
+
+
+def v4_prompt(conversation: Conversation) -> str:
+    dialect = served("v4")
+    systems = [m.text for m in conversation.messages if m.role == "system"]
+    extras = _extras(conversation, dialect, v4_json)
+    front = BLANK_LINE.join([*(systems or ([""] if extras else [])), *extras])
+    effort = dialect.efforts[conversation.effort] if conversation.thinking else ""
+    others = [m for m in conversation.messages if m.role != "system"]
+    turns = _v4_turns(list(_users_joined(others, keep_empty=False)), conversation)
+    return "".join([tokens.BOS, effort, front, *turns, _ending(conversation, dialect)])
+
+
+def _v4_turns(messages: Sequence[Message], conversation: Conversation) -> Iterator[str]:
+    before = ""
+    for message in _by_id(messages):
+        role = message.role
+        if role == "user":
+            yield BLANK_LINE if before in ("user", "tool") else tokens.USER
+            yield message.text
+        elif role == "tool":
+            yield BLANK_LINE if before == "tool" else tokens.USER
+            yield tokens.RESULT_START + message.text + tokens.RESULT_END
+        elif role == "latest_reminder":
+            yield tokens.LATEST_REMINDER + message.text
+        else:
+            yield from _v4_answer(message, conversation)
+        before = role
+
+
+def _by_id(messages: Sequence[Message]) -> Iterator[Message]:
+    """Each answer's calls in the order of their ids, and so the results that follow it."""
+    index = 0
+    while index < len(messages):
+        message = messages[index]
+        index += 1
+        yield replace(message, calls=tuple(sorted(message.calls, key=lambda call: call.id)))
+        results = messages[index : index + len(message.calls)]
+        yield from sorted(results, key=lambda result: result.call_id)
+        index += len(results)
+
+
+def _v4_answer(message: Message, conversation: Conversation) -> Iterator[str]:
+    shown = message.reasoning is not None and (message.prefix or bool(conversation.schemas))
+    yield tokens.ASSISTANT
+    if shown:
+        yield f"{tokens.THINK_START}{message.reasoning}"
+    if not (conversation.thinking and message.prefix and not message.text):
+        yield tokens.THINK_END
+    yield message.text
+    if message.calls:
+        yield _v4_calls(message.calls)
+    if not message.prefix:
+        yield tokens.EOS
+
+
+def _v4_calls(calls: Sequence[Call]) -> str:
+    """A call without parameters has no line for them."""
+    dialect = served("v4")
+    tags = dialect.tags
+    texts = [str(tags.block_open)]
+    for call in calls:
+        texts += tags.invoke_open, call.name, NAME_END
+        texts += (f"{parameter}\n" for parameter in _parameters(call, dialect, v4_json))
+        texts += tags.invoke_close.lstrip("\n"), "\n"
+    return "".join([*texts, tags.block_close.lstrip("\n")])
+
+
+# V4.1: system texts where they stand, calls as given, results in the order of their calls.
+
+
+def v4_1_prompt(conversation: Conversation) -> str:
+    dialect = served("v4.1")
+    messages = _with_extras(_v4_1_messages(conversation), _extras(conversation, dialect, to_json))
+    # The effort is written with the first turn: no turn, no line.
+    shown = conversation.thinking and messages
+    effort = dialect.efforts[conversation.effort] if shown else ""
+    opens = effort or (messages and messages[0].role == "system")
+    start = (tokens.SYSTEM if opens else "") + effort
+    turns = _v4_1_turns(messages, conversation, dialect)
+    return "".join([tokens.BOS, start, *turns, _ending(conversation, dialect)])
+
+
+def _v4_1_messages(conversation: Conversation) -> list[Message]:
+    joined = _users_joined(conversation.messages, keep_empty=True)
+    return _results_sorted(list(_reminders_thinned(joined)))
+
+
+def _reminders_thinned(messages: Iterator[Message]) -> Iterator[Message]:
+    before = ""
+    for message in messages:
+        if not message.role == before == "latest_reminder":
+            yield message
+        before = message.role
+
+
+def _results_sorted(messages: list[Message]) -> list[Message]:
+    """Results directly follow their calls, so that only runs of results are sorted."""
+    done: list[Message] = []
+    order: dict[str, int] = {}
+    for is_result, run in groupby(messages, key=lambda message: message.role == "tool"):
+        listed = list(run)
+        if is_result:
+            listed.sort(key=lambda result: order.get(result.call_id, 0))
+        else:
+            order = {call.id: n for n, call in enumerate(listed[-1].calls)}
+        done += listed
+    return done
+
+
+def _with_extras(messages: list[Message], extras: list[str]) -> list[Message]:
+    if not extras:
+        return messages
+    first, rest = Message("system", ""), messages
+    if messages and messages[0].role == "system":
+        first, rest = messages[0], messages[1:]
+    return [replace(first, text=BLANK_LINE.join([first.text, *extras])), *rest]
+
+
+def _v4_1_turns(
+    messages: Sequence[Message], conversation: Conversation, dialect: Dialect
+) -> Iterator[str]:
+    before = ""
+    for index, message in enumerate(messages):
+        role = message.role
+        if role == "system":
+            yield (tokens.SYSTEM if index else "") + message.text
+        elif role in ("user", "tool"):
+            yield BLANK_LINE if before in ("user", "tool") else tokens.USER
+            result = role == "tool"
+            yield tokens.RESULT_START + message.text + tokens.RESULT_END if result else message.text
+        elif role == "latest_reminder":
+            yield tokens.LATEST_REMINDER + message.text
+        else:
+            yield from _v4_1_answer(message, index, conversation, dialect)
+        before = role
+
+
+def _v4_1_answer(
+    message: Message, index: int, conversation: Conversation, dialect: Dialect
+) -> Iterator[str]:
+    shown = conversation.thinking and index and (conversation.schemas or message.prefix)
+    yield tokens.ASSISTANT
+    if shown:
+        yield f"{tokens.THINK_START}{message.reasoning}"
+    if not (shown and message.prefix and not message.text):
+        yield tokens.THINK_END
+    yield message.text
+    if message.calls:
+        yield _v4_1_calls(message.calls, dialect)
+    if not message.prefix:
+        yield tokens.EOS
+
+
+def _v4_1_calls(calls: Sequence[Call], dialect: Dialect) -> str:
+    tags = dialect.tags
+    written = (
+        f"{tags.invoke_open}{call.name}{NAME_END}"
+        + "\n".join(_parameters(call, dialect, to_json))
+        + tags.invoke_close
+        for call in calls
+    )
+    return tags.block_open + "\n".join(written) + tags.block_close
+
+
+PROMPTS: dict[str, Callable[[Conversation], str]] = {"v4": v4_prompt, "v4.1": v4_1_prompt}
+
+
+def render(body: Object, dialect: str) -> str:
+    return PROMPTS[dialect](read(body, dialect))

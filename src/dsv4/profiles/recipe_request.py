@@ -1,0 +1,452 @@
+"""deepseek-recipe 0.2.0, which the official API is built on: from a request to a conversation, with
+the numbers and limits of its JSON library.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal, TypeAlias
+
+from dsv4._encode.json_text import to_json
+from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
+from dsv4.errors import EncodeError, short_repr
+from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_parameters
+from dsv4.profiles.server_requests import (
+    Mode,
+    Object,
+    list_at,
+    maybe_list,
+    messages_of,
+    named_choice,
+    object_at,
+    one_of,
+    refused,
+    served,
+    text_at,
+)
+
+# JSON as deepseek-recipe reads and writes it: the numbers and limits of a Rust library.
+
+
+# Integers outside become floats.
+SMALLEST, LARGEST = -(2**63), 2**64 - 1
+DEPTH = 127
+
+
+class _NotJson(ValueError):
+    """Text that strict JSON does not allow."""
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text holds; None for any other text."""
+    try:
+        value = _decoder.decode(text)
+        return _checked(value, DEPTH) if isinstance(value, dict) else None
+    except (ValueError, OverflowError, RecursionError):
+        return None
+
+
+def checked(value: Any, path: str, big_integers: bool) -> Any:
+    """A value of the request's body as it arrives, or an error where it cannot."""
+    try:
+        return _checked(value, DEPTH, big_integers)
+    except (_NotJson, OverflowError, RecursionError) as error:
+        raise refused(path, f"found {short_repr(value)}: {error}") from None
+
+
+def _constant(name: str) -> Any:
+    raise _NotJson(f"{name} is no JSON")
+
+
+def _integer(text: str) -> int | float:
+    if text == "-0":
+        return -0.0
+    # Python reads no more than a few thousand digits, and no float has that many.
+    return float(text) if len(text) > 20 else int(text)
+
+
+_decoder = json.JSONDecoder(parse_constant=_constant, parse_int=_integer)
+
+
+def _checked(value: Any, depth: int, big_integers: bool = True) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return _number(value, big_integers)
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise _NotJson("a number out of range")
+        return value
+    if not isinstance(value, (dict, list, tuple)):
+        raise _NotJson(f"a value of type {type(value).__name__} is no JSON")
+    if not depth:
+        raise _NotJson(f"more than {DEPTH} levels of nesting")
+    if isinstance(value, dict):
+        return {_key(key): _checked(item, depth - 1, big_integers) for key, item in value.items()}
+    return [_checked(item, depth - 1, big_integers) for item in value]
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise _NotJson(f"the key {short_repr(key)} is no text")
+    return _text(key)
+
+
+def _text(text: str) -> str:
+    # A surrogate has no bytes in UTF-8.
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise _NotJson("a lone surrogate")
+    return str.__str__(text)
+
+
+def _number(value: int, big_integers: bool) -> int | float:
+    if SMALLEST <= value <= LARGEST:
+        return value
+    if not big_integers:
+        raise _NotJson("an integer outside the range of 64 bits")
+    return float(value)
+
+
+def v4_json(value: Any) -> str:
+    """JSON as V4's renderer writes it: as Python does, but for some small floats."""
+    if isinstance(value, dict):
+        items = (f"{to_json(key)}: {v4_json(item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(v4_json, value)) + "]"
+    return _v4_float(value) if isinstance(value, float) else to_json(value)
+
+
+def _v4_float(value: float) -> str:
+    text = float.__repr__(value)
+    digits, mark, exponent = text.partition("e-0")
+    if not mark:
+        return text
+    if exponent != "5":
+        return f"{digits}e-{exponent}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}0.0000{digits.lstrip('-').replace('.', '')}"
+
+
+# deepseek-recipe 0.2.0, which the official API is built on: from a request to a conversation.
+
+
+Effort: TypeAlias = Literal["low", "high", "max"]
+
+ROLES = ("system", "user", "assistant", "tool", "latest_reminder")
+EFFORTS: dict[str | None, Effort] = {
+    **{None: "high", "none": "high"},
+    **{"minimal": "low", "low": "low"},
+    **{"medium": "high", "high": "high", "xhigh": "high"},
+    **{"ultra": "max", "max": "max"},
+}
+THINKING = {"enabled": True, "adaptive": True, "disabled": False}
+FORMATS = ("json_object", "json_schema", "regex", "text")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+# Where the text after a client's billing line begins.
+_AFTER_BILLING = re.compile(r"\n|(?=You are)")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call: its id, the tool's name, and its arguments as text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message, checked. `reasoning` is None where the mode knows none."""
+
+    role: str
+    text: str
+    reasoning: str | None = None
+    calls: tuple[Call, ...] = ()
+    call_id: str = ""
+    prefix: bool = False
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a request comes to, whichever release writes it.
+
+    `schemas` are the tools to show, `format` is the JSON Schema to follow, `json_object` stands for
+    any object. `forced` says that a call must come.
+    """
+
+    messages: tuple[Message, ...]
+    thinking: bool
+    effort: Effort
+    schemas: tuple[Object, ...]
+    format: Any = None
+    json_object: bool = False
+    forced: bool = False
+
+    @property
+    def continued(self) -> bool:
+        """Whether the last message is one to go on with."""
+        return self.messages[-1].prefix if self.messages else False
+
+
+def read(body: Object, dialect: str, big_integers: bool = True) -> Conversation:
+    """A request, checked as deepseek-recipe checks it."""
+    body = checked(body, "request", big_integers)
+    thinking, effort = _mode(body)
+    schemas, forced = _tools(body, thinking)
+    messages = tuple(_messages(body, thinking, dialect))
+    _check_results(messages)
+    kept = tuple(m for m in messages if m.role != "system" or m.text)
+    format, json_object = _format(body, kept)
+    if kept and kept[-1].prefix:
+        _check_prefix(kept, schemas, json_object)
+    return Conversation(kept, thinking, effort, schemas, format, json_object, forced)
+
+
+def mode(body: Object, dialect: str) -> Mode:
+    thinking, effort = _mode(body)
+    return Mode(thinking, served(dialect).efforts[effort] if thinking else "")
+
+
+def _mode(body: Object) -> tuple[bool, Effort]:
+    effort = body.get("reasoning_effort")
+    if effort is not None:
+        one_of(effort, [name for name in EFFORTS if name], "reasoning_effort")
+    thinking = effort != "none"
+    if body.get("thinking") is not None:
+        kind = object_at(body["thinking"], "thinking").get("type")
+        thinking = THINKING[one_of(kind, tuple(THINKING), "thinking.type")]
+    return thinking, EFFORTS[effort]
+
+
+# Tools.
+
+
+def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
+    """The schemas to show, and whether one of them must be called."""
+    choice = body.get("tool_choice")
+    wanted = named_choice(choice)
+    if wanted is None and choice is not None:
+        one_of(choice, ("none", "auto", "required"), "tool_choice")
+    listed = maybe_list(body.get("tools"), "tools")
+    functions = [_function(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
+    if not functions or choice == "none":
+        return (), False
+    names = [function["name"] for function in functions]
+    if len(set(names)) < len(names):
+        raise refused("tools", f"found {short_repr(names)}, expected different names")
+    forced = wanted is not None or choice == "required"
+    if forced and thinking:
+        raise refused("tool_choice", f"found {short_repr(choice)}, which needs thinking to be off")
+    for n, function in enumerate(functions):
+        if not function.get("strict"):
+            _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
+    if wanted is not None and wanted not in names:
+        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
+    shown_tools = {
+        f"tools[{n}].function": function
+        for n, function in enumerate(functions)
+        if wanted in (None, function["name"])
+    }
+    return tuple(_schemas(shown_tools, body)), forced
+
+
+def _function(tool: Any, path: str) -> Object:
+    one_of(object_at(tool, path).get("type"), ("function",), f"{path}.type")
+    function = object_at(tool.get("function"), f"{path}.function")
+    name = text_at(function.get("name"), f"{path}.function.name")
+    if not _NAME.fullmatch(name):
+        problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
+        raise refused(f"{path}.function.name", problem)
+    if function.get("description") is not None:
+        text_at(function["description"], f"{path}.function.description")
+    strict = function.get("strict")
+    if strict is not None and not isinstance(strict, bool):
+        raise refused(f"{path}.function.strict", f"found {short_repr(strict)}, expected a boolean")
+    return function
+
+
+def _check_parameters(parameters: Any, path: str) -> None:
+    if parameters is None:
+        return
+    check_schema(parameters, path)
+    kind = parameters.get("type") if isinstance(parameters, dict) else None
+    if kind != "object":
+        raise refused(f"{path}.type", f'found {short_repr(kind)}, expected "object"')
+
+
+def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
+    """The functions, by where they stand, as they are shown."""
+    strict = [bool(function.get("strict")) for function in functions.values()]
+    if any(strict) and not all(strict):
+        raise refused("tools", "found strict tools among others, expected one kind")
+    if all(strict) and body.get("response_format") is not None:
+        problem = f"found {short_repr(body['response_format'])}, expected none with strict tools"
+        raise refused("response_format", problem)
+    for path, function in functions.items():
+        parameters = function.get("parameters")
+        if function.get("strict"):
+            parameters = strict_parameters(parameters, f"{path}.parameters")
+        yield {
+            "name": function["name"],
+            "description": function.get("description") or "",
+            "parameters": {} if parameters is None else parameters,
+        }
+
+
+# Messages.
+
+
+def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[Message]:
+    listed = list(messages_of(body))
+    if not listed:
+        raise refused("messages", "found none, expected at least one message")
+    for n, (message, path) in enumerate(listed):
+        role = one_of(message.get("role"), ROLES, f"{path}.role")
+        if message.get("name") is not None:
+            text_at(message["name"], f"{path}.name")
+        if role == "assistant":
+            yield _assistant(message, path, thinking, dialect, last=n == len(listed) - 1)
+        elif role == "latest_reminder":
+            yield Message(role, text_at(message.get("content"), f"{path}.content"))
+        else:
+            text = _content(message.get("content"), f"{path}.content", dialect)
+            call_id = ""
+            if role == "system":
+                text = _without_billing(text)
+            elif role == "tool":
+                call_id = text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
+            yield Message(role, text, call_id=call_id)
+
+
+def _assistant(message: Object, path: str, thinking: bool, dialect: str, last: bool) -> Message:
+    content, reasoning = message.get("content"), message.get("reasoning_content")
+    calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+    if content is None and not calls:
+        raise refused(f"{path}.content", "found nothing, expected text or calls")
+    text = "" if content is None else _content(content, f"{path}.content", dialect)
+    if reasoning is not None:
+        text_at(reasoning, f"{path}.reasoning_content")
+    prefix = message.get("prefix")
+    if prefix is not None and not isinstance(prefix, bool):
+        raise refused(f"{path}.prefix", f"found {short_repr(prefix)}, expected true or false")
+    if prefix and not last:
+        raise refused(f"{path}.prefix", "found true, expected it on the last message alone")
+    return Message(
+        "assistant", text, (reasoning or "") if thinking else None, calls, prefix=bool(prefix)
+    )
+
+
+def _content(content: Any, path: str, dialect: str) -> str:
+    if isinstance(content, str):
+        return content
+    parts = list_at(content, path)
+    return "\n\n".join(_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
+
+
+def _part(part: Any, path: str, dialect: str) -> str:
+    kind = one_of(object_at(part, path).get("type"), ("text", "image_url"), f"{path}.type")
+    if kind == "text":
+        return text_at(part.get("text"), f"{path}.text")
+    image = object_at(part.get("image_url"), f"{path}.image_url")
+    text_at(image.get("url"), f"{path}.image_url.url")
+    return RECIPE_NO_IMAGE if dialect == "v4" else RECIPE_IMAGE
+
+
+def _without_billing(text: str) -> str:
+    if not text.startswith(BILLING_HEADER):
+        return text
+    after = _AFTER_BILLING.search(text)
+    return text[after.end() :].lstrip() if after else ""
+
+
+def _calls(calls: Any, path: str) -> Iterator[Call]:
+    if calls is None:
+        return
+    listed = list_at(calls, path)
+    if not listed:
+        raise refused(path, "found an empty list, expected a call, or no such field")
+    for n, call in enumerate(listed):
+        at = f"{path}[{n}]"
+        one_of(object_at(call, at).get("type"), ("function",), f"{at}.type")
+        function = object_at(call.get("function"), f"{at}.function")
+        yield Call(
+            text_at(call.get("id"), f"{at}.id"),
+            text_at(function.get("name"), f"{at}.function.name"),
+            text_at(function.get("arguments"), f"{at}.function.arguments"),
+        )
+
+
+# What must fit together.
+
+
+def _check_results(messages: tuple[Message, ...]) -> None:
+    """Exactly one result for each call, right after it."""
+    waiting: set[str] = set()
+    for index, message in enumerate(messages):
+        path = f"messages[{index}]"
+        if message.role == "tool":
+            if message.call_id not in waiting:
+                problem = f"found {short_repr(message.call_id)}, which is no call that waits"
+                raise refused(f"{path}.tool_call_id", problem)
+            waiting.remove(message.call_id)
+            continue
+        if waiting:
+            raise _unanswered(waiting, path)
+        waiting = {call.id for call in message.calls}
+        if len(waiting) < len(message.calls):
+            raise refused(f"{path}.tool_calls", "found an id twice, expected different ids")
+    if waiting:
+        raise _unanswered(waiting, "messages")
+
+
+def _unanswered(waiting: set[str], path: str) -> EncodeError:
+    return refused(path, f"expected results for the calls {', '.join(sorted(waiting))} before")
+
+
+def _format(body: Object, messages: tuple[Message, ...]) -> tuple[Any, bool]:
+    """The schema that the answer must follow, and whether it is any JSON object."""
+    given = body.get("response_format")
+    if given is None:
+        return None, False
+    kind = one_of(object_at(given, "response_format").get("type"), FORMATS, "response_format.type")
+    if kind == "regex":
+        text_at(given.get("regex"), "response_format.regex")
+    if kind == "json_object":
+        if not any("json" in message.text.lower() for message in messages):
+            problem = 'expected the word "json" in some message, which json_object asks for'
+            raise refused("response_format.type", problem)
+        return None, True
+    if kind != "json_schema":
+        return None, False
+    return _schema(object_at(given.get("json_schema"), "response_format.json_schema")), False
+
+
+def _schema(wrapper: Object) -> Any:
+    path = "response_format.json_schema.schema"
+    for field in ("name", "description"):
+        if wrapper.get(field) is not None:
+            text_at(wrapper[field], f"response_format.json_schema.{field}")
+    if "schema" not in wrapper:
+        raise refused(path, "found nothing, expected a JSON Schema")
+    if wrapper.get("strict"):
+        check_strict(wrapper["schema"], path)
+    else:
+        check_schema(wrapper["schema"], path)
+    return wrapper["schema"]
+
+
+def _check_prefix(
+    messages: tuple[Message, ...], schemas: tuple[Object, ...], json_object: bool
+) -> None:
+    calls = any(message.calls or message.role == "tool" for message in messages)
+    if schemas or calls or json_object:
+        problem = "found true, expected it in a conversation without tools, calls and json_object"
+        raise refused(f"messages[{len(messages) - 1}].prefix", problem)

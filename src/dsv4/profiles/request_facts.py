@@ -1,0 +1,366 @@
+"""Facts about a request that servers treat differently, found without judging the request.
+
+Each function returns the first location where the request touches on something, or None. Any
+request is looked at, also one that no server accepts: what has an unexpected form touches on
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from dsv4._format.texts import BILLING_HEADER
+from dsv4.profiles.recipe_request import read_object, v4_json
+from dsv4.profiles.server_requests import Object
+
+Location: TypeAlias = tuple[str | int, ...]
+Touches: TypeAlias = Callable[[Object], Location | None]
+
+_USERS = ("user", "tool")
+
+
+def _objects(value: Any) -> Iterator[tuple[int, Object]]:
+    if isinstance(value, (list, tuple)):
+        yield from ((n, item) for n, item in enumerate(value) if isinstance(item, dict))
+
+
+def messages(body: Object, *roles: str) -> Iterator[tuple[int, Object]]:
+    """Each message of these roles, or of any, with its index."""
+    for index, message in _objects(body.get("messages")):
+        if not roles or message.get("role") in roles:
+            yield index, message
+
+
+def functions(body: Object) -> Iterator[tuple[Location, Object]]:
+    for n, tool in _objects(body.get("tools")):
+        if isinstance(tool.get("function"), dict):
+            yield ("tools", n, "function"), tool["function"]
+
+
+def calls(body: Object) -> Iterator[tuple[Location, Any]]:
+    """The arguments of each call, with their place."""
+    for index, message in messages(body, "assistant"):
+        for n, call in _objects(message.get("tool_calls")):
+            if isinstance(call.get("function"), dict):
+                place = ("messages", index, "tool_calls", n, "function", "arguments")
+                yield place, call["function"].get("arguments")
+
+
+def _first(places: Iterator[Location]) -> Location | None:
+    return next(places, None)
+
+
+def has(field: str) -> Touches:
+    return lambda body: (field,) if body.get(field) is not None else None
+
+
+def any_request(body: Object) -> Location | None:
+    return ()
+
+
+# Tools.
+
+
+def tools(body: Object) -> Location | None:
+    return ("tools",) if next(functions(body), None) else None
+
+
+def tools_and_systems(body: Object) -> Location | None:
+    """Tools, where it is not plain which system message they follow."""
+    systems = [index for index, _ in messages(body, "system", "developer")]
+    return ("tools",) if tools(body) and systems != [0] else None
+
+
+def no_tools_list(body: Object) -> Location | None:
+    return ("tools",) if body.get("tools") == [] else None
+
+
+def odd_schemas(body: Object) -> Location | None:
+    """A function object that has other fields than a name, a description and parameters."""
+    plain = ["name", "description", "parameters"]
+    return _first(
+        place
+        for place, function in functions(body)
+        if list(function) != plain or None in function.values()
+    )
+
+
+def choice_none(body: Object) -> Location | None:
+    return ("tool_choice",) if body.get("tool_choice") == "none" and tools(body) else None
+
+
+def choice_required(body: Object) -> Location | None:
+    return ("tool_choice",) if body.get("tool_choice") == "required" else None
+
+
+def choice_named(body: Object) -> Location | None:
+    return ("tool_choice",) if isinstance(body.get("tool_choice"), dict) else None
+
+
+def choice_without_tools(body: Object) -> Location | None:
+    given = body.get("tool_choice") not in (None, "none")
+    return ("tool_choice",) if given and body.get("tools") is None else None
+
+
+# Calls and their results.
+
+
+def _call_ids(message: Object) -> list[str]:
+    return [str(call.get("id")) for _, call in _objects(message.get("tool_calls"))]
+
+
+def unsorted_calls(body: Object) -> Location | None:
+    """Calls of one message whose ids are not in order."""
+    return _first(
+        ("messages", index, "tool_calls")
+        for index, message in messages(body, "assistant")
+        if _call_ids(message) != sorted(_call_ids(message))
+    )
+
+
+def results_out_of_order(body: Object) -> Location | None:
+    """Results that do not come as their calls were made, one by one."""
+    waiting: list[str] = []
+    for index, message in messages(body):
+        if message.get("role") == "tool":
+            if not waiting or message.get("tool_call_id") != waiting.pop(0):
+                return ("messages", index, "tool_call_id")
+        elif waiting:
+            return ("messages", index)
+        elif message.get("role") == "assistant":
+            waiting = _call_ids(message)
+    return ("messages",) if waiting else None
+
+
+def empty_arguments(body: Object) -> Location | None:
+    return _first(
+        place for place, given in calls(body) if isinstance(given, str) and not _read(given, True)
+    )
+
+
+def lost_arguments(body: Object) -> Location | None:
+    """Arguments that hold no JSON object."""
+    return _first(
+        place for place, given in calls(body) if isinstance(given, str) and _read(given) is None
+    )
+
+
+def arguments_as_object(body: Object) -> Location | None:
+    return _first(place for place, given in calls(body) if not isinstance(given, str))
+
+
+def _read(text: str, missing: Any = None) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return missing
+    return value if isinstance(value, dict) else missing
+
+
+def numbers(body: Object) -> Location | None:
+    """Numbers that are not written alike everywhere, in arguments or schemas."""
+    return _first(place for place, number in _numbers(body) if _is_odd(number))
+
+
+def long_floats(body: Object) -> Location | None:
+    """Floats of more than six significant digits."""
+    floats = ((place, n) for place, n in _numbers(body) if isinstance(n, float))
+    return _first(place for place, number in floats if float(f"{number:g}") != number)
+
+
+def _numbers(body: Object) -> Iterator[tuple[Location, int | float]]:
+    values: list[tuple[Location, Any]] = [
+        (place, _read(given) if isinstance(given, str) else given) for place, given in calls(body)
+    ]
+    values += functions(body)
+    values += [(("response_format",), body.get("response_format"))]
+    for place, value in values:
+        yield from ((place, number) for number in _numbers_in(value))
+
+
+def _numbers_in(value: Any) -> Iterator[int | float]:
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            waiting += found.values()
+        elif isinstance(found, list):
+            waiting += found
+        elif isinstance(found, (int, float)):
+            yield found
+
+
+def _is_odd(number: int | float) -> bool:
+    if isinstance(number, int):
+        return not -(2**63) <= number < 2**63
+    return not f"{number:g}" == v4_json(number) == repr(number)
+
+
+def odd_json(body: Object) -> Location | None:
+    """Arguments that Python reads as JSON, and a stricter reader does not."""
+    texts = ((place, given) for place, given in calls(body) if isinstance(given, str))
+    return _first(
+        place for place, text in texts if _read(text) is not None and read_object(text) is None
+    )
+
+
+def minus_zero(body: Object) -> Location | None:
+    return _first(place for place, given in calls(body) if isinstance(given, str) and "-0" in given)
+
+
+# Contents.
+
+
+def lists(body: Object) -> Location | None:
+    """Content in several parts."""
+    return _first(
+        ("messages", index, "content")
+        for index, message in messages(body)
+        if isinstance(message.get("content"), list) and len(message["content"]) > 1
+    )
+
+
+def images(body: Object) -> Location | None:
+    return _first(
+        ("messages", index, "content", n)
+        for index, message in messages(body)
+        for n, part in _objects(message.get("content"))
+        if part.get("type") != "text"
+    )
+
+
+def null_content(body: Object) -> Location | None:
+    """No content, where it is not made up for by calls."""
+    return _first(
+        ("messages", index, "content")
+        for index, message in messages(body)
+        if message.get("content") is None and not message.get("tool_calls")
+    )
+
+
+def billing(body: Object) -> Location | None:
+    return _first(
+        ("messages", index, "content")
+        for index, message in messages(body, "system", "developer")
+        if any(text.startswith(BILLING_HEADER) for text in _texts(message.get("content")))
+    )
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    for _, part in _objects(content):
+        if isinstance(part.get("text"), str):
+            yield part["text"]
+
+
+def empty_user_in_run(body: Object) -> Location | None:
+    """A user message without text, with another beside it."""
+    before: Object = {}
+    for index, message in messages(body, "user", "tool", "assistant", "latest_reminder"):
+        run = message.get("role") == "user" and before.get("role") in _USERS
+        if run and not (before.get("content") and message.get("content")):
+            return ("messages", index, "content")
+        before = message
+    return None
+
+
+# Roles, and where messages stand.
+
+
+def no_messages(body: Object) -> Location | None:
+    return ("messages",) if not body.get("messages") else None
+
+
+def later_system(body: Object) -> Location | None:
+    return _first(("messages", index) for index, _ in messages(body, "system") if index)
+
+
+def lone_system(body: Object) -> Location | None:
+    """A system message that an answer follows, or nothing."""
+    listed = list(messages(body))
+    for n, (index, message) in enumerate(listed):
+        after = listed[n + 1][1].get("role") if n + 1 < len(listed) else "assistant"
+        if message.get("role") in ("system", "developer") and after == "assistant":
+            return ("messages", index)
+    return None
+
+
+def empty_system(body: Object) -> Location | None:
+    return _first(
+        ("messages", index, "content")
+        for index, message in messages(body, "system", "developer")
+        if not any(_texts(message.get("content")))
+    )
+
+
+def developer(body: Object) -> Location | None:
+    return _first(("messages", index, "role") for index, _ in messages(body, "developer"))
+
+
+def reminder(body: Object) -> Location | None:
+    return _first(("messages", index, "role") for index, _ in messages(body, "latest_reminder"))
+
+
+def other_role(body: Object) -> Location | None:
+    known = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
+    return _first(
+        ("messages", index, "role")
+        for index, message in messages(body)
+        if message.get("role") not in known
+    )
+
+
+def answers_without_tools(body: Object) -> Location | None:
+    """Answers, where no tools keep their reasoning."""
+    if tools(body) and not choice_none(body):
+        return None
+    return _first(("messages", index) for index, _ in messages(body, "assistant"))
+
+
+def answer_last(body: Object) -> Location | None:
+    listed = list(messages(body))
+    if not listed or listed[-1][1].get("role") != "assistant":
+        return None
+    return ("messages", listed[-1][0])
+
+
+def prefix(body: Object) -> Location | None:
+    return _first(
+        ("messages", index, "prefix")
+        for index, message in messages(body, "assistant")
+        if message.get("prefix")
+    )
+
+
+def answer_without_question(body: Object) -> Location | None:
+    before = "assistant"
+    for index, message in messages(body):
+        role = str(message.get("role"))
+        if role == "assistant" and before not in _USERS:
+            return ("messages", index)
+        before = role
+    return None
+
+
+def task(body: Object) -> Location | None:
+    if body.get("task") is not None:
+        return ("task",)
+    return _first(("messages", index, "task") for index, m in messages(body) if "task" in m)
+
+
+# The form of the answer.
+
+
+def _format(kind: str) -> Touches:
+    def touches(body: Object) -> Location | None:
+        given = body.get("response_format")
+        found = isinstance(given, dict) and given.get("type") == kind
+        return ("response_format",) if found else None
+
+    return touches
+
+
+json_object, json_schema = _format("json_object"), _format("json_schema")

@@ -1,0 +1,251 @@
+"""Traps: what a server silently does with a request, and its author may not expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dsv4.errors import EncodeError
+from dsv4.profiles import request_facts
+from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
+from dsv4.profiles.request_facts import Location
+from dsv4.profiles.server_requests import Object, as_object, served
+
+VLLM, SGLANG, RECIPE, LLAMA = PROFILES
+
+
+@dataclass(frozen=True)
+class Trap:
+    """A surprise: its kind, the place in the request that leads to it, and what happens."""
+
+    kind: str
+    location: Location
+    message: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A request that a server takes, as it takes it."""
+
+    body: Object
+    profile: Profile
+    dialect: str
+
+    @property
+    def thinking(self) -> bool:
+        return self.profile.mode(self.body, self.dialect).thinking
+
+
+Finder: TypeAlias = Callable[[Taken], Location | None]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A trap of some servers, with the same message for all of them or one for each."""
+
+    kind: str
+    find: Finder
+    message: str
+    profiles: tuple[str, ...]
+    dialects: tuple[str, ...] = ("v4", "v4.1")
+
+    def applies(self, request: Taken) -> bool:
+        return request.profile.name in self.profiles and request.dialect in self.dialects
+
+
+def traps(body: Any, name: str, *, dialect: str = "v4") -> list[Trap]:
+    """The traps that a request walks into on one server.
+
+    `body`, `name` and `dialect` are as for `render`. A request that the server refuses has one
+    trap, of kind "refused". Raises `EncodeError` for a name or a dialect that is not known.
+    """
+    profile = profile_named(name)
+    served(dialect)
+    try:
+        render(body, name, dialect=dialect)
+    except EncodeError as error:
+        message = f"{profile.server} refuses the request: {error}"
+        return [Trap("refused", error.location, message)]
+    request = Taken(as_object(body), profile, dialect)
+    found = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
+    return [
+        Trap(rule.kind, location, f"{profile.server}: {rule.message}")
+        for rule, location in found
+        if location is not None
+    ]
+
+
+# What leads to a trap.
+
+
+def _touching(touches: request_facts.Touches) -> Finder:
+    return lambda request: touches(request.body)
+
+
+def _vanishing_developer(request: Taken) -> Location | None:
+    arguments = request.body.get("chat_template_kwargs") or {}
+    if (
+        not request.thinking
+        or request.body.get("tools")
+        or not arguments.get("drop_thinking", True)
+    ):
+        return None
+    asking = [n for n, _ in request_facts.messages(request.body, "user", "tool", "developer")]
+    first = request_facts.developer(request.body)
+    return first if first and first[1] != asking[-1] else None
+
+
+def _unasked_silence(request: Taken) -> Location | None:
+    """Thinking is off, and the request does not switch it off where this server looks."""
+    if request.thinking:
+        return None
+    arguments = request.body.get("chat_template_kwargs") or {}
+    if "thinking" in arguments or request.body.get("reasoning_effort") == "none":
+        return None
+    if _wish(request.body) is False:
+        return None
+    return ()
+
+
+def _wish(body: Object) -> bool | None:
+    """What a top-level `thinking` or an `enable_thinking` says."""
+    given = body.get("thinking")
+    if isinstance(given, dict) and given.get("type") in ("enabled", "adaptive", "disabled"):
+        return bool(given["type"] != "disabled")
+    arguments = body.get("chat_template_kwargs")
+    enabled = arguments.get("enable_thinking") if isinstance(arguments, dict) else None
+    return None if enabled is None else bool(enabled)
+
+
+def _ignored_thinking(request: Taken) -> Location | None:
+    given = request.body.get("thinking")
+    if not isinstance(given, dict):
+        return None
+    wanted = given.get("type") != "disabled"
+    return ("thinking",) if wanted != request.thinking else None
+
+
+def _ignored_arguments(request: Taken) -> Location | None:
+    arguments = request.body.get("chat_template_kwargs")
+    return ("chat_template_kwargs",) if arguments else None
+
+
+def _effort(*names: str) -> Finder:
+    def find(request: Taken) -> Location | None:
+        effort = request.body.get("reasoning_effort")
+        written = isinstance(effort, str) and effort in names and request.thinking
+        return ("reasoning_effort",) if written else None
+
+    return find
+
+
+_RULES: tuple[_Rule, ...] = (
+    _Rule(
+        "developer-vanishes",
+        _vanishing_developer,
+        "a developer message before the last user turn disappears when the model thinks and there "
+        "are no tools",
+        (VLLM,),
+    ),
+    _Rule(
+        "thinking-off",
+        _unasked_silence,
+        "the model does not think unless chat_template_kwargs.thinking or reasoning_effort asks "
+        "for it; on vLLM and the official API it does",
+        (SGLANG,),
+    ),
+    _Rule(
+        "thinking-ignored",
+        _ignored_thinking,
+        "a top-level `thinking` is not read; chat_template_kwargs.thinking is",
+        (VLLM, SGLANG, LLAMA),
+    ),
+    _Rule(
+        "kwargs-ignored",
+        _ignored_arguments,
+        "chat_template_kwargs is not read; `thinking` and reasoning_effort are",
+        (RECIPE,),
+    ),
+    _Rule(
+        "effort-medium",
+        _effort("medium"),
+        "medium effort is low effort here; elsewhere it is high",
+        (VLLM,),
+        ("v4",),
+    ),
+    _Rule(
+        "effort-unwritten",
+        _effort("xhigh", "ultra"),
+        "this effort writes nothing, as if none were asked for; only high and max do",
+        (LLAMA,),
+    ),
+    _Rule(
+        "arguments-lost",
+        _touching(request_facts.lost_arguments),
+        "arguments that are no JSON object are dropped without a word: the model sees a call "
+        "without any",
+        (VLLM,),
+    ),
+    _Rule(
+        "calls-reordered",
+        _touching(request_facts.unsorted_calls),
+        "parallel calls and their results are sorted by id, so that random ids shuffle the "
+        "history; ids that sort as the calls were made keep it",
+        (SGLANG, RECIPE),
+        ("v4",),
+    ),
+    _Rule(
+        "response-format-unseen",
+        lambda request: (
+            request_facts.json_object(request.body) or request_facts.json_schema(request.body)
+        ),
+        "response_format is not in the prompt: the model knows nothing of it, even if the output "
+        "is constrained",
+        (VLLM,),
+    ),
+    _Rule(
+        "answer-last",
+        _touching(request_facts.answer_last),
+        "an assistant message at the end is a closed turn: the prompt asks for nothing",
+        (VLLM,),
+    ),
+    _Rule(
+        "answer-last",
+        lambda request: (
+            None
+            if request.body.get("continue_final_message")
+            else request_facts.answer_last(request.body)
+        ),
+        "an assistant message at the end becomes a user message, without its calls and reasoning, "
+        "unless continue_final_message is set",
+        (SGLANG,),
+    ),
+    _Rule(
+        "answer-last",
+        lambda request: (
+            None if request_facts.prefix(request.body) else request_facts.answer_last(request.body)
+        ),
+        "an assistant message at the end is history, and a new answer begins after it, unless it "
+        "has prefix: true",
+        (RECIPE,),
+    ),
+    _Rule(
+        "answer-last",
+        _touching(request_facts.answer_last),
+        "an assistant message at the end is left open, and the model goes on with it",
+        (LLAMA,),
+    ),
+    _Rule(
+        "tools-shown",
+        _touching(request_facts.choice_none),
+        'tool_choice "none" leaves the tools in the prompt',
+        (VLLM, LLAMA),
+    ),
+    _Rule(
+        "floats-rounded",
+        _touching(request_facts.long_floats),
+        "floats are rounded to six significant digits",
+        (LLAMA,),
+    ),
+)

@@ -1,0 +1,125 @@
+"""What all server profiles share: reading the fields of a request, refusing one, and the dialects as
+servers write them.
+
+This is the one place where the encoder's own dialects are changed for a server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
+from dsv4.errors import EncodeError, short_repr
+
+# What a server says no to, and where it stands in the request.
+
+
+_STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
+
+
+def refused(path: str, problem: str) -> EncodeError:
+    """The error of a server that refuses a request: where, as people write it, and why."""
+    steps = _STEP.finditer(path)
+    location = (int(step[1]) if step[1] is not None else step[2] for step in steps)
+    return EncodeError(tuple(location), problem)
+
+
+# Reading the body of a request: what servers check before they write a prompt.
+
+
+Object: TypeAlias = dict[str, Any]
+
+
+def object_at(value: Any, path: str) -> Object:
+    if not isinstance(value, dict):
+        raise refused(path, f"found {short_repr(value)}, expected an object")
+    return value
+
+
+def maybe_object(value: Any, path: str) -> Object:
+    """An object, empty where the field is absent or null."""
+    return {} if value is None else object_at(value, path)
+
+
+def list_at(value: Any, path: str) -> Sequence[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise refused(path, f"found {short_repr(value)}, expected a list")
+    return value
+
+
+def maybe_list(value: Any, path: str) -> Sequence[Any]:
+    """A list, empty where the field is absent or null."""
+    return () if value is None else list_at(value, path)
+
+
+def text_at(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise refused(path, f"found {short_repr(value)}, expected text")
+    return value
+
+
+def one_of(value: Any, expected: Sequence[str], path: str) -> str:
+    if not isinstance(value, str) or value not in expected:
+        raise refused(path, f"found {short_repr(value)}, expected one of {', '.join(expected)}")
+    return value
+
+
+def messages_of(body: Object) -> Iterator[tuple[Object, str]]:
+    """Every message, and where it stands."""
+    for index, message in enumerate(list_at(body.get("messages"), "messages")):
+        yield object_at(message, f"messages[{index}]"), f"messages[{index}]"
+
+
+def named_choice(choice: Any) -> str | None:
+    """The name of the tool that a `tool_choice` asks for, where it is an object."""
+    if not isinstance(choice, dict):
+        return None
+    one_of(choice.get("type"), ("function",), "tool_choice.type")
+    function = object_at(choice.get("function"), "tool_choice.function")
+    return text_at(function.get("name"), "tool_choice.function.name")
+
+
+def as_object(body: Any) -> Object:
+    """The body of a request: an object with messages. A bare list of messages is one too."""
+    return {"messages": body} if isinstance(body, (list, tuple)) else object_at(body, "request")
+
+
+# The dialects as servers write them, which is not always as they were released.
+#
+# This is the one place where the encoder's own dialects are changed for a server.
+
+
+# vLLM and SGLang serve V4.1 with a copy of the encoder from before namespaces, which keeps the
+# developer role and does not look for the image placeholder in texts.
+V4_1_COPY = replace(
+    V4_1,
+    roles=ROLES,
+    image_text_refused=False,
+    arguments="text",
+    namespaces=False,
+)
+
+# Every server writes the revised effort texts on V4.
+SERVED: dict[str, Dialect] = {"v4": V4_0731, "v4.1": V4_1_COPY}
+
+
+def served(name: str) -> Dialect:
+    """The dialect that servers write for `name`, which is "v4" or "v4.1"."""
+    found = SERVED.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise refused("dialect", f"found {short_repr(name)}, expected one of {', '.join(SERVED)}")
+    return found
+
+
+# Whether a model thinks, and what is written about how hard.
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What a server makes of the options for thinking. `effort` is the text that it writes."""
+
+    thinking: bool
+    effort: str

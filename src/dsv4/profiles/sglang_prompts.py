@@ -1,0 +1,159 @@
+"""The prompts of SGLang 0.5.23: deepseek-recipe, behind SGLang's own reading of the request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from dsv4._format import tokens
+from dsv4.errors import short_repr
+from dsv4.profiles import recipe_prompts, recipe_request
+from dsv4.profiles.server_requests import (
+    Mode,
+    Object,
+    list_at,
+    maybe_list,
+    maybe_object,
+    messages_of,
+    named_choice,
+    object_at,
+    one_of,
+    refused,
+    served,
+    text_at,
+)
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
+ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
+HIGHEST_NUMBER = 0.99
+
+
+def render(body: Object, dialect: str) -> str:
+    written = mode(body, dialect)
+    rewritten: Object = {
+        "messages": list(_messages(body)),
+        "tools": _tools(body),
+        "response_format": _without_nulls(body.get("response_format")),
+        "thinking": {"type": "enabled" if written.thinking else "disabled"},
+    }
+    effort = body.get("reasoning_effort")
+    if isinstance(effort, str) and effort != "none":
+        rewritten["reasoning_effort"] = effort
+    # The body arrives as Python objects, so an integer that has no place in it is an error.
+    conversation = recipe_request.read(rewritten, dialect, big_integers=False)
+    prompt = recipe_prompts.PROMPTS[dialect](conversation)
+    if written.effort and not isinstance(effort, str):
+        prompt = prompt.replace(served(dialect).efforts["high"], written.effort, 1)
+    return _with_task(prompt, body.get("task"), conversation)
+
+
+def mode(body: Object, dialect: str) -> Mode:
+    effort = body.get("reasoning_effort")
+    if effort is None or isinstance(effort, str):
+        name = None if effort is None else one_of(effort, EFFORTS, "reasoning_effort")
+        known: str | int = recipe_request.EFFORTS[name]
+    else:
+        known = _number(effort, dialect)
+    thinking = _thinking(body)
+    return Mode(thinking, served(dialect).efforts[known] if thinking else "")
+
+
+def _number(effort: Any, dialect: str) -> int:
+    """An effort from 0 to 0.99, as V4.1 counts."""
+    known = effort.__class__ in (int, float) and 0 <= effort <= HIGHEST_NUMBER
+    if not known or dialect == "v4":
+        where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
+        problem = f"found {short_repr(effort)}, expected one of {', '.join(EFFORTS)}{where}"
+        raise refused("reasoning_effort", problem)
+    return max(1, round(100 * float(effort)))
+
+
+def _thinking(body: Object) -> bool:
+    """Off unless `chat_template_kwargs` or an effort asks for it."""
+    arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
+    effort = body.get("reasoning_effort")
+    return bool(arguments.get("thinking", effort is not None and effort != "none"))
+
+
+def _tools(body: Object) -> list[Any]:
+    choice, listed = body.get("tool_choice"), maybe_list(body.get("tools"), "tools")
+    wanted = named_choice(choice)
+    if wanted is None and choice is not None:
+        one_of(choice, ("none", "auto", "required"), "tool_choice")
+    if choice == "none":
+        return []
+    tools = [_without_nulls({"type": "function", **object_at(t, "tools")}) for t in listed]
+    if wanted is None:
+        return tools
+    named = [
+        tool for tool in tools if object_at(tool.get("function"), "tools").get("name") == wanted
+    ]
+    if not named:
+        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
+    return named
+
+
+def _without_nulls(value: Any) -> Any:
+    """An object whose own fields, and those of the objects right inside, are not null."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {k: v for k, v in item.items() if v is not None} if isinstance(item, dict) else item
+        for key, item in value.items()
+        if item is not None
+    }
+
+
+def _messages(body: Object) -> Iterator[Object]:
+    listed = [_message(message, path) for message, path in messages_of(body)]
+    last = listed[-1] if listed else {}
+    if last.get("role") == "assistant" and isinstance(last.get("content"), str):
+        if body.get("continue_final_message"):
+            last = {key: value for key, value in last.items() if key != "tool_calls"}
+            listed[-1] = {**last, "prefix": True}
+        else:
+            listed[-1] = {"role": "user", "content": last["content"]}
+    yield from listed
+
+
+def _message(message: Object, path: str) -> Object:
+    role = text_at(message.get("role"), f"{path}.role")
+    role = one_of(role if role == "user" else role.lower(), ROLES, f"{path}.role")
+    content = message.get("content")
+    if content is None and role != "user":
+        content = ""
+    read: Object = {"role": "system" if role == "developer" else role, "content": content}
+    if role == "assistant":
+        read["reasoning_content"] = message.get("reasoning_content")
+        if message.get("tool_calls"):
+            calls = list_at(message["tool_calls"], f"{path}.tool_calls")
+            read["tool_calls"] = [_call(c, f"{path}.tool_calls[{n}]") for n, c in enumerate(calls)]
+    elif role == "tool":
+        read["tool_call_id"] = message.get("tool_call_id")
+    return read
+
+
+def _call(call: Any, path: str) -> Object:
+    function = object_at(object_at(call, path).get("function"), f"{path}.function")
+    arguments = function.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = _compact(arguments, f"{path}.function.arguments")
+    return {"type": "function", **call, "function": {**function, "arguments": arguments}}
+
+
+def _compact(value: Any, path: str) -> str:
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refused(path, f"found {short_repr(value)}: {error}") from None
+
+
+def _with_task(prompt: str, task: Any, conversation: recipe_request.Conversation) -> str:
+    """A request's task: an action follows the header, any other takes its place."""
+    if task is None:
+        return prompt
+    token = tokens.TASK_TOKENS[one_of(task, tuple(tokens.TASK_TOKENS), "task")]
+    opening = tokens.THINK_START if conversation.thinking else tokens.THINK_END
+    header = tokens.ASSISTANT + opening
+    return prompt + token if task == "action" else prompt.removesuffix(header) + token

@@ -1,0 +1,243 @@
+"""The prompts of vLLM 0.32: the encoder that was released with V4, behind vLLM's own reading of the
+request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._format.texts import BILLING_HEADER
+from dsv4.errors import EncodeError, short_repr
+from dsv4.profiles.server_requests import (
+    Mode,
+    Object,
+    list_at,
+    maybe_list,
+    maybe_object,
+    messages_of,
+    named_choice,
+    object_at,
+    one_of,
+    refused,
+    served,
+    text_at,
+)
+from dsv4.request import Request
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+# What V4 makes of an effort; any other text is high.
+V4_EFFORTS = {"low": "low", "minimal": "low", "medium": "low", "max": "max"}
+V4_1_EFFORTS = {None: "high", "xhigh": "high", "low": "low", "high": "high", "max": "max"}
+# What is kept of a message besides its role and text. On V4 `tools` are a developer's alone.
+KEPT = ("tool_call_id", "task")
+V4_1_ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def render(body: Object, dialect: str) -> str:
+    tools = _tools(body)
+    thinking, effort, drop = _options(body, dialect)
+    messages = [_message(m, path, dialect) for m, path in messages_of(body)]
+    if tools:
+        messages = _with_tools(messages, tools)
+    if not messages:
+        return str(tokens.BOS)
+    request = Request(
+        messages,
+        thinking=thinking,
+        effort=effort if thinking else None,
+        drop_thinking=drop,
+        dialect=served(dialect),
+    )
+    prompt = request.encode()
+    if dialect == "v4":
+        return _with_asking_systems(prompt, messages, thinking, drop)
+    return str(prompt)
+
+
+# The request.
+
+
+def _tools(body: Object) -> list[Object]:
+    """The tools as the template sees them. Nothing that `tool_choice` says changes them."""
+    choice = body.get("tool_choice")
+    given = body.get("tools")
+    if given is None:
+        if choice is not None and choice != "none":
+            raise refused("tool_choice", f"found {short_repr(choice)} without tools, expected none")
+        return []
+    listed = list_at(given, "tools")
+    if not listed:
+        raise refused("tools", "found an empty list, expected a tool, or no such field")
+    tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
+    wanted = named_choice(choice)
+    if wanted is not None and all(tool["function"]["name"] != wanted for tool in tools):
+        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
+    if wanted is None and choice is not None:
+        one_of(choice, ("none", "auto", "required"), "tool_choice")
+    return tools
+
+
+def _tool(tool: Any, path: str) -> Object:
+    function = object_at(object_at(tool, path).get("function"), f"{path}.function")
+    shown_function = {
+        "name": text_at(function.get("name"), f"{path}.function.name"),
+        "description": function.get("description"),
+        "parameters": function.get("parameters"),
+    }
+    if function.get("strict") is not None:
+        shown_function["strict"] = function["strict"]
+    return {"type": "function", "function": shown_function}
+
+
+def mode(body: Object, dialect: str) -> Mode:
+    thinking, effort, _ = _options(body, dialect)
+    return Mode(thinking, served(dialect).efforts[effort] if thinking else "")
+
+
+def _options(body: Object, dialect: str) -> tuple[bool, Any, bool]:
+    """Whether the model thinks, how hard, and whether old reasoning is dropped."""
+    arguments = dict(maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
+    effort = body.get("reasoning_effort")
+    if effort is not None:
+        one_of(effort, EFFORTS, "reasoning_effort")
+        arguments["reasoning_effort"] = effort
+        arguments.setdefault("enable_thinking", effort != "none")
+    switches = [arguments[name] for name in ("thinking", "enable_thinking") if name in arguments]
+    thinking = any(switches) if switches else True
+    effort = arguments.get("reasoning_effort")
+    if effort == "none":
+        thinking, effort = False, None
+    drop = bool(arguments.get("drop_thinking", True))
+    return thinking, _v4_effort(effort) if dialect == "v4" else _v4_1_effort(effort), drop
+
+
+def _v4_effort(effort: Any) -> str:
+    return V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
+
+
+def _v4_1_effort(effort: Any) -> str | int:
+    if effort.__class__ is int and 1 <= effort <= 100:
+        return int(effort)
+    if effort is not None and (not isinstance(effort, str) or effort not in V4_1_EFFORTS):
+        problem = (
+            f"found {short_repr(effort)}, expected low, high, xhigh, max or a number from 1 to 100"
+        )
+        raise refused("reasoning_effort", problem)
+    return V4_1_EFFORTS[effort]
+
+
+# Messages.
+
+
+def _message(message: Object, path: str, dialect: str) -> Object:
+    role = text_at(message.get("role"), f"{path}.role")
+    if dialect == "v4.1":
+        one_of(role, V4_1_ROLES, f"{path}.role")
+    kept: Object = {"role": role, "content": _content(message, role, path, dialect)}
+    kept |= {field: message[field] for field in KEPT if message.get(field) is not None}
+    if message.get("tools") and (dialect == "v4.1" or role == "developer"):
+        kept["tools"] = message["tools"]
+    if role == "assistant":
+        reasoning = message.get("reasoning", message.get("reasoning_content"))
+        kept["reasoning"] = "" if reasoning is None else text_at(reasoning, f"{path}.reasoning")
+        kept["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
+    return kept
+
+
+def _content(message: Object, role: str, path: str, dialect: str) -> str:
+    content, path = message.get("content"), f"{path}.content"
+    if content is None and role == "assistant":
+        return ""
+    parts = [content] if isinstance(content, str) else _parts(content, path)
+    if dialect == "v4" and role == "system":
+        parts = [part for part in map(_without_billing, parts) if part is not None]
+    return ("\n" if dialect == "v4" and role == "tool" else "\n\n").join(parts)
+
+
+def _parts(content: Any, path: str) -> list[str]:
+    """The texts of a content list. One that is null is passed over."""
+    texts = []
+    for n, part in enumerate(list_at(content, path)):
+        if isinstance(part, dict):
+            one_of(part.get("type"), ("text",), f"{path}[{n}].type")
+            part = part.get("text")
+        if part is not None:
+            texts.append(text_at(part, f"{path}[{n}].text"))
+    return texts
+
+
+def _without_billing(part: str) -> str | None:
+    if not part.startswith(BILLING_HEADER):
+        return part
+    _, newline, rest = part.partition("\n")
+    return rest if newline else None
+
+
+def _calls(calls: Any, path: str) -> Iterator[Object]:
+    for n, call in enumerate(maybe_list(calls, path)):
+        function = object_at(
+            object_at(call, f"{path}[{n}]").get("function"), f"{path}[{n}].function"
+        )
+        name = text_at(function.get("name"), f"{path}[{n}].function.name")
+        given = function.get("arguments")
+        arguments = {} if given is None else _arguments(given, f"{path}[{n}].function.arguments")
+        yield {"id": call.get("id"), "function": {"name": name, "arguments": arguments}}
+
+
+def _arguments(arguments: Any, path: str) -> Object:
+    """The arguments as Python reads them. What is no JSON object is lost without a word."""
+    try:
+        value = json.loads(text_at(arguments, path))
+    except EncodeError:
+        raise
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# Where the prompt is vLLM's own.
+
+
+def _with_tools(messages: list[Object], tools: list[Object]) -> list[Object]:
+    """The tools go on the first system message, wherever it stands."""
+    for index, message in enumerate(messages):
+        if message["role"] == "system":
+            return [*messages[:index], {**message, "tools": tools}, *messages[index + 1 :]]
+    return [{"role": "system", "content": "", "tools": tools}, *messages]
+
+
+def _with_asking_systems(
+    prompt: Prompt, messages: Sequence[Object], thinking: bool, drop: bool
+) -> str:
+    """The prompt with a header after each system turn that an answer, or nothing, follows."""
+    dropping = thinking and drop and not any(message.get("tools") for message in messages)
+    asking = ("user", "tool", "developer")
+    last = max((n for n, m in enumerate(messages) if m["role"] in asking), default=-1)
+
+    def header(index: int) -> str:
+        aloud = thinking and (not dropping or index >= last)
+        return tokens.ASSISTANT + (tokens.THINK_START if aloud else tokens.THINK_END)
+
+    staying = [
+        n
+        for n, message in enumerate(messages)
+        if not dropping or n >= last or message["role"] != "developer"
+    ]
+    answered = {
+        after: header(index)
+        for index, after in pairwise(staying)
+        if messages[index]["role"] == "system" and messages[after]["role"] == "assistant"
+    }
+    texts = []
+    for piece in prompt.pieces:
+        if piece.message in answered:
+            texts.append(answered.pop(piece.message))
+        texts.append(piece.text)
+    if staying and messages[staying[-1]]["role"] == "system":
+        texts.append(header(staying[-1]))
+    return "".join(texts)
