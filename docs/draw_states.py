@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dsv4._parse.machine import NEXT, State
+from dsv4._parse.machine import NEXT, ParserState
 
 PAGE = Path(__file__).with_name("parsing.md")
 BEGIN, END = "<!-- states:begin -->\n", "<!-- states:end -->"
@@ -15,11 +15,11 @@ def drawing() -> str:
     """A Mermaid diagram, and what the states are."""
     arrows = [
         f"    {state.name} --> {after.name}"
-        for state in State
-        for after in State
+        for state in ParserState
+        for after in ParserState
         if after in NEXT[state]
     ]
-    rows = [f"| `{state.name}` | {state.value} |" for state in State]
+    rows = [f"| `{state.name}` | {state.value} |" for state in ParserState]
     return "\n".join(
         [
             *("```mermaid", "stateDiagram-v2", "    [*] --> PROSE"),

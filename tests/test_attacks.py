@@ -13,7 +13,7 @@ import pytest
 
 import dsv4
 from counting import functions_called
-from dsv4._parse.source import LONGEST_TAG, Source
+from dsv4._parse.source import LONGEST_TAG, TextSource
 from loading import loaded
 from parts import part
 
@@ -34,20 +34,20 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     total = [0]
 
     def count(name: str, length: Any) -> None:
-        original = getattr(Source, name)
+        original = getattr(TextSource, name)
 
-        def counted(self: Source, *args: Any) -> Any:
+        def counted(self: TextSource, *args: Any) -> Any:
             result = original(self, *args)
             total[0] += length(self, result, *args)
             return result
 
-        monkeypatch.setattr(Source, name, counted)
+        monkeypatch.setattr(TextSource, name, counted)
 
-    def matched(source: Source, found: re.Match[str] | None, pattern: Any, at: int) -> int:
+    def matched(source: TextSource, found: re.Match[str] | None, pattern: Any, at: int) -> int:
         return 1 if found is None else found.end() - found.start() + 1
 
     def searched(
-        source: Source, found: re.Match[str] | None, pattern: Any, at: int, end: int
+        source: TextSource, found: re.Match[str] | None, pattern: Any, at: int, end: int
     ) -> int:
         return (end if found is None else source.place(found.end())) - at + 1
 
@@ -61,13 +61,13 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def buffer(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How long the buffer was at most."""
     longest = [0]
-    append = Source.append
+    append = TextSource.append
 
-    def watched(self: Source, *args: Any) -> None:
+    def watched(self: TextSource, *args: Any) -> None:
         append(self, *args)
         longest[0] = max(longest[0], len(self.text))
 
-    monkeypatch.setattr(Source, "append", watched)
+    monkeypatch.setattr(TextSource, "append", watched)
     return longest
 
 

@@ -13,7 +13,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import Calls, random_id
+from dsv4._parse.parser_options import CallDelivery, new_call_id
 from dsv4.values import FrozenRecord
 
 # The options of a `Request`, for functions that pass them on to one.
@@ -120,8 +120,8 @@ class Request(FrozenRecord):
         *,
         ending: Ending | None = None,
         strict: bool = False,
-        calls: Calls = "streamed",
-        new_id: Callable[[], str] = random_id,
+        calls: CallDelivery = "streamed",
+        new_id: Callable[[], str] = new_call_id,
     ) -> StreamParser:
         """A parser for what the model writes after the prompt.
 

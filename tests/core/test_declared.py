@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsv4._parse.parser_options import DeclaredTools, fits
+from dsv4._parse.parser_options import DeclaredTools, has_json_type
 
 
 def tools(**properties: Any) -> DeclaredTools:
@@ -75,4 +75,4 @@ def test_what_may_hold_all_arguments() -> None:
     ],
 )
 def test_fits(value: Any, types: set[str], expected: bool) -> None:
-    assert fits(value, frozenset(types)) is expected
+    assert has_json_type(value, frozenset(types)) is expected

@@ -8,7 +8,7 @@ import pytest
 
 import dsv4
 from dsv4._parse import events
-from dsv4._parse.events import SENTENCES, UNREAD
+from dsv4._parse.events import SENTENCES, UNREAD_CALL_KINDS
 
 KINDS = get_args(dsv4.DiagnosticKind)
 
@@ -18,7 +18,7 @@ def test_every_kind_has_a_name_and_a_sentence() -> None:
     constants = {value for name, value in names.items() if name.isupper()}
     assert constants == set(KINDS) == set(SENTENCES)
     assert all(sentence.endswith(".") for sentence in SENTENCES.values())
-    assert set(KINDS) > UNREAD
+    assert set(KINDS) > UNREAD_CALL_KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

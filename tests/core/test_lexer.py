@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions import DSML
-from dsv4._parse.lexer import reading
-from dsv4._parse.source import Partial, Source, Tag
+from dsv4._parse.lexer import read_tag
+from dsv4._parse.source import PartialTag, Tag, TextSource
 
 
-def read(text: str, final: bool = False) -> Tag | Partial | None:
-    source = Source(reading)
+def read(text: str, final: bool = False) -> Tag | PartialTag | None:
+    source = TextSource(read_tag)
     source.append(text)
     source.final = final
     return source.tag_at(0)
 
 
-def read_slowly(text: str, final: bool = False) -> Tag | Partial | None:
+def read_slowly(text: str, final: bool = False) -> Tag | PartialTag | None:
     """The same, character by character."""
-    source = Source(reading)
-    found: Tag | Partial | None = None
+    source = TextSource(read_tag)
+    found: Tag | PartialTag | None = None
     for character in text:
         source.append(character)
         found = source.tag_at(0)
@@ -31,7 +31,7 @@ def read_slowly(text: str, final: bool = False) -> Tag | Partial | None:
     return source.tag_at(0) if final else found
 
 
-def seen(found: Tag | Partial | None) -> Any:
+def seen(found: Tag | PartialTag | None) -> Any:
     if not isinstance(found, Tag):
         return found
     names = ("kind", "label", "raw", "closing", "self_closed", "marked", "bare", "broken")
@@ -99,11 +99,11 @@ class TestHeads:
 
     def test_ordinary_text_that_spells_one_is_text(self) -> None:
         for text in ("<think>x", f"<{DSML}invoke>"):
-            source = Source(reading)
+            source = TextSource(read_tag)
             source.append(text, inert=True)
             found = source.tag_at(0)
             assert found is None or (isinstance(found, Tag) and not found.marked)
-        source = Source(reading)
+        source = TextSource(read_tag)
         source.append("<", inert=True)
         source.append(DSML)
         source.append("invoke>", inert=True)
@@ -189,7 +189,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("name", ["x", "section", "blockquotes"])
     def test_a_name_may_go_on(self, name: str) -> None:
-        assert read(f"<{name}") is read_slowly(f"<{name}") is Partial.NAME
+        assert read(f"<{name}") is read_slowly(f"<{name}") is PartialTag.NAME
 
     @pytest.mark.parametrize(
         ("text", "end"),
@@ -210,18 +210,22 @@ class TestEnds:
     @pytest.mark.parametrize(
         ("text", "partial"),
         [
-            *(("<", Partial.MAYBE), ("<t", Partial.MAYBE), ("<to", Partial.NAME)),
-            *(("<tool ", Partial.PLAIN), (f"<{DSML}", Partial.SURELY), ("< | DS", Partial.MAYBE)),
-            (f'<{DSML}invoke name="', Partial.SURELY),
+            *(("<", PartialTag.MAYBE), ("<t", PartialTag.MAYBE), ("<to", PartialTag.NAME)),
+            *(
+                ("<tool ", PartialTag.PLAIN),
+                (f"<{DSML}", PartialTag.SURELY),
+                ("< | DS", PartialTag.MAYBE),
+            ),
+            (f'<{DSML}invoke name="', PartialTag.SURELY),
         ],
     )
-    def test_what_may_become_one(self, text: str, partial: Partial) -> None:
+    def test_what_may_become_one(self, text: str, partial: PartialTag) -> None:
         assert read(text) is read_slowly(text) is partial
 
     def test_a_newline_at_the_end_of_all_text_ends_it(self) -> None:
         found = read(f"<{DSML}tool_calls\n", final=True)
         assert isinstance(found, Tag)
-        assert read(f"<{DSML}tool_calls", final=True) is Partial.SURELY
+        assert read(f"<{DSML}tool_calls", final=True) is PartialTag.SURELY
 
     @pytest.mark.parametrize("again", [" ", "x", ' a="1"', " a=1", "\n"])
     @pytest.mark.parametrize("start", ["<tool", f"<{DSML}invoke", f'<{DSML}invoke name="'])
@@ -242,6 +246,6 @@ PARTS = (
 def test_pieces_make_no_difference(text: str, final: bool) -> None:
     text = f"<{text}"
     whole, slow = read(text, final), read_slowly(text, final)
-    if isinstance(whole, Partial) and isinstance(slow, Partial):
+    if isinstance(whole, PartialTag) and isinstance(slow, PartialTag):
         return
     assert seen(whole) == seen(slow)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsv4._parse.prose_lines import Lines
+from dsv4._parse.prose_lines import LineTracker
 
 
-def after(*pieces: str) -> Lines:
-    lines = Lines()
+def after(*pieces: str) -> LineTracker:
+    lines = LineTracker()
     for piece in pieces:
         lines.follow(piece)
     return lines

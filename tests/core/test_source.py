@@ -6,13 +6,13 @@ import tracemalloc
 
 import pytest
 
-from dsv4._parse.lexer import reading
-from dsv4._parse.source import Source
+from dsv4._parse.lexer import read_tag
+from dsv4._parse.source import TextSource
 
 
-def after(text: str, done: int) -> Source:
+def after(text: str, done: int) -> TextSource:
     """A source that has forgotten what it may of the first characters."""
-    source = Source(reading)
+    source = TextSource(read_tag)
     source.append(text)
     source.advance(done)
     source.trim()
@@ -50,7 +50,7 @@ def test_nothing_is_put_back_where_nothing_was_held() -> None:
 @pytest.mark.repeats  # while lines are counted, Python lets no text grow in place
 def test_a_long_text_that_waits_is_not_copied_for_each_piece() -> None:
     waiting = "\uff5c" * 1_000_000
-    source = Source(reading)
+    source = TextSource(read_tag)
     source.append(waiting)
     source.append("x")
     tracemalloc.start()

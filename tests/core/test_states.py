@@ -11,8 +11,8 @@ import dsv4
 from completions import corpus
 from dsv4._format import tokens
 from dsv4._format.dialects import V4
-from dsv4._parse.machine import NEXT, Machine, State
-from dsv4._parse.parser import READERS
+from dsv4._parse.machine import NEXT, Machine, ParserState
+from dsv4._parse.parser import STATE_READERS
 from loading import loaded
 
 TAGS = V4.tags
@@ -35,15 +35,15 @@ FRAGMENTS = [
 
 
 def test_every_state_has_a_reader_and_successors() -> None:
-    assert set(READERS) == set(NEXT) == set(State)
+    assert set(STATE_READERS) == set(NEXT) == set(ParserState)
 
 
 @pytest.fixture
-def moves(monkeypatch: pytest.MonkeyPatch) -> set[tuple[State, State]]:
+def moves(monkeypatch: pytest.MonkeyPatch) -> set[tuple[ParserState, ParserState]]:
     """The moves from state to state that parsers make from now on."""
-    seen: set[tuple[State, State]] = set()
+    seen: set[tuple[ParserState, ParserState]] = set()
 
-    def move(machine: Machine, state: State) -> None:
+    def move(machine: Machine, state: ParserState) -> None:
         before = machine.__dict__.get("_state", state)
         if before is not state:
             seen.add((before, state))
@@ -66,7 +66,7 @@ def texts() -> Iterator[str]:
 
 @pytest.mark.repeats
 def test_the_parser_makes_the_moves_of_the_table_and_no_others(
-    moves: set[tuple[State, State]],
+    moves: set[tuple[ParserState, ParserState]],
 ) -> None:
     tools = [{"name": name} for name in ("f", "get_weather", "bash")]
     choose = random.Random(1)
@@ -75,7 +75,7 @@ def test_the_parser_makes_the_moves_of_the_table_and_no_others(
             parser = dsv4.StreamParser(thinking=choose.random() < 0.5, tools=tools, stop=stop)
             parser.feed(text)
             parser.finish()
-    assert moves == {(state, after) for state in State for after in NEXT[state]}
+    assert moves == {(state, after) for state in ParserState for after in NEXT[state]}
 
 
 def test_the_documentation_draws_the_table() -> None:

@@ -17,7 +17,7 @@ from completions import (
 )
 from dsv4._parse.source import Tag
 from dsv4._parse.value_ends import Verdict
-from dsv4._parse.value_readers import Text, Value
+from dsv4._parse.value_readers import TextValueReader, ValueBuilder
 
 TOOLS = declared(bash={"command": "string", "timeout": "integer"}, read={"path": "string"})
 EOS = "<｜end▁of▁sentence｜>"
@@ -28,14 +28,14 @@ CLOSE, IMPLIED, TEXT = Verdict.CLOSE, Verdict.IMPLIED, Verdict.TEXT
 QUOTE, SPELLED, WAIT = Verdict.QUOTE, Verdict.SPELLED, Verdict.WAIT
 
 
-def value_of(text: str, start: str = BLOCK + BASH + parameter("command")) -> Value:
+def value_of(text: str, start: str = BLOCK + BASH + parameter("command")) -> ValueBuilder:
     """A value that is open, with `text` ahead of it."""
     parser = dsv4.StreamParser(thinking=False, tools=TOOLS)
     parser.feed(start)
     machine = parser._machine
     machine.source.append(text)
     reader = machine.reader
-    assert isinstance(reader, Text)
+    assert isinstance(reader, TextValueReader)
     return reader.value
 
 

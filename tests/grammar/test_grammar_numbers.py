@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.grammar.grammar_writers import GbnfWriter
-from dsv4.grammar.json_rules import integer, number
+from dsv4.grammar.json_rules import integer_rule, number_rule
 from dsv4.grammar.rules import NEVER, Expression
 
 
@@ -23,7 +23,7 @@ bounds = st.one_of(st.none(), st.integers(-1200, 1200))
 
 @given(bounds, bounds)
 def test_every_number_between_the_bounds_and_no_other(least: int | None, most: int | None) -> None:
-    part = integer(least, most)
+    part = integer_rule(least, most)
     if least is not None and most is not None and least > most:
         assert part == NEVER
         return
@@ -35,19 +35,19 @@ def test_every_number_between_the_bounds_and_no_other(least: int | None, most: i
 
 
 def test_no_other_spelling() -> None:
-    made = reader(integer(0, None))
+    made = reader(integer_rule(0, None))
     assert not any(map(made.accepts, ("", "-0", "00", "01", "1.0", "1e3", "+1", " 1")))
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_as_json_writes_them(value: float) -> None:
     text = json.dumps(value)
-    assert reader(number()).accepts(text)
+    assert reader(number_rule()).accepts(text)
     if value > 0:
-        assert reader(number(may_be_negative=False)).accepts(text)
-        assert not reader(number(may_be_positive=False)).accepts(text)
+        assert reader(number_rule(may_be_negative=False)).accepts(text)
+        assert not reader(number_rule(may_be_positive=False)).accepts(text)
 
 
 @pytest.mark.parametrize("text", ["", ".5", "1.", "01", "NaN", "1e", "--1", "Infinity"])
 def test_what_is_no_number(text: str) -> None:
-    assert not reader(number()).accepts(text)
+    assert not reader(number_rule()).accepts(text)

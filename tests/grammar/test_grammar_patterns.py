@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.grammar.grammar_writers import GbnfWriter
-from dsv4.grammar.pattern_rules import NotRegular, pattern
+from dsv4.grammar.pattern_rules import NotRegular, pattern_rule
 
 SAMPLES = (
     *("", "a", "b", "ab", "abc", "aab", "foo", "a foo b", "GET", "2026-11-15", "2026-1-5", "a.b"),
@@ -41,7 +41,7 @@ SAMPLES = (
     ],
 )
 def test_the_same_texts_as_python_finds(source: str) -> None:
-    made = Gbnf(GbnfWriter({}).grammar(pattern(source)))
+    made = Gbnf(GbnfWriter({}).grammar(pattern_rule(source)))
     # `$` is the end here, and not also before a last newline.
     python = re.compile(
         source.removesuffix("$") + r"\Z" if source.endswith("$") else source, re.ASCII
@@ -59,13 +59,13 @@ def test_the_same_texts_as_python_finds(source: str) -> None:
 )
 def test_what_makes_no_rules(source: str) -> None:
     with pytest.raises(NotRegular):
-        pattern(source)
+        pattern_rule(source)
 
 
 @given(st.text(alphabet="ab()[]|*+?{}1,.^$\\dw-", max_size=12))
 def test_any_text_makes_rules_or_says_why_not(source: str) -> None:
     try:
-        made = pattern(source)
+        made = pattern_rule(source)
     except NotRegular:
         return
     re.compile(source)

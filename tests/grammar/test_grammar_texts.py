@@ -7,13 +7,13 @@ from gbnf_reader import Gbnf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.grammar.automaton import Search, after, may_hold
+from dsv4.grammar.automaton import WordSearch, may_hold, rest_after
 from dsv4.grammar.grammar_writers import GbnfWriter
 from dsv4.grammar.rules import (
     NEVER,
     Expression,
     Rules,
-    Text,
+    TextExpr,
     chars,
     choice,
     complement,
@@ -36,16 +36,16 @@ def holds(text: str) -> bool:
 
 @given(texts)
 def test_every_text_without_the_words_and_no_other(text: str) -> None:
-    assert reader(Text(WORDS)).accepts(text) == (not holds(text))
-    assert reader(Text(WORDS, filled=True)).accepts(text) == (bool(text) and not holds(text))
+    assert reader(TextExpr(WORDS)).accepts(text) == (not holds(text))
+    assert reader(TextExpr(WORDS, filled=True)).accepts(text) == (bool(text) and not holds(text))
 
 
 @given(texts, texts)
 def test_what_is_left_after_a_prefix(prefix: str, text: str) -> None:
     rules = Rules()
     item = rules.named("item", choice(literal("ab"), chars("c<")))
-    part = choice(Text(WORDS), sequence(repeat(item, 0, None), literal("a<")))
-    rest, allowed = after(part, prefix, rules)
+    part = choice(TextExpr(WORDS), sequence(repeat(item, 0, None), literal("a<")))
+    rest, allowed = rest_after(part, prefix, rules)
     whole = reader(part, rules)
     if rest == NEVER:
         assert not whole.accepts(prefix + text)
@@ -56,7 +56,7 @@ def test_what_is_left_after_a_prefix(prefix: str, text: str) -> None:
 
 @given(texts)
 def test_the_search_finds_what_is_there(text: str) -> None:
-    assert (Search(WORDS).walk("", text) is None) == holds(text)
+    assert (WordSearch(WORDS).walk("", text) is None) == holds(text)
 
 
 @pytest.mark.parametrize(

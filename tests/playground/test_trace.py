@@ -13,7 +13,7 @@ from stepping import PROTOCOLS, sent, stepped
 
 import dsv4
 from completions import corpus, declared
-from dsv4._parse.source import Source
+from dsv4._parse.source import TextSource
 from dsv4.errors import OptionError
 from dsv4.playground.bench import Bench
 from dsv4.playground.completions import EXAMPLES, TOOLS
@@ -246,7 +246,7 @@ def test_the_parser_is_asked_once_for_each_piece(
         dsv4.StreamParser, "position", property(lambda p: asked_for.append(1) or position(p))
     )
     # What is held may be long, and is not copied for each piece of it.
-    for copied in ((dsv4.StreamParser, "held"), (Source, "waiting")):
+    for copied in ((dsv4.StreamParser, "held"), (TextSource, "waiting")):
         monkeypatch.setattr(*copied, property(lambda p: pytest.fail("a copy")))
     told = trace({"text": text, "cut": "character", "tools": TOOLS}, Bench())
     assert len(asked_for) == len(text) + 1

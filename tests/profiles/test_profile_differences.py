@@ -13,7 +13,7 @@ from requests_of import ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
-from dsv4.profiles.comparison import COLUMNS, TOPICS, Words
+from dsv4.profiles.comparison import DIFFERENCE_COLUMNS, DIFFERENCES, CellWords
 
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}
@@ -167,11 +167,11 @@ class TestThePage:
     """docs/servers.md shows the table that the comparison speaks from."""
 
     @staticmethod
-    def cell(words: Words) -> str:
+    def cell(words: CellWords) -> str:
         text = words if isinstance(words, str) else f"V4: {words[0]}; V4.1: {words[1]}"
         return text.replace("|", "\\|")
 
-    @pytest.mark.parametrize("topic", TOPICS, ids=[topic.kind for topic in TOPICS])
+    @pytest.mark.parametrize("topic", DIFFERENCES, ids=[topic.kind for topic in DIFFERENCES])
     def test_it_has_a_row_for_each_topic(self, topic: Any) -> None:
-        cells = [self.cell(topic.cell(profile)) for profile in COLUMNS]
+        cells = [self.cell(topic.cell(profile)) for profile in DIFFERENCE_COLUMNS]
         assert f"| {topic.title} | {' | '.join(cells)} |\n" in SERVERS_PAGE.read_text("utf-8")

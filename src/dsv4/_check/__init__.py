@@ -27,7 +27,7 @@ def check(
     It never raises, whatever the body is; an unknown `purpose` is an `OptionError`.
     """
     # Rules, profiles and readers take longer to load than most programs take to run.
-    from dsv4._check.check_runner import checked
+    from dsv4._check.check_runner import run_checks
     from dsv4._inputs.request_bodies import RequestOverrides
 
-    return checked(body, RequestOverrides(), profile=profile, purpose=purpose)
+    return run_checks(body, RequestOverrides(), profile=profile, purpose=purpose)

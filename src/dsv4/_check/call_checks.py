@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import Any, NamedTuple
 
-from dsv4._check.checked_conversation import Call, Conversation
-from dsv4._check.findings import Found, quoted
+from dsv4._check.checked_conversation import CheckedCall, CheckedConversation
+from dsv4._check.findings import RuleFinding, quoted_json
 from dsv4._inputs.request_bodies import role_of
 from dsv4.errors import Location, path_of
 
@@ -25,12 +25,12 @@ from dsv4.errors import Location, path_of
 MOST_PROBLEMS = 5
 
 
-class Problem(NamedTuple):
+class SchemaProblem(NamedTuple):
     path: Location
     text: str
 
 
-def problems(value: Any, schema: dict[str, Any]) -> list[Problem]:
+def argument_problems(value: Any, schema: dict[str, Any]) -> list[SchemaProblem]:
     """What of a value its schema does not allow."""
     find = _by_jsonschema if _has_jsonschema() else _by_hand
     try:
@@ -42,17 +42,17 @@ def problems(value: Any, schema: dict[str, Any]) -> list[Problem]:
 def invalid_schema(schema: Any) -> str | None:
     """Why something is no JSON schema of an object."""
     if not isinstance(schema, dict):
-        return f"found {quoted(schema)}, expected a JSON schema"
+        return f"found {quoted_json(schema)}, expected a JSON schema"
     if schema.get("type", "object") != "object":
-        return f"found type {quoted(schema['type'])}, expected a schema of an object"
+        return f"found type {quoted_json(schema['type'])}, expected a schema of an object"
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict):
-        return f"properties: found {quoted(properties)}, expected an object"
+        return f"properties: found {quoted_json(properties)}, expected an object"
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        return f"required: found {quoted(required)}, expected a list of names"
+        return f"required: found {quoted_json(required)}, expected a list of names"
     missing = [name for name in required if name not in properties]
     if missing and schema.get("additionalProperties") is False:
-        return f"{quoted(missing[0])} is required, and not among the properties"
+        return f"{quoted_json(missing[0])} is required, and not among the properties"
     return _invalid_by_jsonschema(schema) if _has_jsonschema() else None
 
 
@@ -70,9 +70,11 @@ def _validator(schema: dict[str, Any]) -> Any:
     return draft(schema, registry=import_module("referencing").Registry())
 
 
-def _by_jsonschema(value: Any, schema: dict[str, Any]) -> list[Problem]:
+def _by_jsonschema(value: Any, schema: dict[str, Any]) -> list[SchemaProblem]:
     errors = _validator(schema).iter_errors(value)
-    found = [Problem(tuple(error.absolute_path), _in_short(error.message)) for error in errors]
+    found = [
+        SchemaProblem(tuple(error.absolute_path), _in_short(error.message)) for error in errors
+    ]
     return sorted(found, key=lambda problem: list(map(str, problem.path)))
 
 
@@ -105,21 +107,23 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _by_hand(value: Any, schema: Any) -> list[Problem]:
+def _by_hand(value: Any, schema: Any) -> list[SchemaProblem]:
     return list(_walk(value, schema, ()))
 
 
-def _walk(value: Any, schema: Any, path: Location) -> Iterator[Problem]:
+def _walk(value: Any, schema: Any, path: Location) -> Iterator[SchemaProblem]:
     if not isinstance(schema, dict):
         return
     kinds = schema.get("type")
     allowed = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
     if allowed and not any(_is_a(value, kind) for kind in allowed):
-        yield Problem(path, f"{quoted(value)} is not of type {' or '.join(map(quoted, allowed))}")
+        yield SchemaProblem(
+            path, f"{quoted_json(value)} is not of type {' or '.join(map(quoted_json, allowed))}"
+        )
         return
     choices = schema.get("enum")
     if isinstance(choices, list) and value not in choices:
-        yield Problem(path, f"{quoted(value)} is not one of {quoted(choices)}")
+        yield SchemaProblem(path, f"{quoted_json(value)} is not one of {quoted_json(choices)}")
     if isinstance(value, dict):
         yield from _walk_object(value, schema, path)
     elif isinstance(value, list):
@@ -129,18 +133,18 @@ def _walk(value: Any, schema: Any, path: Location) -> Iterator[Problem]:
 
 def _walk_object(
     value: dict[str, Any], schema: dict[str, Any], path: Location
-) -> Iterator[Problem]:
+) -> Iterator[SchemaProblem]:
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
     required = schema.get("required")
     for name in required if isinstance(required, list) else ():
         if name not in value:
-            yield Problem(path, f"{quoted(name)} is a required property")
+            yield SchemaProblem(path, f"{quoted_json(name)} is a required property")
     for name, item in value.items():
         if name in properties:
             yield from _walk(item, properties[name], (*path, name))
         elif schema.get("additionalProperties") is False:
-            yield Problem(path, f"{quoted(name)} is not among the properties")
+            yield SchemaProblem(path, f"{quoted_json(name)} is not among the properties")
 
 
 def _is_a(value: Any, kind: Any) -> bool:
@@ -156,7 +160,7 @@ def _is_a(value: Any, kind: Any) -> bool:
 # Rules on calls, their results and the tools that they are of.
 
 
-def results_without_call(conversation: Conversation) -> Iterator[Found]:
+def results_without_call(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """Results that no call asked for, or that come a second time."""
     waiting: list[str] = []
     known: set[str] = set()
@@ -167,7 +171,7 @@ def results_without_call(conversation: Conversation) -> Iterator[Found]:
         elif role_of(message) == "tool":
             problem = _take_call(waiting, str(message.get("tool_call_id") or ""), known)
             if problem:
-                yield Found("result_without_call", ("messages", index), problem)
+                yield RuleFinding("result_without_call", ("messages", index), problem)
 
 
 def _take_call(waiting: list[str], id: str, known: set[str]) -> str | None:
@@ -180,11 +184,11 @@ def _take_call(waiting: list[str], id: str, known: set[str]) -> str | None:
     if not known:
         return "the result answers no call: there was none before it"
     if id in known:
-        return f"the call {quoted(id)} has a result already, or is of an earlier turn"
-    return f"no call has the id {quoted(id)}"
+        return f"the call {quoted_json(id)} has a result already, or is of an earlier turn"
+    return f"no call has the id {quoted_json(id)}"
 
 
-def calls_without_result(conversation: Conversation) -> Iterator[Found]:
+def calls_without_result(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """Calls that the conversation goes on without."""
     for index, _ in conversation.of_role("assistant"):
         if index == conversation.last:
@@ -192,11 +196,11 @@ def calls_without_result(conversation: Conversation) -> Iterator[Found]:
         answers = _answers(conversation, index)
         for call in conversation.calls_of(index):
             if not _take_answer(answers, call.id):
-                problem = f"the call of {quoted(call.name)} has no result"
-                yield Found("call_without_result", call.location, problem)
+                problem = f"the call of {quoted_json(call.name)} has no result"
+                yield RuleFinding("call_without_result", call.location, problem)
 
 
-def _answers(conversation: Conversation, index: int) -> list[str]:
+def _answers(conversation: CheckedConversation, index: int) -> list[str]:
     """The ids of the results before the next answer."""
     ids: list[str] = []
     for message in islice(conversation.messages, index + 1, None):
@@ -215,34 +219,36 @@ def _take_answer(answers: list[str], id: str) -> bool:
     return False
 
 
-def ids_of_two_calls(conversation: Conversation) -> Iterator[Found]:
-    seen: dict[str, Call] = {}
+def ids_of_two_calls(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    seen: dict[str, CheckedCall] = {}
     for call in conversation.calls:
         first = seen.setdefault(call.id, call)
         if not call.id or first is call:
             continue
-        problem = f"the id {quoted(call.id)} is that of {path_of(first.location)} too"
+        problem = f"the id {quoted_json(call.id)} is that of {path_of(first.location)} too"
         if first.message == call.message:
             order = "which result is whose is not clear"
-            yield Found("duplicate_call_id", (*call.location, "id"), f"{problem}: {order}")
+            yield RuleFinding("duplicate_call_id", (*call.location, "id"), f"{problem}: {order}")
         else:
-            yield Found("repeated_call_id", (*call.location, "id"), problem)
+            yield RuleFinding("repeated_call_id", (*call.location, "id"), problem)
         seen[call.id] = call
 
 
-def undeclared_calls(conversation: Conversation) -> Iterator[Found]:
+def undeclared_calls(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     declared = {tool.name for tool in conversation.tools}
     calls = conversation.calls
     if calls and not declared:
         problem = "there are calls, but no tools are declared: the prompt does not explain them"
-        yield Found("calls_without_tools", calls[0].location, problem)
+        yield RuleFinding("calls_without_tools", calls[0].location, problem)
     for call in calls if declared else ():
         if call.name not in declared:
             location = (*call.location, "function", "name")
-            yield Found("undeclared_tool", location, f"no tool {quoted(call.name)} is declared")
+            yield RuleFinding(
+                "undeclared_tool", location, f"no tool {quoted_json(call.name)} is declared"
+            )
 
 
-def odd_arguments(conversation: Conversation) -> Iterator[Found]:
+def odd_arguments(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     schemas = {tool.name: tool.parameters for tool in conversation.tools}
     for call in conversation.calls:
         location = (*call.location, "function", "arguments")
@@ -252,26 +258,26 @@ def odd_arguments(conversation: Conversation) -> Iterator[Found]:
                 arguments = json.loads(arguments)
             except (ValueError, RecursionError):
                 how = "it is written as one parameter named arguments"
-                problem = f"{quoted(call.arguments)} is not JSON: {how}"
-                yield Found("arguments_not_json", location, problem)
+                problem = f"{quoted_json(call.arguments)} is not JSON: {how}"
+                yield RuleFinding("arguments_not_json", location, problem)
                 continue
         if isinstance(arguments, dict) or arguments is None:
             yield from _against_schema(arguments or {}, schemas.get(call.name), location)
 
 
-def _against_schema(arguments: Any, schema: Any, location: Location) -> Iterator[Found]:
+def _against_schema(arguments: Any, schema: Any, location: Location) -> Iterator[RuleFinding]:
     if isinstance(schema, dict):
-        for problem in problems(arguments, schema):
+        for problem in argument_problems(arguments, schema):
             message = f"{path_of(problem.path)}: {problem.text}" if problem.path else problem.text
-            yield Found("invalid_arguments", location, message)
+            yield RuleFinding("invalid_arguments", location, message)
 
 
-def doubled_tools(conversation: Conversation) -> Iterator[Found]:
+def doubled_tools(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     seen: dict[str, Location] = {}
     for tool in conversation.tools:
         if tool.name in seen:
-            problem = f"{quoted(tool.name)} is the name of {path_of(seen[tool.name])} too"
-            yield Found("duplicate_tool", tool.location, problem)
+            problem = f"{quoted_json(tool.name)} is the name of {path_of(seen[tool.name])} too"
+            yield RuleFinding("duplicate_tool", tool.location, problem)
         seen.setdefault(tool.name, tool.location)
 
 
@@ -284,11 +290,11 @@ CALL_RULES = (
 # Rules on the schemas of tools.
 
 
-def invalid_schemas(conversation: Conversation) -> Iterator[Found]:
+def invalid_schemas(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for tool in conversation.tools:
         problem = None if tool.parameters is None else invalid_schema(tool.parameters)
         if problem:
-            yield Found("invalid_schema", tool.location, f"parameters: {problem}")
+            yield RuleFinding("invalid_schema", tool.location, f"parameters: {problem}")
 
 
 SCHEMA_RULES = (invalid_schemas,)

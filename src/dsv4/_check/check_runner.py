@@ -10,15 +10,15 @@ from typing import Any
 
 from dsv4._check import call_checks, turn_checks
 from dsv4._check import field_checks as field_names
-from dsv4._check.checked_conversation import Conversation
+from dsv4._check.checked_conversation import CheckedConversation
 from dsv4._check.findings import (
     PURPOSES,
     SERVER_PREFIX,
     Finding,
-    Found,
     Purpose,
-    index_of,
+    RuleFinding,
     maybe_level,
+    message_index,
 )
 from dsv4._encode.inputs import as_list
 from dsv4._encode.prompt import Prompt
@@ -38,17 +38,17 @@ from dsv4.request import Request
 # Each error costs a look at the whole conversation, and nobody reads this many of them.
 MOST_ERRORS = 100
 
-RULES = (
+ALL_RULES = (
     *call_checks.CALL_RULES,
     *call_checks.SCHEMA_RULES,
-    *field_names.RULES,
+    *field_names.FIELD_RULES,
     *turn_checks.TURN_RULES,
     *turn_checks.OMISSION_RULES,
     *turn_checks.TEXT_RULES,
 )
 
 
-def checked(
+def run_checks(
     body: Any,
     overrides: RequestOverrides,
     *,
@@ -59,7 +59,7 @@ def checked(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
-    found = _found(body, overrides)
+    found = _find_all(body, overrides)
     if profile is not None:
         # Servers read it, or do not: the profile knows.
         found = [each for each in found if each.location != ("chat_template_kwargs",)]
@@ -74,34 +74,38 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
     if finding.location == ("messages",):
         return 2, []
     steps = [(isinstance(step, str), step) for step in finding.location]
-    return int(index_of(finding.location) is not None), steps
+    return int(message_index(finding.location) is not None), steps
 
 
-def _found(body: Any, overrides: RequestOverrides) -> list[Found]:
+def _find_all(body: Any, overrides: RequestOverrides) -> list[RuleFinding]:
     try:
         request, found = _request(body, overrides)
     except InputError as error:
-        return [Found("not_a_conversation", (), str(error))]
+        return [RuleFinding("not_a_conversation", (), str(error))]
     except Error as error:
         return [_not_encodable(error)]
     errors, mended = _errors(request)
     found += errors
     if mended is not None:
-        passed = {index_of(each.location) for each in found} - {None}
-        conversation = Conversation(*mended, body)
-        found += [each for each in _ruled(conversation) if index_of(each.location) not in passed]
+        passed = {message_index(each.location) for each in found} - {None}
+        conversation = CheckedConversation(*mended, body)
+        found += [
+            each
+            for each in _apply_rules(conversation)
+            if message_index(each.location) not in passed
+        ]
     return found
 
 
-def _ruled(conversation: Conversation) -> Iterator[Found]:
-    for rule in RULES:
+def _apply_rules(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    for rule in ALL_RULES:
         yield from rule(conversation)
 
 
 # Errors. An option that is refused is left at its default.
 
 
-def _request(body: Any, overrides: RequestOverrides) -> tuple[Request, list[Found]]:
+def _request(body: Any, overrides: RequestOverrides) -> tuple[Request, list[RuleFinding]]:
     """The request, and what of it was refused."""
     if isinstance(body, Request):
         return overrides.on(body), []
@@ -114,41 +118,45 @@ def _request(body: Any, overrides: RequestOverrides) -> tuple[Request, list[Foun
     return overrides.on(request), found
 
 
-def _not_encodable(error: Error) -> Found:
-    return Found("not_encodable", error_location(error), str(getattr(error, "problem", error)))
+def _not_encodable(error: Error) -> RuleFinding:
+    return RuleFinding(
+        "not_encodable", error_location(error), str(getattr(error, "problem", error))
+    )
 
 
 # The encoder stops at the first error: what it names is replaced, and it tries again.
 
 
-def _errors(request: Request) -> tuple[list[Found], tuple[Request, Prompt] | None]:
+def _errors(request: Request) -> tuple[list[RuleFinding], tuple[Request, Prompt] | None]:
     """The errors, and a conversation without them if there is one."""
-    found: list[Found] = []
+    found: list[RuleFinding] = []
     while True:
         try:
             return found, (request, request.encode())
         except Error as error:
             each = _not_encodable(error)
         except RecursionError:
-            return [*found, Found("not_encodable", ("messages",), "nested too deep")], None
+            return [*found, RuleFinding("not_encodable", ("messages",), "nested too deep")], None
         if each in found:
             return found, None
         found.append(each)
         if len(found) == MOST_ERRORS:
             problem = f"found {MOST_ERRORS} errors: what comes after them was not looked at"
-            return [*found, Found("not_encodable", ("messages",), problem)], None
-        mended = _mended(request, each.location)
+            return [*found, RuleFinding("not_encodable", ("messages",), problem)], None
+        mended = _with_error_replaced(request, each.location)
         if mended is None:
             return found, None
         request = mended
 
 
-def _mended(request: Request, location: Location) -> Request | None:
+def _with_error_replaced(request: Request, location: Location) -> Request | None:
     """The conversation with something harmless in the place of an error."""
-    index = index_of(location)
+    index = message_index(location)
     if index is not None:
         messages = list(request.messages)
-        messages[index] = _mended_call(messages[index], location) or _stand_in(messages[index])
+        messages[index] = _mended_call(messages[index], location) or _harmless_message(
+            messages[index]
+        )
         return replace(request, messages=messages)
     defaults: dict[str, Any] = {field.name: field.default for field in fields(Request)}
     if location and location[0] in defaults and location[0] != "messages":
@@ -166,7 +174,7 @@ def _mended_call(message: Any, location: Location) -> dict[str, Any] | None:
     return None
 
 
-def _stand_in(message: Any) -> dict[str, Any]:
+def _harmless_message(message: Any) -> dict[str, Any]:
     role = role_of(message)
     lasting = role if role in ("system", "assistant", "tool", "latest_reminder") else "user"
     return {"role": lasting, "content": "…"}
@@ -175,7 +183,7 @@ def _stand_in(message: Any) -> dict[str, Any]:
 # What a server makes of it.
 
 
-def _traps(body: Any, overrides: RequestOverrides, profile: str) -> list[Found]:
+def _traps(body: Any, overrides: RequestOverrides, profile: str) -> list[RuleFinding]:
     try:
         request, _ = _request(body, overrides)
         found = traps(_as_body(body), profile, dialect=_served_dialect(request.dialect))
@@ -183,7 +191,7 @@ def _traps(body: Any, overrides: RequestOverrides, profile: str) -> list[Found]:
         location = error_location(error)
         return [] if location[:1] != ("profile",) else [_not_encodable(error)]
     return [
-        Found(SERVER_PREFIX + trap.kind.replace("-", "_"), trap.location, trap.message)
+        RuleFinding(SERVER_PREFIX + trap.kind.replace("-", "_"), trap.location, trap.message)
         for trap in found
     ]
 

@@ -16,7 +16,7 @@ from dsv4.errors import Location
 from dsv4.request import Request
 
 
-class Call(NamedTuple):
+class CheckedCall(NamedTuple):
     """A call of a message: the message's index, its place among the calls, and what it says."""
 
     message: int
@@ -30,7 +30,7 @@ class Call(NamedTuple):
         return ("messages", self.message, "tool_calls", self.n)
 
 
-class Tool(NamedTuple):
+class CheckedTool(NamedTuple):
     """A tool that is declared, and where."""
 
     location: Location
@@ -38,7 +38,7 @@ class Tool(NamedTuple):
     parameters: Any
 
 
-class Conversation:
+class CheckedConversation:
     """A request that can be encoded, and its prompt. `body` is what it was read from."""
 
     def __init__(self, request: Request, prompt: Prompt, body: Any) -> None:
@@ -68,18 +68,18 @@ class Conversation:
     # Calls and tools.
 
     @cached_property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[CheckedCall]:
         return [call for index, _ in self.of_role("assistant") for call in self.calls_of(index)]
 
-    def calls_of(self, index: int) -> Iterator[Call]:
+    def calls_of(self, index: int) -> Iterator[CheckedCall]:
         for n, call in enumerate(maybe_list(self.messages[index].get("tool_calls")) or ()):
             fields = maybe_dict(call) or {}
             function = maybe_dict(fields.get("function")) or fields
             id, name = fields.get("id"), function.get("name")
-            yield Call(index, n, str(id or ""), str(name), function.get("arguments"))
+            yield CheckedCall(index, n, str(id or ""), str(name), function.get("arguments"))
 
     @cached_property
-    def tools(self) -> list[Tool]:
+    def tools(self) -> list[CheckedTool]:
         listed = list(_tools(self.request.tools, ("tools",)))
         for index, message in enumerate(self.messages):
             listed += _tools(message.get("tools"), ("messages", index, "tools"))
@@ -129,9 +129,9 @@ class Conversation:
 _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
 
 
-def _tools(tools: Any, place: Location) -> Iterator[Tool]:
+def _tools(tools: Any, place: Location) -> Iterator[CheckedTool]:
     for n, tool in enumerate(maybe_list(tools) or ()):
         fields = maybe_dict(tool) or {}
         function = maybe_dict(fields.get("function")) or fields
         if isinstance(function.get("name"), str):
-            yield Tool((*place, n), function["name"], function.get("parameters"))
+            yield CheckedTool((*place, n), function["name"], function.get("parameters"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsv4._check.checked_conversation import Conversation
-from dsv4._check.findings import Found
+from dsv4._check.checked_conversation import CheckedConversation
+from dsv4._check.findings import RuleFinding
 from dsv4._encode.turn_rules import NATIVE
 from dsv4._inputs.request_bodies import CHAT_FIELDS_READ, role_of
 from dsv4._inputs.sharegpt import is_sharegpt
@@ -70,18 +70,18 @@ _OF_REQUEST = {
 }
 
 
-def unread_fields(conversation: Conversation) -> Iterator[Found]:
+def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for index, message in enumerate(conversation.messages):
         for field, value in message.items():
-            if not isinstance(field, str) or not _says_something(value):
+            if not isinstance(field, str) or not _is_given(value):
                 continue
             found = _of_message(field, role_of(message))
             if found:
                 kind, problem = found
-                yield Found(kind, ("messages", index, field), problem)
+                yield RuleFinding(kind, ("messages", index, field), problem)
 
 
-def _says_something(value: Any) -> bool:
+def _is_given(value: Any) -> bool:
     """Clients write null, and empty lists, for what is not there."""
     return value is not None and value != [] and value != {} and value != ""
 
@@ -91,25 +91,27 @@ def _of_message(field: str, role: Any) -> tuple[str, str] | None:
         return None
     if field in _EVERY:
         return "unread_field", f"messages of role {role} have no {field}: it is not read"
-    meant = _MEANT.get(field) or _close(field, _EVERY)
+    meant = _MEANT.get(field) or _closest_name(field, _EVERY)
     if meant:
         return "unread_field", f"{field} is not read: did you mean {meant}?"
     return "unknown_field", f"{field} is not read"
 
 
-def unread_options(conversation: Conversation) -> Iterator[Found]:
+def unread_options(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     body = conversation.body
     if not isinstance(body, dict) or is_sharegpt(body):
         return
     for field, value in body.items():
-        if not isinstance(field, str) or field in _OF_REQUEST or not _says_something(value):
+        if not isinstance(field, str) or field in _OF_REQUEST or not _is_given(value):
             continue
-        meant = _MEANT_OF_REQUEST.get(field) or _close(field, set(_OF_REQUEST))
+        meant = _MEANT_OF_REQUEST.get(field) or _closest_name(field, set(_OF_REQUEST))
         if meant:
-            yield Found("unread_field", (field,), f"{field} is not read: did you mean {meant}?")
+            yield RuleFinding(
+                "unread_field", (field,), f"{field} is not read: did you mean {meant}?"
+            )
 
 
-def _close(field: str, known: set[str]) -> str | None:
+def _closest_name(field: str, known: set[str]) -> str | None:
     """The name that was probably meant: the same but for capitals and signs, or nearly so."""
     from difflib import get_close_matches  # few conversations need it, and every program imports
 
@@ -122,4 +124,4 @@ def _plain(name: str) -> str:
     return "".join(char for char in name.lower() if char.isalnum())
 
 
-RULES = (unread_fields, unread_options)
+FIELD_RULES = (unread_fields, unread_options)

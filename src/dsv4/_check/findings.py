@@ -15,7 +15,7 @@ from dsv4.errors import Location, path_of
 LONGEST = 60
 
 
-def quoted(value: object) -> str:
+def quoted_json(value: object) -> str:
     """A value as JSON, cut to a readable length."""
     try:
         text = json.dumps(value, ensure_ascii=False)
@@ -37,63 +37,69 @@ Purpose: TypeAlias = Literal["inference", "training"]
 PURPOSES: tuple[Purpose, ...] = ("inference", "training")
 
 
-class Kind(NamedTuple):
+class FindingKind(NamedTuple):
     level: Level
     meaning: str
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, FindingKind] = {
     # What cannot be encoded.
-    "not_json": Kind("error", "The file or the line is not UTF-8, or not JSON."),
-    "not_a_conversation": Kind("error", "The JSON is neither messages nor a Chat request."),
-    "not_encodable": Kind("error", "The format has no place for this."),
-    "lone_surrogate": Kind("error", "Half of a surrogate pair, which no tokenizer accepts."),
+    "not_json": FindingKind("error", "The file or the line is not UTF-8, or not JSON."),
+    "not_a_conversation": FindingKind("error", "The JSON is neither messages nor a Chat request."),
+    "not_encodable": FindingKind("error", "The format has no place for this."),
+    "lone_surrogate": FindingKind("error", "Half of a surrogate pair, which no tokenizer accepts."),
     # Calls and their results.
-    "result_without_call": Kind("warning", "A tool result that belongs to no call."),
-    "call_without_result": Kind("warning", "A call without a result."),
-    "duplicate_call_id": Kind("warning", "Two calls of one message have the same id."),
-    "repeated_call_id": Kind("note", "Calls of two messages have the same id."),
-    "arguments_not_json": Kind("warning", "Arguments that are not JSON."),
-    "invalid_arguments": Kind("warning", "Arguments that the tool's schema does not allow."),
+    "result_without_call": FindingKind("warning", "A tool result that belongs to no call."),
+    "call_without_result": FindingKind("warning", "A call without a result."),
+    "duplicate_call_id": FindingKind("warning", "Two calls of one message have the same id."),
+    "repeated_call_id": FindingKind("note", "Calls of two messages have the same id."),
+    "arguments_not_json": FindingKind("warning", "Arguments that are not JSON."),
+    "invalid_arguments": FindingKind("warning", "Arguments that the tool's schema does not allow."),
     # Tools.
-    "calls_without_tools": Kind("warning", "There are calls, but no tools are declared."),
-    "undeclared_tool": Kind("warning", "A call of a tool that is not declared."),
-    "duplicate_tool": Kind("warning", "Two tools have the same name."),
-    "invalid_schema": Kind("warning", "A tool's parameters are not a valid JSON schema."),
+    "calls_without_tools": FindingKind("warning", "There are calls, but no tools are declared."),
+    "undeclared_tool": FindingKind("warning", "A call of a tool that is not declared."),
+    "duplicate_tool": FindingKind("warning", "Two tools have the same name."),
+    "invalid_schema": FindingKind("warning", "A tool's parameters are not a valid JSON schema."),
     # Fields.
-    "unread_field": Kind("warning", "A field that is misspelled, or does not belong here."),
-    "unknown_field": Kind("note", "A field of a message that the format does not know."),
+    "unread_field": FindingKind("warning", "A field that is misspelled, or does not belong here."),
+    "unknown_field": FindingKind("note", "A field of a message that the format does not know."),
     # Turns.
-    "glued_system": Kind("warning", "Two system messages, written with nothing between them."),
-    "system_in_the_middle": Kind(
+    "glued_system": FindingKind(
+        "warning", "Two system messages, written with nothing between them."
+    ),
+    "system_in_the_middle": FindingKind(
         "warning", "A system message after the first turn, which has no token of its own."
     ),
-    "developer_as_system": Kind(
+    "developer_as_system": FindingKind(
         "warning", "`developer` does not mean the system prompt in this format."
     ),
-    "turn_without_token": Kind(
+    "turn_without_token": FindingKind(
         "warning", "An assistant turn that does not follow a user turn or a tool result."
     ),
-    "prefix_not_last": Kind(
+    "prefix_not_last": FindingKind(
         "warning", "A turn in the middle is left open: its end-of-sentence token is missing."
     ),
-    "empty_message": Kind("warning", "A message without content."),
+    "empty_message": FindingKind("warning", "A message without content."),
     # What is left out of the prompt.
-    "dropped_message": Kind("warning", "A message that is not in the prompt."),
-    "dropped_reasoning": Kind("note", "Reasoning that is not in the prompt."),
-    "tools_keep_reasoning": Kind(
+    "dropped_message": FindingKind("warning", "A message that is not in the prompt."),
+    "dropped_reasoning": FindingKind("note", "Reasoning that is not in the prompt."),
+    "tools_keep_reasoning": FindingKind(
         "note", "Because there are tools, old reasoning stays in the prompt."
     ),
-    "lost_task": Kind("warning", "A task that is not in the prompt."),
-    "lost_tools": Kind("warning", "Tools that are not in the prompt."),
-    "lost_response_format": Kind("warning", "A response format that is not in the prompt."),
-    "unsupported_content": Kind("warning", "A content block that the format does not support."),
+    "lost_task": FindingKind("warning", "A task that is not in the prompt."),
+    "lost_tools": FindingKind("warning", "Tools that are not in the prompt."),
+    "lost_response_format": FindingKind("warning", "A response format that is not in the prompt."),
+    "unsupported_content": FindingKind(
+        "warning", "A content block that the format does not support."
+    ),
     # Text.
-    "special_token_in_text": Kind("warning", "Text that spells a special token."),
-    "lookalike_token": Kind("warning", "Text that looks like a control token, but is not one."),
+    "special_token_in_text": FindingKind("warning", "Text that spells a special token."),
+    "lookalike_token": FindingKind(
+        "warning", "Text that looks like a control token, but is not one."
+    ),
     # The conversation as a whole.
-    "nothing_to_generate": Kind("note", "The prompt does not ask the model for an answer."),
-    "nothing_to_learn": Kind("warning", "The conversation has no assistant message."),
+    "nothing_to_generate": FindingKind("note", "The prompt does not ask the model for an answer."),
+    "nothing_to_learn": FindingKind("warning", "The conversation has no assistant message."),
 }
 
 # What a server does with a request, where a profile is given: this, and the kind of the trap.
@@ -145,7 +151,7 @@ class Finding(NamedTuple):
         return path_of(self.location)
 
 
-class Found(NamedTuple):
+class RuleFinding(NamedTuple):
     """What a rule found. How serious it is depends on what the conversation is for."""
 
     kind: str
@@ -153,7 +159,7 @@ class Found(NamedTuple):
     message: str
 
 
-def index_of(location: Location) -> int | None:
+def message_index(location: Location) -> int | None:
     """The index of the message that a location leads to, if it leads to one."""
     if len(location) > 1 and location[0] == "messages" and isinstance(location[1], int):
         return location[1]

@@ -13,17 +13,17 @@ from dsv4._encode.turn_rules import NATIVE
 from dsv4._inputs.request_bodies import role_of
 
 Messages: TypeAlias = list[Any]
-Body: TypeAlias = dict[str, Any]
+RequestBody: TypeAlias = dict[str, Any]
 
 
-class Fixed(NamedTuple):
+class FixedBody(NamedTuple):
     """A body after all fixes, and what they did."""
 
     body: Any
     done: list[str]
 
 
-def fixed(body: Any) -> Fixed:
+def fix_body(body: Any) -> FixedBody:
     """A list of messages or a Chat request with everything fixed that can be.
 
     What is neither comes back as it is.
@@ -31,20 +31,22 @@ def fixed(body: Any) -> Fixed:
     listed = isinstance(body, list)
     request = {"messages": body} if listed else body
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
-        return Fixed(body, [])
+        return FixedBody(body, [])
     done: list[str] = []
     for what, fix in _FIXES:
         better = fix(request)
         if better is not None:
             request = better
             done.append(what)
-    return Fixed(request["messages"] if listed and list(request) == ["messages"] else request, done)
+    return FixedBody(
+        request["messages"] if listed and list(request) == ["messages"] else request, done
+    )
 
 
 # The request.
 
 
-def _thinking(request: Body) -> Body | None:
+def _thinking(request: RequestBody) -> RequestBody | None:
     """Other servers' switches, which are not read, as the one that is."""
     arguments = request.get("chat_template_kwargs")
     arguments = arguments if isinstance(arguments, dict) else {}
@@ -63,7 +65,7 @@ def _thinking(request: Body) -> Body | None:
 _SWITCHES = ("thinking", "enable_thinking")
 
 
-def _functions(request: Body) -> Body | None:
+def _functions(request: RequestBody) -> RequestBody | None:
     """OpenAI's older name for tools."""
     functions = request.get("functions")
     if not isinstance(functions, list) or request.get("tools"):
@@ -76,7 +78,7 @@ def _functions(request: Body) -> Body | None:
     }
 
 
-def _same_tools(request: Body) -> Body | None:
+def _same_tools(request: RequestBody) -> RequestBody | None:
     """A tool that is declared twice, in the same words."""
     tools = request.get("tools")
     if not isinstance(tools, list):
@@ -187,15 +189,17 @@ _NAMES = {
 }
 
 
-def _of_messages(fix: Callable[[Messages], Messages | None]) -> Callable[[Body], Body | None]:
-    def fix_request(request: Body) -> Body | None:
+def _of_messages(
+    fix: Callable[[Messages], Messages | None],
+) -> Callable[[RequestBody], RequestBody | None]:
+    def fix_request(request: RequestBody) -> RequestBody | None:
         better = fix(request["messages"])
         return None if better is None else {**request, "messages": better}
 
     return fix_request
 
 
-_FIXES: Sequence[tuple[str, Callable[[Body], Body | None]]] = (
+_FIXES: Sequence[tuple[str, Callable[[RequestBody], RequestBody | None]]] = (
     ("changed enable_thinking to thinking", _thinking),
     ("changed functions to tools", _functions),
     ("removed a tool that was declared twice", _same_tools),

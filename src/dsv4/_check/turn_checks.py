@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from dsv4._check.checked_conversation import Conversation
-from dsv4._check.findings import Found, quoted
+from dsv4._check.checked_conversation import CheckedConversation
+from dsv4._check.findings import RuleFinding, quoted_json
 from dsv4._encode.turn_rules import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import UNSUPPORTED
@@ -21,7 +21,7 @@ from dsv4.errors import Location
 _ASKING = ("user", "tool", "developer")
 
 
-def systems_out_of_place(conversation: Conversation) -> Iterator[Found]:
+def systems_out_of_place(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """In a dialect without a system token, nothing marks a system message but its place."""
     if conversation.prompt.dialect.system_token is not None:
         return
@@ -30,23 +30,27 @@ def systems_out_of_place(conversation: Conversation) -> Iterator[Found]:
             continue
         if conversation.role(index - 1) == "system":
             problem = "its text follows that of the system message before it, with nothing between"
-            yield Found("glued_system", ("messages", index), f"{problem}: make them one message")
+            yield RuleFinding(
+                "glued_system", ("messages", index), f"{problem}: make them one message"
+            )
         else:
             problem = "a system message after the first turn has no token of its own"
             where = f"its text is written right after that of messages[{index - 1}]"
-            yield Found("system_in_the_middle", ("messages", index), f"{problem}: {where}")
+            yield RuleFinding("system_in_the_middle", ("messages", index), f"{problem}: {where}")
 
 
-def developer_as_system(conversation: Conversation) -> Iterator[Found]:
+def developer_as_system(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """OpenAI calls the system prompt `developer`; here it is a turn that can disappear."""
     if conversation.opens_as_developer:
         problem = "a developer message is a turn of its own in this format, not the system prompt"
         gone = "" if 0 in conversation.present else ", and is dropped before the last user turn"
         hint = 'give it the role "system"'
-        yield Found("developer_as_system", ("messages", 0, "role"), f"{problem}{gone}: {hint}")
+        yield RuleFinding(
+            "developer_as_system", ("messages", 0, "role"), f"{problem}{gone}: {hint}"
+        )
 
 
-def turns_without_token(conversation: Conversation) -> Iterator[Found]:
+def turns_without_token(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """The token of an assistant turn is written by the turn before it, if that one asks."""
     for index, _ in conversation.of_role("assistant"):
         before = conversation.messages[index - 1] if index else {}
@@ -55,29 +59,29 @@ def turns_without_token(conversation: Conversation) -> Iterator[Found]:
                 continue
             where = f"follows a message of role {before.get('role')}" if index else "comes first"
             problem = f"the assistant turn {where}, so the token that opens it is missing"
-            yield Found("turn_without_token", ("messages", index), problem)
+            yield RuleFinding("turn_without_token", ("messages", index), problem)
 
 
-def open_turns(conversation: Conversation) -> Iterator[Found]:
+def open_turns(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for index, message in conversation.of_role("assistant"):
         for field in NATIVE.open_turn_fields:
             if message.get(field) and index != conversation.last:
                 problem = "only the last turn can be continued; here it leaves out the end of turn"
-                yield Found("prefix_not_last", ("messages", index, field), problem)
+                yield RuleFinding("prefix_not_last", ("messages", index, field), problem)
 
 
-def empty_messages(conversation: Conversation) -> Iterator[Found]:
+def empty_messages(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for index, message in enumerate(conversation.messages):
         vanished = message.get("role") == "developer" and index not in conversation.present
-        if not vanished and not _says_something(message):
+        if not vanished and not _has_content(message):
             role = message.get("role")
             problem = f"the {role} message is empty"
             if role == "assistant" and conversation.reasoning_field(index):
                 problem = "there is reasoning, but neither an answer nor a call"
-            yield Found("empty_message", ("messages", index), problem)
+            yield RuleFinding("empty_message", ("messages", index), problem)
 
 
-def _says_something(message: dict[str, Any]) -> bool:
+def _has_content(message: dict[str, Any]) -> bool:
     """Whether there is text, or what counts instead of it. Tools may well return nothing."""
     if message.get("role") == "tool" or _has_text(message.get("content")):
         return True
@@ -100,18 +104,18 @@ def _block_has_text(block: Any) -> bool:
     return _has_text(block.get("text")) if is_text else _has_text(block)
 
 
-def nothing_to_generate(conversation: Conversation) -> Iterator[Found]:
+def nothing_to_generate(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     if conversation.prompt.ending.kind == "nothing":
         finished = conversation.role(conversation.last) == "assistant"
         how = "is finished" if finished else "asks for no answer"
         problem = f"nothing to generate: the last turn {how}"
-        yield Found("nothing_to_generate", ("messages", conversation.last), problem)
+        yield RuleFinding("nothing_to_generate", ("messages", conversation.last), problem)
 
 
-def nothing_to_learn(conversation: Conversation) -> Iterator[Found]:
+def nothing_to_learn(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     if not any(piece.origin == "model" for piece in conversation.prompt.pieces):
         problem = "no message is the assistant's: there is nothing to learn from"
-        yield Found("nothing_to_learn", ("messages",), problem)
+        yield RuleFinding("nothing_to_learn", ("messages",), problem)
 
 
 TURN_RULES = (
@@ -135,25 +139,25 @@ _LOST = {
 }
 
 
-def omitted(conversation: Conversation) -> Iterator[Found]:
+def omissions_in_prompt(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """What the prompt says of itself that it left out."""
     for index, field, rule in conversation.prompt.dropped:
         location = ("messages", index, field)
         if rule in _REASONING:
-            yield Found("dropped_reasoning", location, _REASONING[rule])
+            yield RuleFinding("dropped_reasoning", location, _REASONING[rule])
         elif rule in _LOST and field in ("task", "tools", "response_format"):
             role = conversation.role(index)
             problem = _LOST[rule].format(field=field, role=role)
-            yield Found(f"lost_{field}", location, problem)
+            yield RuleFinding(f"lost_{field}", location, problem)
         elif rule == "vanished" and not (index == 0 and conversation.opens_as_developer):
             problem = "a developer message before the last user turn is dropped as a whole"
-            yield Found("dropped_message", ("messages", index), problem)
+            yield RuleFinding("dropped_message", ("messages", index), problem)
         elif rule == "unseen_block":
             problem = "a block that is neither text nor an image is left out"
-            yield Found("unsupported_content", location, problem)
+            yield RuleFinding("unsupported_content", location, problem)
 
 
-def kept_reasoning(conversation: Conversation) -> Iterator[Found]:
+def kept_reasoning(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """Tools switch dropping off: said once, where there is something that would be dropped."""
     if not (conversation.request.thinking and conversation.request.drop_thinking):
         return
@@ -168,21 +172,21 @@ def kept_reasoning(conversation: Conversation) -> Iterator[Found]:
         tools = conversation.tools
         place: Location = tools[0].location[:-1] if tools else ("messages",)
         problem = f"tools keep all reasoning in the prompt: that of {_listed(kept)} as well"
-        yield Found("tools_keep_reasoning", place, problem)
+        yield RuleFinding("tools_keep_reasoning", place, problem)
 
 
-def _with_reasoning(conversation: Conversation) -> Iterator[tuple[int, str]]:
+def _with_reasoning(conversation: CheckedConversation) -> Iterator[tuple[int, str]]:
     for index, _ in conversation.of_role("assistant"):
         field = conversation.reasoning_field(index)
         if field is not None:
             yield index, field
 
 
-def unsupported_content(conversation: Conversation) -> Iterator[Found]:
+def unsupported_content(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for piece in conversation.prompt.pieces:
         if piece.origin == "template" and piece.field == "content" and piece.text == UNSUPPORTED[0]:
             problem = "the prompt only says that a block is unsupported: its content is lost"
-            yield Found("unsupported_content", conversation.location_of(piece), problem)
+            yield RuleFinding("unsupported_content", conversation.location_of(piece), problem)
 
 
 def _listed(indices: Sequence[int]) -> str:
@@ -190,21 +194,21 @@ def _listed(indices: Sequence[int]) -> str:
     return f"{few} and {len(indices) - 3} more" if len(indices) > 3 else few
 
 
-OMISSION_RULES = (omitted, kept_reasoning, unsupported_content)
+OMISSION_RULES = (omissions_in_prompt, kept_reasoning, unsupported_content)
 
 
 # Rules on what texts spell.
 
 
-def spelled_tokens(conversation: Conversation) -> Iterator[Found]:
+def spelled_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     prompt = conversation.prompt
     text, pieces = str(prompt), prompt.pieces
     ends = list(accumulate(len(piece.text) for piece in pieces))
-    seen: set[Found] = set()
+    seen: set[RuleFinding] = set()
     for start, end in prompt.special_text:
         location = conversation.location_of(pieces[bisect_left(ends, end)])
         problem = f"the text spells the special token {text[start:end]}"
-        found = Found("special_token_in_text", location, problem)
+        found = RuleFinding("special_token_in_text", location, problem)
         if found not in seen:
             seen.add(found)
             yield found
@@ -220,7 +224,7 @@ _LOOKALIKE = re.compile(
 )
 
 
-def lookalike_tokens(conversation: Conversation) -> Iterator[Found]:
+def lookalike_tokens(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     """Tokens of other formats, and ours with the wrong bars: plain text, which acts as nothing."""
     real = set(map(str, conversation.prompt.dialect.special_tokens))
     for piece in conversation.prompt.pieces:
@@ -231,23 +235,23 @@ def lookalike_tokens(conversation: Conversation) -> Iterator[Found]:
             if found not in real and found not in seen:
                 seen.add(found)
                 problem = f"{found} looks like a control token, and is plain text in this format"
-                yield Found("lookalike_token", conversation.location_of(piece), problem)
+                yield RuleFinding("lookalike_token", conversation.location_of(piece), problem)
 
 
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def lone_surrogates(conversation: Conversation) -> Iterator[Found]:
+def lone_surrogates(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     for piece in conversation.prompt.pieces:
         found = _HALF.search(piece.text)
         if found:
             what = f"the text holds {quoted_half(found[0])}, half of a surrogate pair"
             problem = f"{what}: UTF-8 cannot write it, and no tokenizer accepts it"
-            yield Found("lone_surrogate", conversation.location_of(piece), problem)
+            yield RuleFinding("lone_surrogate", conversation.location_of(piece), problem)
 
 
 def quoted_half(char: str) -> str:
-    return quoted(f"\\u{ord(char):04x}").replace("\\\\", "\\")
+    return quoted_json(f"\\u{ord(char):04x}").replace("\\\\", "\\")
 
 
 TEXT_RULES = (spelled_tokens, lookalike_tokens, lone_surrogates)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dsv4._parse import events as kinds
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.machine import Ahead, Machine, Move, State
-from dsv4._parse.prose_lines import Lines
-from dsv4._parse.source import TOKENS, Partial, Tag, pattern
+from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.source import TOKENS, PartialTag, Tag, pattern
 from dsv4._parse.tag_rules import begins_json_calls
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
@@ -14,7 +14,7 @@ _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
 _OPEN_BREAK = pattern(r"\n\s*\Z")
 
 
-class Block:
+class BlockReader:
     """What stands in a wrapper between calls."""
 
     def __init__(self, machine: Machine, tag: Tag) -> None:
@@ -39,7 +39,7 @@ class Block:
         if source.at(at) in "{[":
             return self._read_json(at)
         tag = source.tag_at(at) if source.is_mark(at) else None
-        if isinstance(tag, Partial):
+        if isinstance(tag, PartialTag):
             return None
         if tag is None:
             return self._text(at)
@@ -53,7 +53,7 @@ class Block:
             if not begins:
                 return self._text(at)
         self.used = True
-        return (State.JSON, None)
+        return (ParserState.JSON, None)
 
     def end(self) -> Move | None:
         """The text ends inside a wrapper: it was cut, unless the model ended it (rule 16)."""
@@ -72,12 +72,12 @@ class Block:
         kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self.used else kinds.EMPTY_BLOCK
         self._machine.report_raw(kind, at, "")
         self._machine.block = None
-        return (State.PROSE, Lines())
+        return (ParserState.PROSE, LineTracker())
 
     def _junk(self, at: int) -> Move:
         self._source.advance(at)
         self.used = True
-        return (State.JUNK,)
+        return (ParserState.JUNK,)
 
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self._machine
@@ -88,7 +88,7 @@ class Block:
             if kind in ("invoke", "parameter"):
                 self._source.advance(tag.start)
                 self.used = True
-                return (State.BROKEN, tag)
+                return (ParserState.BROKEN, tag)
             return self._junk(tag.start)
         if kind == "wrapper":
             return self._close(tag) if tag.closing else self._read_wrapper(tag)
@@ -97,12 +97,12 @@ class Block:
         if kind == "parameter" and not tag.closing and tag.marked:
             self._source.advance(tag.start)
             self.used = True
-            return (State.INVOKE, None)  # of nobody knows what
+            return (ParserState.INVOKE, None)  # of nobody knows what
         if not tag.closing or (kind is None and not tag.marked):
             return self._junk(tag.start) if tag.marked else self._text(tag.start)
         if kind is None:  # an odd close, of the wrapper if nothing follows it
             ahead = machine.follow(tag.end)
-            if ahead is Ahead.MORE:
+            if ahead is Lookahead.MORE:
                 return None
             if machine.is_end(ahead):
                 return self._close(tag)
@@ -111,7 +111,7 @@ class Block:
     def _remove(self, tag: Tag) -> Move:
         self._machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
-        return (State.BLOCK,)
+        return (ParserState.BLOCK,)
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
         """Another wrapper: they do not nest (rule 2). One that names a tool is a call."""
@@ -120,7 +120,7 @@ class Block:
         if not self.used:
             return self._remove(tag)
         ahead = self._machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
         if self._machine.is_end(ahead):  # a close without its slash
             return self._close(tag)
@@ -131,7 +131,7 @@ class Block:
         name = machine.called(tag)
         if name is None or machine.tools.may_be(name) or machine.is_example(name):
             # What follows a tag that closes itself decides nothing, so it is not waited for.
-            waits = not tag.self_closed and machine.follow(tag.end) is Ahead.MORE
+            waits = not tag.self_closed and machine.follow(tag.end) is Lookahead.MORE
             certain = None if waits else tag.marked or name is not None
         else:
             certain = machine.is_certain(tag, wrapped=True)
@@ -139,7 +139,7 @@ class Block:
             return None
         self._source.advance(tag.start)
         self.used = True
-        return (State.INVOKE, tag) if certain else (State.JUNK, kinds.DROPPED_CALL)
+        return (ParserState.INVOKE, tag) if certain else (ParserState.JUNK, kinds.DROPPED_CALL)
 
     def _close(self, tag: Tag) -> Move:
         machine = self._machine
@@ -158,10 +158,10 @@ class Block:
 
     def _leave(self) -> Move:
         self._machine.block = None
-        return (State.AFTER,)
+        return (ParserState.AFTER,)
 
 
-class Junk:
+class JunkReader:
     """Text in a wrapper that is no call: removed (rule 5)."""
 
     def __init__(self, machine: Machine, kind: DiagnosticKind = kinds.UNEXPECTED_TEXT) -> None:
@@ -183,14 +183,14 @@ class Junk:
             if mark == source.end:
                 return self._wait(mark)
             tag = source.tag_at(mark)
-            if isinstance(tag, Partial):
+            if isinstance(tag, PartialTag):
                 return self._wait(mark)
             ends = tag is not None and self._ends(tag)
             if ends is None:
                 return self._wait(mark)
             if ends:
                 self._report(mark)
-                return (State.BLOCK,)
+                return (ParserState.BLOCK,)
             self._at = mark + 1 if tag is None else max(mark + 1, tag.end)
 
     def _wait(self, at: int) -> Move | None:
@@ -213,19 +213,19 @@ class Junk:
                 return self._hold(start)
             if begins:
                 self._report(after)
-                return (State.BLOCK,)
+                return (ParserState.BLOCK,)
             if "\n" not in source.slice(start + 1, after):
                 self._at = after
                 return ()
         ahead = machine.follow(after)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return self._hold(start)
         if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
             self._at = after
             return ()
         self._report(after)
         machine.block = None
-        return (State.PROSE, Lines())
+        return (ParserState.PROSE, LineTracker())
 
     def _hold(self, at: int) -> Move | None:
         """Waits for what follows `at`."""
@@ -262,10 +262,10 @@ class Junk:
 
     def end(self) -> Move | None:
         self._report(self._source.end)
-        return (State.BLOCK,)
+        return (ParserState.BLOCK,)
 
 
-class Broken:
+class BrokenTagReader:
     """After a tag that breaks off in a wrapper: all of it goes, up to the next tag (rule 18)."""
 
     def __init__(self, machine: Machine, tag: Tag) -> None:
@@ -289,7 +289,7 @@ class Broken:
         source.set_aside(to)
         start = source.aside_from
         self._machine.report_raw(kinds.DROPPED_CALL, start, source.aside())
-        return (State.BLOCK,)
+        return (ParserState.BLOCK,)
 
     def end(self) -> Move | None:
         return self._leave(self._source.end)

@@ -19,7 +19,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parser_options import DeclaredTools, fits
+from dsv4._parse.parser_options import DeclaredTools, has_json_type
 from dsv4._parse.source import DEEPEST_JSON, pattern
 
 # Texts as JSON (recovery.md, rules 7, 8, 14 and 19).
@@ -31,31 +31,33 @@ _NUMBERLESS = pattern(r'("(?:[^"\\]|\\.)*")|(-?Infinity|NaN)', re.DOTALL)
 _SPACE = pattern(r"[ \t\n\r]*")
 
 
-class _Unknown(float):
+class _NonFiniteNumber(float):
     """NaN and the infinities, which RFC 8259 does not have."""
 
 
-def _whole(digits: str) -> int:
+def _any_integer(digits: str) -> int:
     """A whole number of any length: what it is matters, how much it is does not."""
     return int(digits) if len(digits) < 4000 else int(digits[:3] + "0")
 
 
-_read = json.JSONDecoder(parse_int=_whole, parse_constant=_Unknown)
+_decoder = json.JSONDecoder(parse_int=_any_integer, parse_constant=_NonFiniteNumber)
 # One that also takes line breaks and tabs inside strings.
-_read_lines = json.JSONDecoder(parse_int=_whole, parse_constant=_Unknown, strict=False)
+_lenient_decoder = json.JSONDecoder(
+    parse_int=_any_integer, parse_constant=_NonFiniteNumber, strict=False
+)
 
 
-def quoted(text: str) -> str:
+def json_string(text: str) -> str:
     """A text as a JSON string."""
     return encode_basestring(text)
 
 
-def escaped(text: str) -> str:
+def json_string_content(text: str) -> str:
     """A piece of a text as it stands inside a JSON string."""
     return encode_basestring(text)[1:-1]
 
 
-class Json(NamedTuple):
+class JsonReading(NamedTuple):
     """A text that was read as JSON: its value, and the text as RFC 8259 has it."""
 
     value: Any
@@ -63,28 +65,28 @@ class Json(NamedTuple):
     repaired: bool = False
 
 
-def read_json(text: str) -> Json | None:
+def read_json(text: str) -> JsonReading | None:
     """JSON, with raw line breaks in its strings and NaN mended. None if it is none."""
     if text.count("[") + text.count("{") > DEEPEST_JSON and _depth(text) > DEEPEST_JSON:
         return None
     try:
-        value = _read.decode(text)
+        value = _decoder.decode(text)
     except (ValueError, RecursionError):
         try:
-            value = _read_lines.decode(text)
+            value = _lenient_decoder.decode(text)
         except (ValueError, RecursionError):
             return None
         text = _STRING.sub(lambda string: _respelled(string[0]), text)
-        return Json(value, _without_nan(text), True)
+        return JsonReading(value, _without_nan(text), True)
     if "N" in text or "I" in text:
         mended = _without_nan(text)
-        return Json(value, mended, mended != text)
-    return Json(value, text)
+        return JsonReading(value, mended, mended != text)
+    return JsonReading(value, text)
 
 
 def _respelled(string: str) -> str:
     """A JSON string with its control characters escaped."""
-    return re.sub(r"[\x00-\x1f]", lambda control: escaped(control[0]), string)
+    return re.sub(r"[\x00-\x1f]", lambda control: json_string_content(control[0]), string)
 
 
 def _without_nan(text: str) -> str:
@@ -103,16 +105,18 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def typed(text: str, types: frozenset[str]) -> str:
+def typed_json(text: str, types: frozenset[str]) -> str:
     """A value whose markup does not say what it is, as JSON: the schema decides, else its looks."""
     text = without_cdata(text)
     if types == {"string"}:
-        return quoted(text)
+        return json_string(text)
     found = read_json(text)
     if found is None or (isinstance(found.value, str) and not types):
-        return quoted(text)
-    if isinstance(found.value, _Unknown) or (types and not fits(found.value, types)):
-        return quoted(text)
+        return json_string(text)
+    if isinstance(found.value, _NonFiniteNumber) or (
+        types and not has_json_type(found.value, types)
+    ):
+        return json_string(text)
     return found.text
 
 
@@ -124,7 +128,7 @@ def without_cdata(text: str) -> str:
     return text
 
 
-def object_in(text: str) -> Json | None:
+def object_in(text: str) -> JsonReading | None:
     """The JSON object in a text, as it is or once more as a JSON string. None for neither."""
     found = read_json(text)
     if found is not None and isinstance(found.value, str):
@@ -137,9 +141,9 @@ def members_of(text: str) -> list[tuple[str, str]]:
     members = []
     at = _skip(text, text.index("{") + 1)
     while text[at : at + 1] not in ("", "}"):
-        key, at = _read.raw_decode(text, at)
+        key, at = _decoder.raw_decode(text, at)
         start = _skip(text, text.index(":", at) + 1)
-        _, at = _read.raw_decode(text, start)
+        _, at = _decoder.raw_decode(text, start)
         members.append((key, text[start:at]))
         at = _skip(text, at)
         if text[at : at + 1] == ",":
@@ -153,7 +157,7 @@ def _skip(text: str, at: int) -> int:
 
 def object_text(members: dict[str, str]) -> str:
     """A JSON object from keys and the JSON texts of their values."""
-    return "{" + ", ".join(f"{quoted(key)}: {value}" for key, value in members.items()) + "}"
+    return "{" + ", ".join(f"{json_string(key)}: {value}" for key, value in members.items()) + "}"
 
 
 def without_duplicates(arguments: str) -> str:
@@ -172,7 +176,7 @@ def elements_of(text: str) -> list[str]:
     at = _skip(text, text.index("[") + 1)
     while text[at : at + 1] not in ("", "]"):
         start = at
-        _, at = _read.raw_decode(text, at)
+        _, at = _decoder.raw_decode(text, at)
         elements.append(text[start:at])
         at = _skip(text, at)
         if text[at : at + 1] == ",":
@@ -190,7 +194,7 @@ class JsonCalls(NamedTuple):
     unread: int
 
 
-def calls_in(text: str) -> JsonCalls:
+def json_calls_in(text: str) -> JsonCalls:
     """The calls in a JSON object or list."""
     found = read_json(text)
     if found is None or not isinstance(found.value, (dict, list)):
@@ -214,7 +218,7 @@ def _described(item: str) -> tuple[str, str] | None:
     members = dict(members_of(item))
     if members.get("function", "").startswith("{"):
         members = dict(members_of(members["function"]))
-    name = _read.decode(members.get("name", "null"))
+    name = _decoder.decode(members.get("name", "null"))
     if not isinstance(name, str):
         return None
     arguments = next((members[key] for key in JSON_ARGUMENTS if key in members), "null")
@@ -228,7 +232,7 @@ def _described(item: str) -> tuple[str, str] | None:
 # A tool call while it is read: its arguments, written as JSON fragments.
 
 
-class Call:
+class CallWriter:
     """One call. What it writes goes to `emit`; a call that is not shown writes nothing.
 
     A call that is to be seen whole writes nothing before its end, and nothing at all where it is
@@ -293,16 +297,16 @@ class Call:
     # Arguments.
 
     def open_string(self, key: str) -> None:
-        self._write(self._separator(key) + quoted(key) + ': "')
+        self._write(self._separator(key) + json_string(key) + ': "')
 
     def write_string(self, text: str) -> None:
-        self._write(escaped(text))
+        self._write(json_string_content(text))
 
     def close_string(self) -> None:
         self._write('"')
 
     def add(self, key: str, json_text: str) -> None:
-        self._write(f"{self._separator(key)}{quoted(key)}: {json_text}")
+        self._write(f"{self._separator(key)}{json_string(key)}: {json_text}")
 
     def add_lone(self, key: str, json_text: str, raw: str) -> None:
         """A first parameter that may hold all arguments. It waits for what follows it."""
@@ -340,7 +344,7 @@ class Call:
         """Gives the call up. `rest` is what is known of the arguments and was not written."""
         if self._lone is not None:
             key, json_text, _ = self._lone
-            rest = f"{{{quoted(key)}: {json_text}{', ' + rest if rest else ''}"
+            rest = f"{{{json_string(key)}: {json_text}{', ' + rest if rest else ''}"
         elif rest:
             rest = (", " if self._keys else "{") + rest
         if in_string:

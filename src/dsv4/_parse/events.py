@@ -192,7 +192,7 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
 )
 
 # Kinds that say that a call was meant and could not be read.
-UNREAD: frozenset[DiagnosticKind] = frozenset({DROPPED_CALL, LIMIT})
+UNREAD_CALL_KINDS: frozenset[DiagnosticKind] = frozenset({DROPPED_CALL, LIMIT})
 
 
 # What a parser reports, one small value for each thing that happens.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dsv4._parse import events as kinds
-from dsv4._parse.call_arguments import members_of, object_in, quoted, read_json, typed
+from dsv4._parse.call_arguments import json_string, members_of, object_in, read_json, typed_json
 from dsv4._parse.events import AbortReason, DiagnosticKind
-from dsv4._parse.machine import Machine, Move, State, is_argument
-from dsv4._parse.source import LONGEST_REMARK, MOST_PARAMETERS, TOKENS, Partial, Tag, pattern
-from dsv4._parse.tag_rules import is_odd_close, runs_out
+from dsv4._parse.machine import Machine, Move, ParserState, is_argument
+from dsv4._parse.source import LONGEST_REMARK, MOST_PARAMETERS, TOKENS, PartialTag, Tag, pattern
+from dsv4._parse.tag_rules import closes_in_run, is_odd_close
 
 _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
 _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
@@ -72,7 +72,9 @@ class Invoke:
                 object_in(value) if attribute == "arguments" and "arguments" not in keys else None
             )
             if given is None:
-                self.call.add(attribute, typed(value, machine.tools.types_of(self.name, attribute)))
+                self.call.add(
+                    attribute, typed_json(value, machine.tools.types_of(self.name, attribute))
+                )
             else:
                 for key, json_text in members_of(given.text):
                     self.call.add(key, json_text)
@@ -91,16 +93,16 @@ class Invoke:
         if source.pos == source.end:
             return None
         if source.at(source.pos) == "{" and self.may_have_body:
-            return (State.JSON, self)
+            return (ParserState.JSON, self)
         tag = source.tag_at(source.pos) if source.is_mark(source.pos) else None
-        if isinstance(tag, Partial):
+        if isinstance(tag, PartialTag):
             return None
         if tag is None or tag.broken:
             if tag is not None and machine.kind(tag) == "invoke":
                 return self.complete_implied()
             if tag is not None and machine.kind(tag) == "parameter":
                 self.drop("unreadable")
-            return (State.REMARK, self)
+            return (ParserState.REMARK, self)
         return self._read_tag(tag)
 
     @property
@@ -111,7 +113,7 @@ class Invoke:
         machine = self.machine
         closes: bool | None
         if not self.acts(tag):
-            return (State.REMARK, self)
+            return (ParserState.REMARK, self)
         kind = machine.kind(tag, self.name)
         if self.is_parameter(tag):
             return self._begin_parameter(tag)
@@ -120,7 +122,7 @@ class Invoke:
         if kind == "invoke" and not tag.closing:
             closes = False
             if is_odd_close(machine, tag, "invoke", self.name):  # a close without its slash
-                closes = runs_out(machine, tag.end, "invoke", self.name)
+                closes = closes_in_run(machine, tag.end, "invoke", self.name)
             if closes is None:
                 return None
             return self._close(tag) if closes else self.complete_implied()
@@ -128,7 +130,7 @@ class Invoke:
             return self._close(tag)
         if kind == "parameter":
             return self._remove(tag)
-        closes = runs_out(machine, tag.end, "invoke", self.name)
+        closes = closes_in_run(machine, tag.end, "invoke", self.name)
         if closes is None:
             return None
         return self._close(tag) if closes else self._remove(tag)
@@ -159,7 +161,7 @@ class Invoke:
         if self._hidden is None:
             self.machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
-        return (State.INVOKE,)
+        return (ParserState.INVOKE,)
 
     # Parameters.
 
@@ -183,8 +185,14 @@ class Invoke:
         self._source.advance(tag.end)
         if tag.self_closed:
             call.add(key, self._own_value(tag, key))
-            return (State.INVOKE,)
-        return (State.JSON if tag.string == "false" else State.VALUE, self, key, tag, lone)
+            return (ParserState.INVOKE,)
+        return (
+            ParserState.JSON if tag.string == "false" else ParserState.VALUE,
+            self,
+            key,
+            tag,
+            lone,
+        )
 
     def _check_parameter(self, tag: Tag) -> None:
         if tag.string in ("true", "false") or tag.self_closed:
@@ -198,11 +206,11 @@ class Invoke:
         types = self.machine.tools.types_of(self.name, key)
         value = tag.attributes.get("value")
         if value is None:
-            return typed(tag.attributes.get("string", ""), types)
+            return typed_json(tag.attributes.get("string", ""), types)
         if tag.string == "true":
-            return quoted(value)
+            return json_string(value)
         found = read_json(value) if tag.string == "false" else None
-        return typed(value, types) if found is None else found.text
+        return typed_json(value, types) if found is None else found.text
 
     def _spread_body(self) -> None:
         """Parameters follow arguments that came as JSON: those are parameters too."""
@@ -264,7 +272,7 @@ class Invoke:
         if self._hidden is not None:
             self.machine.report_raw(self._hidden, self._start, raw)
         self.machine.invoke = None
-        return (State.BLOCK,) if self.machine.block is not None else (State.AFTER, True)
+        return (ParserState.BLOCK,) if self.machine.block is not None else (ParserState.AFTER, True)
 
     def end(self) -> Move | None:
         """The text ends inside the call (rule 10)."""
@@ -290,10 +298,10 @@ class Invoke:
         machine.cut = True  # even if the model ended it: what it quotes never ended
         machine.invoke = None
         machine.block = None
-        return (State.AFTER,)
+        return (ParserState.AFTER,)
 
 
-class Remark:
+class RemarkReader:
     """Text in a call that is no parameter. A short one goes; a longer one takes the call along."""
 
     def __init__(self, machine: Machine, invoke: Invoke) -> None:
@@ -314,7 +322,7 @@ class Remark:
             if mark == source.end:
                 return self._wait(mark)
             tag = source.tag_at(mark)
-            if isinstance(tag, Partial):
+            if isinstance(tag, PartialTag):
                 return self._wait(mark)
             if tag is not None and self._ends(tag):
                 return self._leave(mark)
@@ -347,7 +355,7 @@ class Remark:
         source.set_aside(to)
         start = source.aside_from
         self._invoke.remark(start, source.aside())
-        return (State.INVOKE,)
+        return (ParserState.INVOKE,)
 
     def end(self) -> Move | None:
         return self._leave(self._source.end)

@@ -26,7 +26,7 @@ from dsv4._format.spellings import (
     TAG_PREFIXES,
     WORD,
 )
-from dsv4._parse.source import LONGEST_TAG, Partial, Reading, Source, Tag, pattern
+from dsv4._parse.source import LONGEST_TAG, PartialTag, Tag, TagReading, TextSource, pattern
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
@@ -121,7 +121,7 @@ _STRICT_END = {
 _LONGEST_STRICT_END = 32
 
 
-def reading(source: Source, start: int) -> Reading | Partial | Tag | None:
+def read_tag(source: TextSource, start: int) -> TagReading | PartialTag | Tag | None:
     """Reads what begins at `start`. What is plain to see is read at once: most tags, most text."""
     index = start - source.base
     second = source.text[index + 1 : index + 2]
@@ -133,16 +133,16 @@ def reading(source: Source, start: int) -> Reading | Partial | Tag | None:
         if named is not None:
             return _named(named, start)
         if _begins_name(source, start + 1):
-            return Partial.NAME
+            return PartialTag.NAME
     elif second and second not in _SECOND:
         return None
     canonical = source.match(_CANONICAL, start)
     if canonical is not None and not source.is_inert(start + 1, start + 2 + len(_DSML)):
         return _canonical(canonical, start)
-    return _Tag(source, start).read()
+    return _TagReader(source, start).read()
 
 
-def _begins_name(source: Source, start: int) -> bool:
+def _begins_name(source: TextSource, start: int) -> bool:
     """Whether all that has come is a few letters, which are a plain tag's name so far."""
     if source.final or source.end - start > _SHORT_NAME:
         return False
@@ -175,19 +175,19 @@ class _NoTag(Exception):
     """It is none after all."""
 
 
-class _Tag:
+class _TagReader:
     """A tag while it is read."""
 
     __slots__ = ("attributes", "closing", "marked", "partial", "source", "spaced", "start")
 
-    def __init__(self, source: Source, start: int) -> None:
+    def __init__(self, source: TextSource, start: int) -> None:
         self.source = source
         self.start = start
-        self.partial = Partial.MAYBE
+        self.partial = PartialTag.MAYBE
         self.closing = self.marked = self.spaced = False
         self.attributes: dict[str, str] = {}
 
-    def read(self) -> Reading:
+    def read(self) -> TagReading:
         try:
             if self.source.at(self.start) == BAR:
                 return (yield from self._bare())
@@ -197,7 +197,7 @@ class _Tag:
 
     # The head: what it is that begins here.
 
-    def _bracketed(self) -> Reading:
+    def _bracketed(self) -> TagReading:
         source, start = self.source, self.start
         while (second := source.at(start + 1)) == "":
             yield self.partial
@@ -228,7 +228,7 @@ class _Tag:
     def _may_begin(self, rest: str, headed: bool) -> bool:
         """Whether a head may still come, or come to its end."""
         if headed:
-            self.partial = Partial.SURELY if _TIGHT.match(rest) else Partial.MAYBE
+            self.partial = PartialTag.SURELY if _TIGHT.match(rest) else PartialTag.MAYBE
             return True
         return bool(_HEAD_START.match(rest) or _THINK_START.match(rest))
 
@@ -237,30 +237,30 @@ class _Tag:
         at = head[0].find(_DSML)
         return at >= 0 and self.source.is_inert(self.start + at, self.start + at + len(_DSML))
 
-    def _after_head(self, head: re.Match[str]) -> Reading:
+    def _after_head(self, head: re.Match[str]) -> TagReading:
         self.marked = True
         self.closing = bool(head[1] or head[2])
         self.spaced = head[0][-1].isspace()
-        self.partial = Partial.SURELY if _TIGHT.match(head[0]) else Partial.MAYBE
+        self.partial = PartialTag.SURELY if _TIGHT.match(head[0]) else PartialTag.MAYBE
         at = self.start + head.end()
         if self.closing and self.source.at(at) in _CLOSING:
             return self._made("", at, at + 1)  # a closing tag without a name
         return (yield from self._labelled(at))
 
-    def _plain(self) -> Reading:
+    def _plain(self) -> TagReading:
         source = self.source
         while True:
             rest = source.slice(self.start, self.start + _LONGEST_HEAD)
             head = _PLAIN_HEAD.match(rest)
             if head is not None:
                 self.closing = bool(head[1])
-                self.partial = Partial.NAME
+                self.partial = PartialTag.NAME
                 return (yield from self._labelled(self.start + head.end()))
             if not _PLAIN_HEAD_START.match(rest):
                 return None
             yield self.partial
 
-    def _bare(self) -> Reading:
+    def _bare(self) -> TagReading:
         """The DSML token with no bracket before it: what is left of a closing tag."""
         source, start = self.source, self.start
         while len(rest := source.slice(start, start + len(_DSML) + 2)) < len(_DSML) + 2:
@@ -278,16 +278,16 @@ class _Tag:
 
     # The name, the attributes and the end.
 
-    def _labelled(self, at: int) -> Reading:
+    def _labelled(self, at: int) -> TagReading:
         start = at
         at = yield from self._run(_LABEL, at)
         label = self.source.slice(start, at)
         if not label:
             return None
         if not self.marked:
-            self.partial = Partial.PLAIN
-        elif self.partial is Partial.MAYBE and not self.spaced:
-            self.partial = Partial.SURELY
+            self.partial = PartialTag.PLAIN
+        elif self.partial is PartialTag.MAYBE and not self.spaced:
+            self.partial = PartialTag.SURELY
         if at - self.start > LONGEST_TAG:
             return None
         character = self.source.at(at)
@@ -303,7 +303,7 @@ class _Tag:
         broken.broken = True
         return broken
 
-    def _attributed(self, label: str, at: int) -> Generator[Partial, None, Tag]:
+    def _attributed(self, label: str, at: int) -> Generator[PartialTag, None, Tag]:
         source = self.source
         if source.at(at) == "=":  # the name right after the tag's own
             at = yield from self._valued(kind_of(label), at + 1)
@@ -361,7 +361,7 @@ class _Tag:
 
     # Values of attributes.
 
-    def _valued(self, key: str, at: int) -> Generator[Partial, None, int]:
+    def _valued(self, key: str, at: int) -> Generator[PartialTag, None, int]:
         """Reads a value, and says where it ends."""
         source = self.source
         at = yield from self._past_space(at)
@@ -383,7 +383,7 @@ class _Tag:
         self.attributes.setdefault(key, found[0])
         return found[1] + 1
 
-    def _quoted(self, quote: str, at: int) -> Generator[Partial, None, int]:
+    def _quoted(self, quote: str, at: int) -> Generator[PartialTag, None, int]:
         """Where a quoted value ends: at the first quote, after which the tag must go on."""
         source = self.source
         while True:
@@ -403,7 +403,7 @@ class _Tag:
                 return at
             at += 1
 
-    def _no_blank_line(self, at: int) -> Generator[Partial, None, None]:
+    def _no_blank_line(self, at: int) -> Generator[PartialTag, None, None]:
         after = at + 1
         while True:
             while (character := self.source.at(after)) and character in " \t":
@@ -415,7 +415,7 @@ class _Tag:
         if character == "\n":
             raise _NoTag
 
-    def _no_token(self, at: int) -> Generator[Partial, None, None]:
+    def _no_token(self, at: int) -> Generator[PartialTag, None, None]:
         """No token of the format stands inside a tag."""
         source = self.source
         while True:
@@ -433,7 +433,7 @@ class _Tag:
                 return
             yield self.partial
 
-    def _goes_on(self, at: int) -> Generator[Partial, None, None]:
+    def _goes_on(self, at: int) -> Generator[PartialTag, None, None]:
         """After a value: another attribute, the tag's end, or a line's."""
         source = self.source
         after = yield from self._past_space(at)
@@ -450,7 +450,9 @@ class _Tag:
                 return
         raise _NoTag
 
-    def _json_valued(self, quote: str, at: int) -> Generator[Partial, None, tuple[str, int] | None]:
+    def _json_valued(
+        self, quote: str, at: int
+    ) -> Generator[PartialTag, None, tuple[str, int] | None]:
         """An object in quotes ends where its braces do. None: it is something else.
 
         What no attribute holds, an object in one does not hold either (rule 18).
@@ -490,7 +492,7 @@ class _Tag:
         ends = source.at(at) == quote or (quote in SMART_QUOTES and source.at(at) in SMART_QUOTES)
         return (source.slice(start, at), at) if ends else None
 
-    def _may_hold(self, at: int) -> Generator[Partial, None, bool]:
+    def _may_hold(self, at: int) -> Generator[PartialTag, None, bool]:
         """Whether an attribute may hold the newline or the bracket at `at`."""
         holds = self._no_blank_line if self.source.at(at) == "\n" else self._no_token
         try:
@@ -501,7 +503,7 @@ class _Tag:
 
     def _escaped_json(
         self, quote: str, at: int
-    ) -> Generator[Partial, None, tuple[str, int] | None]:
+    ) -> Generator[PartialTag, None, tuple[str, int] | None]:
         """An object whose own quotes are escaped."""
         source, start = self.source, at
         while True:
@@ -524,7 +526,7 @@ class _Tag:
 
     # A tag in the strict spelling is one, whatever its name holds.
 
-    def _strict(self) -> Reading:
+    def _strict(self) -> TagReading:
         source = self.source
         head = source.match(_STRICT_HEAD, self.start)
         if head is None or self.closing:
@@ -552,11 +554,11 @@ class _Tag:
         if at - self.start > LONGEST_TAG:
             raise _NoTag
 
-    def _wait(self, at: int) -> Generator[Partial, None, None]:
+    def _wait(self, at: int) -> Generator[PartialTag, None, None]:
         self._check_length(at)
         yield self.partial
 
-    def _run(self, pattern: re.Pattern[str], at: int) -> Generator[Partial, None, int]:
+    def _run(self, pattern: re.Pattern[str], at: int) -> Generator[PartialTag, None, int]:
         """Where a run of such characters ends. The end of all text ends it too."""
         source = self.source
         while True:
@@ -568,7 +570,7 @@ class _Tag:
                 return at
             yield self.partial
 
-    def _past_key(self, at: int) -> Generator[Partial, None, tuple[int, int]]:
+    def _past_key(self, at: int) -> Generator[PartialTag, None, tuple[int, int]]:
         """Where a key ends, and the white space after it."""
         end = yield from self._run(_KEY_REST, at)
         after = yield from self._past_space(end)
@@ -576,7 +578,7 @@ class _Tag:
             yield self.partial
         return end, after
 
-    def _past_space(self, at: int) -> Generator[Partial, None, int]:
+    def _past_space(self, at: int) -> Generator[PartialTag, None, int]:
         return self._run(_SPACE, at)
 
 

@@ -22,9 +22,9 @@ from dsv4._format.spellings import (
     RELEASED_TAGS,
 )
 from dsv4._parse import events as kinds
-from dsv4._parse.call_arguments import Call
+from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
-from dsv4._parse.lexer import reading
+from dsv4._parse.lexer import read_tag
 from dsv4._parse.parser_options import DeclaredTools
 from dsv4._parse.source import (
     LONGEST_NAME,
@@ -32,9 +32,9 @@ from dsv4._parse.source import (
     MARKS,
     MOST_CALLS,
     MOST_DIAGNOSTICS,
-    Partial,
-    Source,
+    PartialTag,
     Tag,
+    TextSource,
 )
 
 # The states of the parser, and which may follow which.
@@ -45,7 +45,7 @@ from dsv4._parse.source import (
 # table; that there are no others can. docs/parsing.md draws its diagram from here.
 
 
-class State(Enum):
+class ParserState(Enum):
     PROSE = "reasoning or content"
     ORPHANS = "closing tags in prose, until it is clear whether prose goes on after them"
     STRAY = "a parameter in prose, without a call around it"
@@ -64,30 +64,54 @@ class State(Enum):
     HALTED = "after a stop string"
 
 
-NEXT: dict[State, frozenset[State]] = {
-    State.PROSE: frozenset(
+NEXT: dict[ParserState, frozenset[ParserState]] = {
+    ParserState.PROSE: frozenset(
         {
-            *(State.ORPHANS, State.FENCED, State.BLOCK, State.INVOKE, State.PLAIN, State.NATIVE),
-            *(State.STRAY, State.INVENTED, State.HALTED),
+            *(
+                ParserState.ORPHANS,
+                ParserState.FENCED,
+                ParserState.BLOCK,
+                ParserState.INVOKE,
+                ParserState.PLAIN,
+                ParserState.NATIVE,
+            ),
+            *(ParserState.STRAY, ParserState.INVENTED, ParserState.HALTED),
         }
     ),
-    State.ORPHANS: frozenset({State.PROSE}),
-    State.STRAY: frozenset({State.PROSE}),
-    State.FENCED: frozenset({State.PROSE, State.BLOCK}),
-    State.AFTER: frozenset({State.PROSE}),
-    State.BLOCK: frozenset(
-        {State.AFTER, State.PROSE, State.INVOKE, State.JUNK, State.JSON, State.BROKEN}
+    ParserState.ORPHANS: frozenset({ParserState.PROSE}),
+    ParserState.STRAY: frozenset({ParserState.PROSE}),
+    ParserState.FENCED: frozenset({ParserState.PROSE, ParserState.BLOCK}),
+    ParserState.AFTER: frozenset({ParserState.PROSE}),
+    ParserState.BLOCK: frozenset(
+        {
+            ParserState.AFTER,
+            ParserState.PROSE,
+            ParserState.INVOKE,
+            ParserState.JUNK,
+            ParserState.JSON,
+            ParserState.BROKEN,
+        }
     ),
-    State.JUNK: frozenset({State.BLOCK, State.PROSE}),
-    State.BROKEN: frozenset({State.BLOCK}),
-    State.INVOKE: frozenset({State.VALUE, State.JSON, State.REMARK, State.BLOCK, State.AFTER}),
-    State.REMARK: frozenset({State.INVOKE}),
-    State.VALUE: frozenset({State.INVOKE, State.BLOCK, State.AFTER}),
-    State.JSON: frozenset({State.VALUE, State.INVOKE, State.BLOCK, State.AFTER}),
-    State.PLAIN: frozenset({State.PROSE, State.AFTER}),
-    State.NATIVE: frozenset({State.PROSE, State.AFTER}),
-    State.INVENTED: frozenset(),
-    State.HALTED: frozenset(),
+    ParserState.JUNK: frozenset({ParserState.BLOCK, ParserState.PROSE}),
+    ParserState.BROKEN: frozenset({ParserState.BLOCK}),
+    ParserState.INVOKE: frozenset(
+        {
+            ParserState.VALUE,
+            ParserState.JSON,
+            ParserState.REMARK,
+            ParserState.BLOCK,
+            ParserState.AFTER,
+        }
+    ),
+    ParserState.REMARK: frozenset({ParserState.INVOKE}),
+    ParserState.VALUE: frozenset({ParserState.INVOKE, ParserState.BLOCK, ParserState.AFTER}),
+    ParserState.JSON: frozenset(
+        {ParserState.VALUE, ParserState.INVOKE, ParserState.BLOCK, ParserState.AFTER}
+    ),
+    ParserState.PLAIN: frozenset({ParserState.PROSE, ParserState.AFTER}),
+    ParserState.NATIVE: frozenset({ParserState.PROSE, ParserState.AFTER}),
+    ParserState.INVENTED: frozenset(),
+    ParserState.HALTED: frozenset(),
 }
 
 
@@ -100,7 +124,7 @@ NEXT: dict[State, frozenset[State]] = {
 Move: TypeAlias = tuple[Any, ...]
 
 
-class Reader(Protocol):
+class StateReader(Protocol):
     """Reads one state."""
 
     def read(self) -> Move | None:
@@ -110,7 +134,7 @@ class Reader(Protocol):
         """Does what is left to do, now that no more text comes."""
 
 
-class Ahead(Enum):
+class Lookahead(Enum):
     """What stands ahead, where it is no tag."""
 
     MORE = "more text must come first"
@@ -138,9 +162,9 @@ class Machine:
         self.forbidden = forbidden
         self.whole_calls = whole_calls
         self._new_id = new_id
-        self._readers: Mapping[State, Callable[..., Reader]] = {}
+        self._readers: Mapping[ParserState, Callable[..., StateReader]] = {}
 
-        self.source = Source(reading, start)
+        self.source = TextSource(read_tag, start)
         self.events: list[Event] = []
         self.emit: Callable[[Event], None] = self._emit
         self._diagnostics = 0
@@ -159,12 +183,12 @@ class Machine:
 
         # Where reading is: the block and the call that are open.
         self.prose: Any  # reads prose; which room it is in is above this one
-        self.block: Reader | None = None
-        self.invoke: Reader | None = None
-        self.state = State.PROSE
-        self.reader: Reader
+        self.block: StateReader | None = None
+        self.invoke: StateReader | None = None
+        self.state = ParserState.PROSE
+        self.reader: StateReader
 
-    def start(self, readers: Mapping[State, Callable[..., Reader]], prose: Any) -> None:
+    def start(self, readers: Mapping[ParserState, Callable[..., StateReader]], prose: Any) -> None:
         """Begins, in prose. `readers` are who reads each state."""
         self._readers = readers
         self.prose = prose
@@ -180,7 +204,7 @@ class Machine:
         source, state = self.source, self.state
         if source.pending is not None:
             # In prose and in strings what cannot become a tag that acts is shown at once.
-            minds_kind = state is State.PROSE or state is State.VALUE
+            minds_kind = state is ParserState.PROSE or state is ParserState.VALUE
             if source.is_pending(minds_kind):
                 return
             source.pending = None
@@ -266,7 +290,7 @@ class Machine:
 
     # Calls.
 
-    def begin_call(self, name: str, shown: bool) -> Call:
+    def begin_call(self, name: str, shown: bool) -> CallWriter:
         """A new call. One that is not shown has no place among the others."""
         self.calls_seen += 1
         namespace, bare = self._split(name)
@@ -274,7 +298,7 @@ class Machine:
         if shown:
             start.id = self._new_id()
             self.calls_begun += 1
-        return Call(name, start, self.tools, self.emit, shown, self.whole_calls)
+        return CallWriter(name, start, self.tools, self.emit, shown, self.whole_calls)
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
@@ -309,27 +333,27 @@ class Machine:
 
     # What comes next.
 
-    def follow(self, at: int) -> Tag | Ahead:
+    def follow(self, at: int) -> Tag | Lookahead:
         """What stands at `at`, after optional white space."""
         source = self.source
         start, at = at, source.past_space(at)
         if at - start > LONGEST_SPACE:
-            return Ahead.TEXT
+            return Lookahead.TEXT
         if at == source.end:
-            return Ahead.END if source.final else Ahead.MORE
+            return Lookahead.END if source.final else Lookahead.MORE
         character = source.text[at - source.base]
         if character in "{[":
-            return Ahead.BRACE
+            return Lookahead.BRACE
         if character not in MARKS:
-            return Ahead.TEXT
+            return Lookahead.TEXT
         tag = source.tag_at(at)
-        if isinstance(tag, Partial):
-            return Ahead.END if source.final else Ahead.MORE
-        return Ahead.TEXT if tag is None or tag.broken else tag
+        if isinstance(tag, PartialTag):
+            return Lookahead.END if source.final else Lookahead.MORE
+        return Lookahead.TEXT if tag is None or tag.broken else tag
 
-    def is_end(self, ahead: Tag | Ahead) -> bool:
+    def is_end(self, ahead: Tag | Lookahead) -> bool:
         """Whether the text ends here, or EOS stands here."""
-        return ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
+        return ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
 
     def kind(self, tag: Tag, tool: str | None = None) -> str | None:
         """What a tag is, inside a call of `tool` or outside. None: nothing that acts.
@@ -371,18 +395,18 @@ class Machine:
         """Whether a call is the prompt's own example (rule 2)."""
         return name is not None and name.startswith(EXAMPLE_NAME)
 
-    def opens(self, ahead: Tag | Ahead, kind: str, tool: str | None = None) -> bool:
+    def opens(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
         """Whether a tag with the DSML token opens something."""
         if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
             return False
         return self.kind(ahead, tool) == kind
 
-    def closes(self, ahead: Tag | Ahead, kind: str, tool: str | None = None) -> bool:
+    def closes(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
         if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
             return False
         return self.kind(ahead, tool) == kind
 
-    def is_element(self, ahead: Tag | Ahead, tool: str) -> bool:
+    def is_element(self, ahead: Tag | Lookahead, tool: str) -> bool:
         """Whether an element named as a parameter of the tool opens here (rule 14)."""
         if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
             return False
@@ -390,7 +414,7 @@ class Machine:
             ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
         )
 
-    def is_plain_parameter(self, ahead: Tag | Ahead, tool: str) -> bool:
+    def is_plain_parameter(self, ahead: Tag | Lookahead, tool: str) -> bool:
         """Whether a parameter without the DSML token opens here (rule 14)."""
         if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
             return False
@@ -407,13 +431,13 @@ class Machine:
         if tag.self_closed:
             return wrapped or self.carries_arguments(tag)
         ahead = self.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
         if not isinstance(ahead, Tag):
-            if ahead is Ahead.END:
+            if ahead is Lookahead.END:
                 return wrapped and self.source.stopped
             at = self.source.past_space(tag.end)
-            return ahead is Ahead.BRACE and self.source.at(at) == "{"
+            return ahead is Lookahead.BRACE and self.source.at(at) == "{"
         if ahead.kind == "eos":
             return wrapped
         if not ahead.marked:

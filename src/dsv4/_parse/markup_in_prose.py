@@ -12,18 +12,18 @@ from typing import TypeAlias
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._parse import events as kinds
-from dsv4._parse.machine import Ahead, Machine, Move, State
-from dsv4._parse.prose import Prose
-from dsv4._parse.prose_lines import Lines
-from dsv4._parse.source import LONGEST_SPACE, LONGEST_TAG, Partial, Tag, pattern
-from dsv4._parse.tag_rules import CALL_TAGS, holds_json, is_plain_invoke, is_plain_wrapper
+from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.prose import ProseReader
+from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.source import LONGEST_SPACE, LONGEST_TAG, PartialTag, Tag, pattern
+from dsv4._parse.tag_rules import CALL_TAGS, is_plain_invoke, is_plain_wrapper, opens_json_calls
 
 # Markup in prose that belongs to no call, and what comes after calls.
 #
 # recovery.md, rules 5, 9 and 17.
 
 
-class Orphans:
+class OrphanClosersReader:
     """A run of closing tags in prose: it goes, or is text.
 
     It goes at the end of reasoning or content, before a tag with the DSML token, and wherever it
@@ -39,7 +39,7 @@ class Orphans:
         machine, source = self._machine, self._machine.source
         while True:
             ahead = machine.follow(source.pos)
-            if ahead is Ahead.MORE:
+            if ahead is Lookahead.MORE:
                 return None
             closes = isinstance(ahead, Tag) and ahead.closing and ahead.marked and not ahead.bare
             if closes and isinstance(ahead, Tag) and machine.kind(ahead) in CALL_TAGS:
@@ -47,32 +47,32 @@ class Orphans:
                 continue
             return self._decide(ahead)
 
-    def _decide(self, ahead: Tag | Ahead) -> Move:
+    def _decide(self, ahead: Tag | Lookahead) -> Move:
         machine, source = self._machine, self._machine.source
         space = source.slice(source.pos, source.past_space(source.pos))
         alone = self._opens_line and ("\n" in space or len(space) > LONGEST_SPACE)
         acts = isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "bos", "think"))
-        if ahead is Ahead.END or acts or alone:
+        if ahead is Lookahead.END or acts or alone:
             start = source.aside_from
             machine.report_raw(kinds.ORPHAN_CLOSER, start, source.aside())
-            return (State.PROSE, Lines() if self._opens_line else None)
+            return (ParserState.PROSE, LineTracker() if self._opens_line else None)
         to = source.pos
         source.put_back()
         machine.report(kinds.MARKUP_AS_TEXT, source.pos, to)
-        return (State.PROSE, None, to)
+        return (ParserState.PROSE, None, to)
 
     def end(self) -> Move | None:
-        return self._decide(Ahead.END)
+        return self._decide(Lookahead.END)
 
 
-class StrayParameter:
+class StrayParameterReader:
     """A parameter on a line of its own, with no call around it: it goes with its value (rule 5).
 
     That is, if its close comes soon, and after it more markup or the end of reasoning or content;
     where prose goes on it is talked about.
     """
 
-    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+    def __init__(self, machine: Machine, prose: ProseReader, tag: Tag) -> None:
         self._machine = machine
         self._source = machine.source
         self._prose = prose
@@ -89,7 +89,7 @@ class StrayParameter:
             if mark == source.end:
                 return None
             tag = source.tag_at(mark)
-            if isinstance(tag, Partial):
+            if isinstance(tag, PartialTag):
                 return None
             if tag is None or not (tag.marked or tag.kind in ("eos", "think")):
                 self._at = mark + 1
@@ -97,11 +97,11 @@ class StrayParameter:
             if not machine.closes(tag, "parameter"):
                 return self._leave()
             ahead = machine.follow(tag.end)
-            if ahead is Ahead.MORE:
+            if ahead is Lookahead.MORE:
                 return None
             return self._remove(tag) if self._goes_on(ahead) else self._leave()
 
-    def _goes_on(self, ahead: Tag | Ahead) -> bool:
+    def _goes_on(self, ahead: Tag | Lookahead) -> bool:
         machine = self._machine
         if machine.is_end(ahead) or machine.closes(ahead, "invoke"):
             return True
@@ -112,20 +112,20 @@ class StrayParameter:
     def _remove(self, tag: Tag) -> Move:
         self._machine.report(kinds.DROPPED_CALL, self._tag.start, tag.end)
         self._source.advance(tag.end)
-        return (State.PROSE, Lines())
+        return (ParserState.PROSE, LineTracker())
 
     def _leave(self) -> Move:
         self._prose.leave(self._tag)
-        return (State.PROSE, None, self._tag.end)
+        return (ParserState.PROSE, None, self._tag.end)
 
     def end(self) -> Move | None:
         return self._leave()
 
 
-class After:
+class AfterBlockReader:
     """After a block: closing tags go; so does white space before the next call."""
 
-    def __init__(self, machine: Machine, prose: Prose, unwrapped: bool = False) -> None:
+    def __init__(self, machine: Machine, prose: ProseReader, unwrapped: bool = False) -> None:
         self._machine = machine
         self._prose = prose
         self._unwrapped = unwrapped
@@ -134,12 +134,12 @@ class After:
         machine, source = self._machine, self._machine.source
         while True:
             ahead = machine.follow(source.pos)
-            if ahead is Ahead.MORE:
+            if ahead is Lookahead.MORE:
                 return None
             if not isinstance(ahead, Tag):
                 return self._leave(ahead)
             if not self._is_closer(ahead):
-                if (holds := holds_json(machine, ahead)) is None:
+                if (holds := opens_json_calls(machine, ahead)) is None:
                     return None
                 return self._leave(ahead, holds)
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
@@ -153,7 +153,7 @@ class After:
             return not tag.bare
         return self._prose.plain_wrapper and is_plain_wrapper(tag.label)
 
-    def _leave(self, ahead: Tag | Ahead, holds_json: bool = False) -> Move:
+    def _leave(self, ahead: Tag | Lookahead, holds_json: bool = False) -> Move:
         machine, source = self._machine, self._machine.source
         begins = machine.opens(ahead, "wrapper") or machine.opens(ahead, "invoke")
         plain = isinstance(ahead, Tag) and (holds_json or is_plain_invoke(machine, ahead))
@@ -164,13 +164,13 @@ class After:
             machine.report_raw(kinds.TEXT_AFTER_BLOCK, source.pos, "")
         if ends and self._unwrapped and source.at(source.pos) == "\n":
             source.advance(source.pos + 1)  # the newline of the call itself
-        lines = Lines()
+        lines = LineTracker()
         if not (ends or begins or plain):
             lines.follow(".")  # the block stands on this line
-        return (State.PROSE, lines)
+        return (ParserState.PROSE, lines)
 
     def end(self) -> Move | None:
-        return self._leave(Ahead.END)
+        return self._leave(Lookahead.END)
 
 
 # A block in a code fence: an example, unless the text ends right after it (recovery.md, rule 15).
@@ -197,10 +197,10 @@ def _value_end(close: str, reasoning: bool) -> re.Pattern[str]:
     return pattern("|".join([f"<?{re.escape(close[1:-1])}", *map(re.escape, acting)]))
 
 
-class FencedBlock:
+class FencedBlockReader:
     """Holds a block while it reads strictly."""
 
-    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+    def __init__(self, machine: Machine, prose: ProseReader, tag: Tag) -> None:
         self._machine = machine
         self._source = machine.source
         self._prose = prose
@@ -221,13 +221,13 @@ class FencedBlock:
 
     def _enter(self) -> Move:
         self._source.put_back()
-        return self._prose.enter_calls(self._tag) or (State.BLOCK, self._tag)
+        return self._prose.enter_calls(self._tag) or (ParserState.BLOCK, self._tag)
 
     def _leave(self, to: int) -> Move:
         """It is an example up to `to`, where the strict grammar ends."""
         self._source.put_back()
         self._prose.leave_example(self._tag, to)
-        return (State.PROSE, None, self._tag.end)
+        return (ParserState.PROSE, None, self._tag.end)
 
     # The strict grammar (format.md, section 8), step by step.
 
@@ -246,9 +246,9 @@ class FencedBlock:
         return (yield from self._is_last())
 
     def _is_last(self) -> Steps:
-        while (ahead := self._machine.follow(self._source.pos)) is Ahead.MORE:
+        while (ahead := self._machine.follow(self._source.pos)) is Lookahead.MORE:
             yield
-        if ahead is Ahead.END:
+        if ahead is Lookahead.END:
             return self._source.past_space(self._source.pos) == self._source.end and (
                 not self._source.cut_off
             )

@@ -15,7 +15,7 @@ from dsv4._format.tokens import TASK_TOKENS
 from dsv4._parse.call_arguments import without_duplicates
 from dsv4._parse.events import (
     DUPLICATE_PARAMETER,
-    UNREAD,
+    UNREAD_CALL_KINDS,
     ArgumentsDelta,
     ContentDelta,
     Diagnostic,
@@ -28,7 +28,14 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import Calls, GivenTools, Reason, StopIn, Stops, random_id
+from dsv4._parse.parser_options import (
+    CallDelivery,
+    EndReason,
+    GivenStops,
+    GivenTools,
+    StopIn,
+    new_call_id,
+)
 from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.values import FrozenRecord
 
@@ -120,7 +127,7 @@ class Message(FrozenRecord):
     @property
     def dropped(self) -> tuple[Diagnostic, ...]:
         """The diagnostics of calls that were meant and could not be read: a reason to retry."""
-        return tuple(found for found in self.diagnostics if found.kind in UNREAD)
+        return tuple(found for found in self.diagnostics if found.kind in UNREAD_CALL_KINDS)
 
     def to_dict(self, *, reasoning_field: str = "reasoning_content") -> dict[str, Any]:
         """An OpenAI assistant message, which `dsv4.encode` takes back.
@@ -198,12 +205,12 @@ def parse(
     tool_choice: Any = "auto",
     dialect: str | Dialect | None = None,
     strict: bool = False,
-    stop: Stops = (),
+    stop: GivenStops = (),
     stop_in: StopIn = "content",
-    calls: Calls = "streamed",
-    new_id: Callable[[], str] = random_id,
+    calls: CallDelivery = "streamed",
+    new_id: Callable[[], str] = new_call_id,
     prefix: str = "",
-    reason: Reason | None = None,
+    reason: EndReason | None = None,
 ) -> Message:
     """The message in a completion: `StreamParser` with one chunk.
 

@@ -26,7 +26,7 @@ from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
 from dsv4._format.spellings import FENCES
 from dsv4._parse import events as kinds
-from dsv4._parse.blocks import Block, Broken, Junk
+from dsv4._parse.blocks import BlockReader, BrokenTagReader, JunkReader
 from dsv4._parse.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -38,36 +38,42 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.invokes import Invoke, Remark
-from dsv4._parse.machine import Machine, Reader, State
+from dsv4._parse.invokes import Invoke, RemarkReader
+from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
-    After,
-    FencedBlock,
+    AfterBlockReader,
+    FencedBlockReader,
     HaltedReader,
     InventedTurnReader,
-    Orphans,
-    StrayParameter,
+    OrphanClosersReader,
+    StrayParameterReader,
 )
 from dsv4._parse.parser_options import (
-    Calls,
+    CallDelivery,
     DeclaredTools,
+    EndReason,
+    GivenStops,
     GivenTools,
-    Reason,
     StopIn,
     checked_bool,
     checked_ending,
-    checked_maker,
+    checked_id_maker,
     checked_stops,
     checked_text,
     checked_tools,
     checked_word,
-    random_id,
+    new_call_id,
 )
-from dsv4._parse.parser_options import Stops as GivenStops
-from dsv4._parse.plain_calls import NativeCalls, PlainCall
-from dsv4._parse.prose import Prose, Stops
+from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
+from dsv4._parse.prose import ProseReader, StopStrings
 from dsv4._parse.source import MARKS, Tag
-from dsv4._parse.value_readers import Body, CallList, Json, Parameter, Text
+from dsv4._parse.value_readers import (
+    JsonBody,
+    JsonCallList,
+    JsonValueReader,
+    ParameterValue,
+    TextValueReader,
+)
 from dsv4.errors import OptionError, short_repr
 
 if TYPE_CHECKING:
@@ -88,30 +94,34 @@ class Hold(NamedTuple):
     reason: str
 
 
-STRICT = Hold(None, "a strict reading, which decides at the end")
-STOP = Hold(None, "the start of a stop string, until it is one or is none")
-TAG = Hold(1, "the start of a tag, until it is one or is none")
-CALL = Hold(2, "a block or a call, until what follows makes it certain")
-BETWEEN = Hold(2, "white space and tags between calls, until what follows says what they are")
-VALUE_BREAK = Hold(3, "a line break in a string, which goes if the string's end is implied")
-CLOSER = Hold(4, "a tag in a value, until what follows says whether the value ends at it")
-VALUE = Hold(7, "a value that is no string, or whose type nothing says, until it ends")
-BODY = Hold(8, "JSON in place of parameters, until it ends")
-CALLS = Hold(14, "JSON in place of calls, until it ends")
-ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
-PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
+HELD_BY_STRICT = Hold(None, "a strict reading, which decides at the end")
+HELD_BY_STOP = Hold(None, "the start of a stop string, until it is one or is none")
+HELD_BY_TAG = Hold(1, "the start of a tag, until it is one or is none")
+HELD_BY_CALL = Hold(2, "a block or a call, until what follows makes it certain")
+HELD_BETWEEN_CALLS = Hold(
+    2, "white space and tags between calls, until what follows says what they are"
+)
+HELD_VALUE_BREAK = Hold(3, "a line break in a string, which goes if the string's end is implied")
+HELD_BY_CLOSER = Hold(4, "a tag in a value, until what follows says whether the value ends at it")
+HELD_VALUE = Hold(7, "a value that is no string, or whose type nothing says, until it ends")
+HELD_BODY = Hold(8, "JSON in place of parameters, until it ends")
+HELD_JSON_CALLS = Hold(14, "JSON in place of calls, until it ends")
+HELD_ARGUMENTS = Hold(8, "a parameter that may hold all arguments, until it ends")
+HELD_PROSE_BREAK = Hold(17, "line breaks, which belong to a block if one follows")
 
 # In these states all text waits, and for one reason.
-OF_STATE: Mapping[State, Hold] = {
-    State.ORPHANS: Hold(17, "closing tags, until it is clear whether prose goes on after them"),
-    State.STRAY: Hold(5, "a parameter without a call, until it ends"),
-    State.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
-    State.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
-    State.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
-    State.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
-    State.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
-    State.NATIVE: Hold(13, "calls as older models write them, until they close"),
-    State.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
+HOLD_OF_STATE: Mapping[ParserState, Hold] = {
+    ParserState.ORPHANS: Hold(
+        17, "closing tags, until it is clear whether prose goes on after them"
+    ),
+    ParserState.STRAY: Hold(5, "a parameter without a call, until it ends"),
+    ParserState.FENCED: Hold(15, "a block in a code fence, while it reads strictly"),
+    ParserState.JUNK: Hold(5, "text in a block, until the block ends or a call begins"),
+    ParserState.BROKEN: Hold(18, "text after a tag that breaks off, until a call begins"),
+    ParserState.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
+    ParserState.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
+    ParserState.NATIVE: Hold(13, "calls as older models write them, until they close"),
+    ParserState.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
 }
 
 
@@ -120,33 +130,33 @@ def hold_of(machine: Machine) -> Hold | None:
     source, reader = machine.source, machine.reader
     if source.done == source.end:
         return None
-    if isinstance(reader, (Text, Json)):
-        if isinstance(reader.value, Parameter):
+    if isinstance(reader, (TextValueReader, JsonValueReader)):
+        if isinstance(reader.value, ParameterValue):
             return _in_parameter(machine, reader.value)
-        return BODY if isinstance(reader.value, Body) else CALLS
-    if machine.state in OF_STATE:
-        return OF_STATE[machine.state]
+        return HELD_BODY if isinstance(reader.value, JsonBody) else HELD_JSON_CALLS
+    if machine.state in HOLD_OF_STATE:
+        return HOLD_OF_STATE[machine.state]
     text = source.slice(source.pos, source.end)
     start = len(text) - len(text.lstrip())
-    in_prose = machine.state is State.PROSE
+    in_prose = machine.state is ParserState.PROSE
     if start == len(text):
-        return PROSE_BREAK if in_prose else BETWEEN
+        return HELD_PROSE_BREAK if in_prose else HELD_BETWEEN_CALLS
     if source.pending is not None:
-        return TAG
+        return HELD_BY_TAG
     if in_prose:
-        return CALL if source.is_mark(source.pos + start) else STOP
-    return BETWEEN
+        return HELD_BY_CALL if source.is_mark(source.pos + start) else HELD_BY_STOP
+    return HELD_BETWEEN_CALLS
 
 
-def _in_parameter(machine: Machine, value: Parameter) -> Hold:
+def _in_parameter(machine: Machine, value: ParameterValue) -> Hold:
     if value.may_hold_all:
-        return ARGUMENTS
+        return HELD_ARGUMENTS
     if not value.streams:
-        return VALUE
+        return HELD_VALUE
     source = machine.source
     if not source.slice(source.pos, source.end).strip():
-        return VALUE_BREAK
-    return TAG if source.pending is not None else CLOSER
+        return HELD_VALUE_BREAK
+    return HELD_BY_TAG if source.pending is not None else HELD_BY_CLOSER
 
 
 # The way of most chunks, past the machine.
@@ -168,8 +178,8 @@ def _in_parameter(machine: Machine, value: Parameter) -> Hold:
 
 _BRACKET, _WIDE, _BAR = MARKS
 _TICK, _TILDE = FENCES[0], FENCES[1]
-_BREAK = "\n"
-_Words: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
+_LINE_BREAK = "\n"
+_DeltaClass: TypeAlias = type[ReasoningDelta] | type[ContentDelta]
 # An event of one field is made faster without its constructor.
 _new = object.__new__
 
@@ -177,12 +187,12 @@ _new = object.__new__
 class Shortcut:
     """Passes chunks on that need no reading."""
 
-    def __init__(self, machine: Machine, prose: Prose) -> None:
+    def __init__(self, machine: Machine, prose: ProseReader) -> None:
         self._machine = machine
         self._prose = prose
         # What words become here, in the middle of a line, and anywhere.
-        self._words: _Words | None = None
-        self._line_words: _Words | None = None
+        self._words: _DeltaClass | None = None
+        self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
         self._passed = 0
         self._last = ""
@@ -199,7 +209,7 @@ class Shortcut:
             if (
                 words is not None
                 and _BRACKET not in text
-                and _BREAK not in text
+                and _LINE_BREAK not in text
                 and _TICK not in text
                 and _TILDE not in text
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
@@ -216,7 +226,7 @@ class Shortcut:
                 _BRACKET not in text
                 and text
                 and text[-1] not in "\r\n"
-                and (_BREAK not in text or text[-1] not in " \t")
+                and (_LINE_BREAK not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
             ):
                 self._passed += len(text)
@@ -227,21 +237,21 @@ class Shortcut:
             pass  # it is no text, which is refused below
         return self._read(text)
 
-    def _in_lines(self, text: str, words: _Words) -> list[Event]:
+    def _in_lines(self, text: str, words: _DeltaClass) -> list[Event]:
         """Words with line breaks among them, or at a line's start. Breaks at the end wait."""
         if not text or _BRACKET in text or _TICK in text or _TILDE in text:
             return self._read(text)
         if not text.isascii() and (_BAR in text or _WIDE in text):
             return self._read(text)
-        after = text.rfind(_BREAK) + 1
+        after = text.rfind(_LINE_BREAK) + 1
         if self._words is not None and after < len(text) and text[after].isalpha():
             shown = text  # a line that begins with a letter is settled at once
         else:
             settled = self._prose.follow(text)
             text = self._newlines + text
             kept = 0
-            if text[-1] == _BREAK:
-                kept = 2 if text[-2:] == _BREAK * 2 else 1
+            if text[-1] == _LINE_BREAK:
+                kept = 2 if text[-2:] == _LINE_BREAK * 2 else 1
             self._newlines = text[len(text) - kept :]
             self._words = words if settled and not kept else None
             shown = text[: len(text) - kept]
@@ -266,9 +276,9 @@ class Shortcut:
             if prose.is_idle:
                 self._line_words = ReasoningDelta if prose.reasoning else ContentDelta
                 self._words = self._line_words if prose.lines.settled else None
-        elif reader.__class__ is Text:
+        elif reader.__class__ is TextValueReader:
             value = reader.value
-            if isinstance(value, Parameter) and value.is_idle:
+            if isinstance(value, ParameterValue) and value.is_idle:
                 self._index = value.invoke.call.index
 
     def _close(self) -> None:
@@ -284,7 +294,7 @@ class Shortcut:
                 source.append(self._newlines)
             self._passed, self._newlines = 0, ""
             reader = self._machine.reader
-            if isinstance(reader, (Prose, Text)):
+            if isinstance(reader, (ProseReader, TextValueReader)):
                 reader.skip()
 
 
@@ -321,8 +331,8 @@ class StreamParser(Shortcut):
         strict: bool = False,
         stop: GivenStops = (),
         stop_in: StopIn = "content",
-        calls: Calls = "streamed",
-        new_id: Callable[[], str] = random_id,
+        calls: CallDelivery = "streamed",
+        new_id: Callable[[], str] = new_call_id,
         prefix: str = "",
     ) -> None:
         ending = checked_ending(ending)
@@ -342,7 +352,7 @@ class StreamParser(Shortcut):
         everywhere = checked_word("stop_in", stop_in, ("content", "all")) == "all"
         whole = checked_word("calls", calls, ("streamed", "whole")) == "whole"
         forbidden = tool_choice == "none"
-        maker = checked_maker(new_id)
+        maker = checked_id_maker(new_id)
         self._finished = False
         self._inert = False  # whether the text being read can spell no special token
         self._carried: list[Event] = []  # of a call that the prompt left open
@@ -361,8 +371,8 @@ class StreamParser(Shortcut):
             whole_calls=whole,
             start=-len(prefix),
         )
-        prose = Prose(machine, thinking, Stops(stops) if stops else None, everywhere)
-        machine.start(READERS, prose)
+        prose = ProseReader(machine, thinking, StopStrings(stops) if stops else None, everywhere)
+        machine.start(STATE_READERS, prose)
         super().__init__(machine, prose)
         if not strict:
             self._choose()
@@ -408,7 +418,7 @@ class StreamParser(Shortcut):
         self._carried = []
         return events
 
-    def finish(self, reason: Reason | None = None) -> list[Event]:
+    def finish(self, reason: EndReason | None = None) -> list[Event]:
         """The events that the end of the text brings. The last of them is an `End`.
 
         `reason` is why generation ended, if you know: "stop" where the model ended it, which
@@ -431,17 +441,17 @@ class StreamParser(Shortcut):
         machine.source.cut_off = reason == "length"
         events = self._begin()
         machine.finish()
-        if self._prose.unclosed and machine.state is not State.HALTED:
+        if self._prose.unclosed and machine.state is not ParserState.HALTED:
             machine.report_raw(kinds.UNCLOSED_REASONING, machine.source.pos, "")
         machine.report_further()
         machine.emit(End(self._finish_reason(reason)))
         return events
 
-    def _finish_reason(self, reason: Reason | None) -> Finish:
+    def _finish_reason(self, reason: EndReason | None) -> Finish:
         machine = self._machine
         if reason == "length":
             return "length"
-        if machine.state is State.HALTED:
+        if machine.state is ParserState.HALTED:
             return "tool_calls" if machine.calls_completed else "stop"
         if machine.cut:
             return "length"
@@ -478,13 +488,13 @@ class StreamParser(Shortcut):
     def held_by(self) -> Hold | None:
         """Why the held text waits: the rule that holds it, and what is waited for."""
         if self._strict is not None:
-            return STRICT if self._strict.holds else None
+            return HELD_BY_STRICT if self._strict.holds else None
         self._catch_up()
         self._choose()
         return hold_of(self._machine)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ParserState:
         """What is being read; its value is a description."""
         return self._machine.state
 
@@ -500,14 +510,14 @@ class StreamParser(Shortcut):
 # block and the open call outlive other states; the machine has them, and they go on.
 
 
-def _block(machine: Machine, *tag: Tag) -> Reader:
+def _block(machine: Machine, *tag: Tag) -> StateReader:
     if tag:
-        machine.block = Block(machine, *tag)
+        machine.block = BlockReader(machine, *tag)
     assert machine.block is not None
     return machine.block
 
 
-def _invoke(machine: Machine, *tag: Tag | None) -> Reader:
+def _invoke(machine: Machine, *tag: Tag | None) -> StateReader:
     if tag:
         machine.invoke = Invoke(machine, *tag)
     assert machine.invoke is not None
@@ -518,27 +528,27 @@ def _value(machine: Machine, *known: Any) -> Any:
     """A value that is read again as something else, calls, a call's body, or a parameter."""
     first = known[0]
     if first is None:
-        return CallList(machine)
+        return JsonCallList(machine)
     if not isinstance(first, Invoke):
         return first
-    return Body(first) if len(known) == 1 else Parameter(*known)
+    return JsonBody(first) if len(known) == 1 else ParameterValue(*known)
 
 
-READERS: Mapping[State, Callable[..., Reader]] = {
-    State.PROSE: lambda machine, *known: machine.prose.resume(*known),
-    State.ORPHANS: Orphans,
-    State.STRAY: lambda machine, tag: StrayParameter(machine, machine.prose, tag),
-    State.FENCED: lambda machine, tag: FencedBlock(machine, machine.prose, tag),
-    State.AFTER: lambda machine, *known: After(machine, machine.prose, *known),
-    State.BLOCK: _block,
-    State.JUNK: Junk,
-    State.BROKEN: Broken,
-    State.INVOKE: _invoke,
-    State.REMARK: Remark,
-    State.VALUE: lambda machine, *known: Text(machine, _value(machine, *known)),
-    State.JSON: lambda machine, *known: Json(machine, _value(machine, *known)),
-    State.PLAIN: lambda machine, *tags: PlainCall(machine, machine.prose, *tags),
-    State.NATIVE: lambda machine, tag: NativeCalls(machine, machine.prose, tag),
-    State.INVENTED: InventedTurnReader,
-    State.HALTED: HaltedReader,
+STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
+    ParserState.PROSE: lambda machine, *known: machine.prose.resume(*known),
+    ParserState.ORPHANS: OrphanClosersReader,
+    ParserState.STRAY: lambda machine, tag: StrayParameterReader(machine, machine.prose, tag),
+    ParserState.FENCED: lambda machine, tag: FencedBlockReader(machine, machine.prose, tag),
+    ParserState.AFTER: lambda machine, *known: AfterBlockReader(machine, machine.prose, *known),
+    ParserState.BLOCK: _block,
+    ParserState.JUNK: JunkReader,
+    ParserState.BROKEN: BrokenTagReader,
+    ParserState.INVOKE: _invoke,
+    ParserState.REMARK: RemarkReader,
+    ParserState.VALUE: lambda machine, *known: TextValueReader(machine, _value(machine, *known)),
+    ParserState.JSON: lambda machine, *known: JsonValueReader(machine, _value(machine, *known)),
+    ParserState.PLAIN: lambda machine, *tags: PlainCallReader(machine, machine.prose, *tags),
+    ParserState.NATIVE: lambda machine, tag: NativeCallsReader(machine, machine.prose, tag),
+    ParserState.INVENTED: InventedTurnReader,
+    ParserState.HALTED: HaltedReader,
 }

@@ -28,7 +28,7 @@ def new_id(prefix: str) -> str:
     return prefix + os.urandom(_LENGTH).translate(_PICKED).decode("ascii")
 
 
-def random_id() -> str:
+def new_call_id() -> str:
     """A new id of a call."""
     return new_id("call_")
 
@@ -36,13 +36,13 @@ def random_id() -> str:
 # The options of a parser, checked when it is made.
 
 
-Stops: TypeAlias = Sequence[str] | str
+GivenStops: TypeAlias = Sequence[str] | str
 GivenTools: TypeAlias = Iterable[Any] | None
 # Where stop strings act, and when a call is seen.
 StopIn: TypeAlias = Literal["content", "all"]
-Calls: TypeAlias = Literal["streamed", "whole"]
+CallDelivery: TypeAlias = Literal["streamed", "whole"]
 # What a caller may know about why the text ended.
-Reason: TypeAlias = Literal["stop", "length"]
+EndReason: TypeAlias = Literal["stop", "length"]
 
 
 def checked_bool(name: str, value: Any) -> bool:
@@ -100,7 +100,7 @@ def checked_ending(ending: Any) -> Ending | None:
     return ending
 
 
-def checked_maker(new_id: Any) -> Callable[[], str]:
+def checked_id_maker(new_id: Any) -> Callable[[], str]:
     if not callable(new_id):
         raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
     return new_id  # type: ignore[no-any-return]
@@ -190,13 +190,13 @@ def _properties(schema: Any) -> dict[str, frozenset[str]]:
     if not isinstance(properties, Mapping):
         return {}
     return {
-        name: frozenset(_types(value))
+        name: frozenset(_types_in(value))
         for name, value in properties.items()
         if isinstance(name, str)
     }
 
 
-def _types(schema: Any, depth: int = 0) -> Iterable[str]:
+def _types_in(schema: Any, depth: int = 0) -> Iterable[str]:
     if not isinstance(schema, Mapping) or depth > 8:
         return
     declared = schema.get("type")
@@ -204,13 +204,15 @@ def _types(schema: Any, depth: int = 0) -> Iterable[str]:
         if isinstance(kind, str):
             yield kind
     if declared is None and isinstance(schema.get("enum"), list):
-        yield from (_KINDS[type(value)] for value in schema["enum"] if type(value) in _KINDS)
+        yield from (
+            _JSON_TYPES[type(value)] for value in schema["enum"] if type(value) in _JSON_TYPES
+        )
     for word in _ALTERNATIVES:
         for alternative in schema.get(word) or () if isinstance(schema.get(word), list) else ():
-            yield from _types(alternative, depth + 1)
+            yield from _types_in(alternative, depth + 1)
 
 
-_KINDS: dict[type, str] = {
+_JSON_TYPES: dict[type, str] = {
     str: "string",
     bool: "boolean",
     int: "integer",
@@ -221,9 +223,9 @@ _KINDS: dict[type, str] = {
 }
 
 
-def fits(value: Any, types: frozenset[str]) -> bool:
+def has_json_type(value: Any, types: frozenset[str]) -> bool:
     """Whether a JSON value has one of the types."""
-    kind = _KINDS[type(value)]
+    kind = _JSON_TYPES[type(value)]
     return (
         kind in types
         or (kind == "integer" and "number" in types)

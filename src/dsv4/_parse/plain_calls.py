@@ -15,12 +15,19 @@ from dsv4._format.spellings import (
     PLAIN_INVOKES,
 )
 from dsv4._parse import events as kinds
-from dsv4._parse.call_arguments import calls_in, object_in, object_text, quoted, read_json, typed
+from dsv4._parse.call_arguments import (
+    json_calls_in,
+    json_string,
+    object_in,
+    object_text,
+    read_json,
+    typed_json,
+)
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.lexer import reading
-from dsv4._parse.machine import Machine, Move, State
-from dsv4._parse.prose import Prose
-from dsv4._parse.source import TOKENS, Source, Tag, pattern
+from dsv4._parse.lexer import read_tag
+from dsv4._parse.machine import Machine, Move, ParserState
+from dsv4._parse.prose import ProseReader
+from dsv4._parse.source import TOKENS, Tag, TextSource, pattern
 from dsv4._parse.tag_rules import is_plain_invoke
 
 _NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
@@ -28,14 +35,14 @@ _NATIVE_HEAD = pattern(NATIVE_HEAD)
 _JSON_NAME = pattern(r'"name"\s*:\s*"([^"\\]*)"')
 
 
-class PlainCall:
+class PlainCallReader:
     """A call, or JSON calls, in tags without the DSML token.
 
     `first` is where it begins: at `tag`, or at a wrapper right before it. A tag that is no invoke
     holds JSON.
     """
 
-    def __init__(self, machine: Machine, prose: Prose, first: Tag, tag: Tag) -> None:
+    def __init__(self, machine: Machine, prose: ProseReader, first: Tag, tag: Tag) -> None:
         self._machine = machine
         self._source = machine.source
         self._prose = prose
@@ -77,7 +84,7 @@ class PlainCall:
         """It was no call: what was held is text."""
         to = self._source.pos
         self._source.put_back()
-        return (State.PROSE, None, to)
+        return (ParserState.PROSE, None, to)
 
     def end(self) -> Move | None:
         """The text ends: it is no call. Inside the JSON of one it was cut (rule 16)."""
@@ -106,12 +113,12 @@ class PlainCall:
         self._prose.plain_wrapper = wraps or self._prose.plain_wrapper
         for name, arguments in calls:
             machine.whole_call(name, arguments, tag.end)
-        return (State.AFTER,)
+        return (ParserState.AFTER,)
 
     def _calls(self, inner: str) -> list[tuple[str, str]] | None:
         tools = self._machine.tools
         if self._is_json:
-            calls = calls_in(inner.strip())
+            calls = json_calls_in(inner.strip())
             known = all(tools.declares(name) for name, _ in calls.read)
             return calls.read if calls.read and known and not calls.unread else None
         name = tools.as_declared(self._tag.attributes.get("name")) or ""
@@ -139,11 +146,11 @@ def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
     if members or not text.strip():
         return object_text(members)
     body = object_in(text)
-    return f'{{"arguments": {quoted(text)}}}' if body is None else body.text.strip()
+    return f'{{"arguments": {json_string(text)}}}' if body is None else body.text.strip()
 
 
 def _tag_in(text: str, at: int) -> Tag | None:
-    source = Source(reading)
+    source = TextSource(read_tag)
     source.append(text[at : at + 2048])
     source.final = True
     tag = source.tag_at(0)
@@ -178,17 +185,17 @@ def _close_of(text: str, opening: Tag, keys: dict[str, frozenset[str]]) -> tuple
 
 def _plain_value(text: str, tag: Tag, types: frozenset[str]) -> str:
     if tag.string == "true" and not (tag.self_closed and "value" not in tag.attributes):
-        return quoted(text)
+        return json_string(text)
     if tag.string == "false":
         found = read_json(text)
-        return quoted(text) if found is None else found.text
-    return typed(text, types)
+        return json_string(text) if found is None else found.text
+    return typed_json(text, types)
 
 
-class NativeCalls:
+class NativeCallsReader:
     """Calls as V3 and V3.1 wrote them."""
 
-    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+    def __init__(self, machine: Machine, prose: ProseReader, tag: Tag) -> None:
         self._machine = machine
         self._source = machine.source
         self._prose = prose
@@ -239,17 +246,17 @@ class NativeCalls:
         for name, arguments in calls:
             machine.whole_call(name, arguments, after)
         if cut is not None:
-            machine.part_of_call(cut[1], f'"arguments": {quoted(rest[cut.end() :])}')
+            machine.part_of_call(cut[1], f'"arguments": {json_string(rest[cut.end() :])}')
         if rest.strip() and ended:
             machine.report_cut(source.end)
         elif rest.strip():
             machine.report_raw(kinds.DROPPED_CALL, after, "")
-        return (State.AFTER,)
+        return (ParserState.AFTER,)
 
     def _release(self, to: int) -> Move:
         self._source.set_aside(to)
         self._source.put_back()
-        return (State.PROSE, None, to)
+        return (ParserState.PROSE, None, to)
 
 
 def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:

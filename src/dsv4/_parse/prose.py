@@ -12,29 +12,29 @@ from dsv4._format.spellings import ECHO, JSON_WRAPPERS, QUOTING
 from dsv4._parse import events as kinds
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
 from dsv4._parse.lexer import PLAIN_LABEL
-from dsv4._parse.machine import Ahead, Machine, Move, State
-from dsv4._parse.prose_lines import Lines
-from dsv4._parse.source import TOKENS, Partial, Tag
+from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.source import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
     begins_json_calls,
-    holds_json,
     is_plain_invoke,
     is_plain_label,
     is_plain_wrapper,
-    plain_follows,
+    opens_json_calls,
+    plain_call_follows,
 )
 
 # Stop strings: prose ends before the first of them, wherever the chunks are cut.
 
 
-class Hit(NamedTuple):
+class StopMatch(NamedTuple):
     """Where in a text a stop string was found, and which."""
 
     at: int
     string: str
 
 
-class Stops:
+class StopStrings:
     """Finds stop strings in text, and how much of its end may still become one."""
 
     __slots__ = ("_longest", "_starts", "_stops")
@@ -44,13 +44,13 @@ class Stops:
         self._longest = max(map(len, self._stops), default=0)
         self._starts = {stop[:size] for stop in self._stops for size in range(1, len(stop))}
 
-    def find(self, text: str) -> Hit | None:
+    def find(self, text: str) -> StopMatch | None:
         """The string that is whole first, as if the text came letter by letter."""
         found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
         if not found:
             return None
         _, at, string = min(found)
-        return Hit(at, string)
+        return StopMatch(at, string)
 
     def start_at_end(self, text: str) -> int:
         """How many characters of the text's end a stop string may begin with."""
@@ -69,14 +69,14 @@ _QUOTING = frozenset(QUOTING)
 _THINK_END = str(tokens.THINK_END)
 
 
-class Prose:
+class ProseReader:
     """Reads reasoning and content.
 
     It outlives the blocks between them: `resume` begins again where reading stands.
     """
 
     def __init__(
-        self, machine: Machine, reasoning: bool, stops: Stops | None, stop_in_all: bool
+        self, machine: Machine, reasoning: bool, stops: StopStrings | None, stop_in_all: bool
     ) -> None:
         self._machine = machine
         self._source = machine.source
@@ -84,7 +84,7 @@ class Prose:
         self._stop_everywhere = stop_in_all
         self.reasoning = reasoning
         self.unclosed = reasoning  # no end of the reasoning was met
-        self.lines = Lines()
+        self.lines = LineTracker()
         # How far the text was looked at. It is shown up to the source's `pos`.
         self._at = machine.source.pos
         self.said_reasoning = False
@@ -94,7 +94,7 @@ class Prose:
         self.plain_wrapper = False  # a wrapper without the DSML token was opened
         self._example_end = machine.source.pos  # blocks in a fence before this are in an example
 
-    def resume(self, lines: Lines | None = None, to: int | None = None) -> Prose:
+    def resume(self, lines: LineTracker | None = None, to: int | None = None) -> ProseReader:
         """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
         if lines is not None:
             self.lines = lines
@@ -130,7 +130,7 @@ class Prose:
                 at += 1
                 continue
             self._look(at)
-            if isinstance(tag, Partial):
+            if isinstance(tag, PartialTag):
                 if self._may_act(tag, at):
                     break
                 source.pending = None
@@ -157,13 +157,13 @@ class Prose:
             self.lines.follow(text)
             self._at = to
 
-    def _may_act(self, partial: Partial, at: int) -> bool:
+    def _may_act(self, partial: PartialTag, at: int) -> bool:
         """Whether what may become a tag would mean anything here."""
-        if partial is not Partial.NAME and partial is not Partial.PLAIN:
+        if partial is not PartialTag.NAME and partial is not PartialTag.PLAIN:
             return True
         if not self._machine.tools.parameters or self.lines.fenced:
             return False
-        if partial is Partial.NAME:
+        if partial is PartialTag.NAME:
             return True
         label = self._source.match(PLAIN_LABEL, at)
         return label is not None and is_plain_label(label[1])
@@ -182,7 +182,7 @@ class Prose:
         """The text has ended: what waited for more is text, unless it is certain to be markup."""
         source, machine = self._source, self._machine
         while self._at < source.end:
-            if source.tag_at(self._at) is Partial.SURELY:
+            if source.tag_at(self._at) is PartialTag.SURELY:
                 quoted = source.char_before(self._at) in _QUOTING  # so it is talked about
                 if not (machine.tools.none_declared or self.lines.fenced or quoted):
                     self.flush()
@@ -216,7 +216,7 @@ class Prose:
                 self._show(text[: hit.at])
                 self._machine.emit(StopHit(hit.string))
                 source.advance(source.pos + hit.at)
-                return (State.HALTED,)
+                return (ParserState.HALTED,)
             if not complete:
                 waiting = kept + self._stops.start_at_end(certain)
                 kept = max(waiting, self._stops.start_at_end(text))
@@ -274,7 +274,7 @@ class Prose:
             return self._read_invoke(tag)
         if tag.self_closed or tag.name is None or self._openers or not self.lines.blank:
             return self.leave(tag)
-        return self.flush() or (State.STRAY, tag)
+        return self.flush() or (ParserState.STRAY, tag)
 
     def _pass(self, tag: Tag) -> Move | None:
         """Leaves a tag in the text, where it is no departure."""
@@ -300,9 +300,9 @@ class Prose:
     def _read_eos(self, tag: Tag) -> Move | None:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
         ahead = self._machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
-        self._machine.eos = ahead is Ahead.END
+        self._machine.eos = ahead is Lookahead.END
         if tag.end == self._source.end:
             halted = self.flush()
             self._source.advance(tag.end)
@@ -312,7 +312,7 @@ class Prose:
             if (halted := self.flush()) is not None:
                 return halted
             self._machine.eos = True
-            return (State.INVENTED,)
+            return (ParserState.INVENTED,)
         return self._remove(kinds.STRAY_TOKEN, tag)
 
     # Thinking (rules 6, 13, 15 and 17).
@@ -350,7 +350,7 @@ class Prose:
         self._source.advance(tag.end)
         self._at = tag.end
         self.reasoning = self.unclosed = self.joining = False
-        self.lines = Lines()
+        self.lines = LineTracker()
         return None
 
     def _read_echo(self, tag: Tag) -> Move | None:
@@ -368,7 +368,7 @@ class Prose:
     def _begin_reasoning(self, tag: Tag) -> Move | None:
         halted = self._remove(kinds.THINK_IN_CONTENT, tag)
         self.reasoning = self.unclosed = self.joining = True
-        self.lines = Lines()
+        self.lines = LineTracker()
         return halted
 
     # Blocks and calls (rules 2 and 5).
@@ -383,15 +383,15 @@ class Prose:
             return None
         if not certain:
             return self.leave(tag)
-        return self.enter_calls(tag) or (State.BLOCK, tag)
+        return self.enter_calls(tag) or (ParserState.BLOCK, tag)
 
     def _holds_calls(self, tag: Tag) -> bool | None:
         """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
         machine = self._machine
         ahead = machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
-        if ahead is Ahead.BRACE:
+        if ahead is Lookahead.BRACE:
             return begins_json_calls(machine, self._source.past_space(tag.end))
         if machine.opens(ahead, "invoke") and isinstance(ahead, Tag):
             return machine.is_certain(ahead, wrapped=True)
@@ -403,10 +403,10 @@ class Prose:
         if kind != "wrapper" or not self.lines.blank:
             return self.leave(tag)
         ahead = machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
         if machine.closes(ahead, "wrapper"):
-            return self.enter_calls(tag) or (State.BLOCK, tag)
+            return self.enter_calls(tag) or (ParserState.BLOCK, tag)
         return self.leave(tag)
 
     def _read_invoke(self, tag: Tag) -> Move | None:
@@ -429,7 +429,7 @@ class Prose:
         if (halted := self.enter_calls(tag)) is not None:
             return halted
         machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
-        return (State.INVOKE, tag)
+        return (ParserState.INVOKE, tag)
 
     def enter_calls(self, tag: Tag) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""
@@ -455,7 +455,7 @@ class Prose:
             return self.leave(tag)
         if tag.start < self._example_end or tag.raw != tag.canonical(machine.tags.calls):
             return self.leave(tag)
-        return (State.FENCED, tag)
+        return (ParserState.FENCED, tag)
 
     def leave_example(self, tag: Tag, to: int) -> None:
         """A block in a fence was an example up to `to`: what it quotes never runs.
@@ -470,7 +470,7 @@ class Prose:
     def _orphans(self, tag: Tag) -> Move | None:
         if (halted := self.flush()) is not None:
             return halted
-        return (State.ORPHANS, tag, self.lines.blank)
+        return (ParserState.ORPHANS, tag, self.lines.blank)
 
     # Calls without the DSML token, and those of older models (rules 1 and 13).
 
@@ -484,18 +484,18 @@ class Prose:
         if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
             return self._pass(tag)
         ahead = machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
-        if ahead is Ahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
-            return (State.PLAIN, tag, tag)
+        if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
+            return (ParserState.PLAIN, tag, tag)
         if not isinstance(ahead, Tag):
             return self._pass(tag)
         if self.lines.blank or self._source.opens_line(ahead.start):
-            holds = holds_json(machine, ahead)
+            holds = opens_json_calls(machine, ahead)
             if holds is None:
                 return None
             if holds:
-                return (State.PLAIN, tag, ahead)
+                return (ParserState.PLAIN, tag, ahead)
         if is_plain_invoke(machine, ahead):
             return self._read_plain_invoke(ahead, tag)
         if machine.opens(ahead, "invoke") and machine.tools.declares(machine.called(ahead) or ""):
@@ -505,20 +505,20 @@ class Prose:
             if certain:
                 halted = self.enter_calls(tag)
                 machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
-                return halted or (State.BLOCK, tag)
+                return halted or (ParserState.BLOCK, tag)
         return self._pass(tag)
 
     def _read_plain_invoke(self, tag: Tag, wrapper: Tag | None) -> Move | None:
-        follows = plain_follows(self._machine, tag)
+        follows = plain_call_follows(self._machine, tag)
         if follows is None:
             return None
         if not follows:
             return self._pass(tag if wrapper is None else wrapper)
-        return (State.PLAIN, wrapper or tag, tag)
+        return (ParserState.PLAIN, wrapper or tag, tag)
 
     def _read_native(self, tag: Tag) -> Move | None:
         # After another such token that was left as text, this one is text too.
         quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
         if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
             return self._pass(tag)
-        return (State.NATIVE, tag)
+        return (ParserState.NATIVE, tag)

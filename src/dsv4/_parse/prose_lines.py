@@ -25,7 +25,7 @@ _WORD = pattern(r"[\w+#./-]*[ \t\r]*")
 _LONGEST_RUN = 1024
 
 
-class Lines:
+class LineTracker:
     """Follows prose as it goes by.
 
     `blank` is true while the line has nothing but white space, `after_blank` if the line before it

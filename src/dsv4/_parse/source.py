@@ -26,7 +26,7 @@ from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPEN
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
 
 
-class Partial(Enum):
+class PartialTag(Enum):
     """The text ends inside something that may become a tag."""
 
     MAYBE = "nothing says yet that it is one"
@@ -164,8 +164,8 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from
 # its beginning again.
-Reading: TypeAlias = Generator[Partial, None, "Tag | None"]
-Lexer: TypeAlias = Callable[["Source", int], "Reading | Partial | Tag | None"]
+TagReading: TypeAlias = Generator[PartialTag, None, "Tag | None"]
+Lexer: TypeAlias = Callable[["TextSource", int], "TagReading | PartialTag | Tag | None"]
 
 NOWHERE = -(2**62)  # before every place
 # How much of the text before the buffer may still matter.
@@ -182,7 +182,7 @@ _SHORT = 128
 _SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
 
 
-class Source:
+class TextSource:
     """Text, with the place that reading has reached.
 
     `base` is the place of the first character of `text`, `pos` the place up to which everything is
@@ -221,11 +221,11 @@ class Source:
         self.final = self.stopped = self.cut_off = False
         # Where a tag begins that was waited for, and as what.
         self.pending: int | None = None
-        self._pending_as = Partial.MAYBE
+        self._pending_as = PartialTag.MAYBE
         self.before = ""  # the last characters before `base`
         # From where each mark was looked for, and where it was found, if it was.
         self._marks = [(NOWHERE, NOWHERE)] * len(MARKS)
-        self._readings: dict[int, Reading | Tag | None] = {}
+        self._readings: dict[int, TagReading | Tag | None] = {}
         self._spaces: dict[int, int] = {}
         self._inert: list[tuple[int, int]] = []
         self._aside: list[str] = []
@@ -348,20 +348,20 @@ class Source:
             known = self._spaces[at] = self.place(space.end())
         return known
 
-    def tag_at(self, at: int) -> Tag | Partial | None:
+    def tag_at(self, at: int) -> Tag | PartialTag | None:
         """What begins at `at`: a tag, no tag, or what may become one. Each is read once."""
-        found: Reading | Partial | Tag | None
+        found: TagReading | PartialTag | Tag | None
         if at in self._readings:
             found = self._readings[at]
         elif at + 1 == self.end and not self.final:
-            found = Partial.MAYBE  # one character says nothing
+            found = PartialTag.MAYBE  # one character says nothing
         else:
             found = self._read(self, at)
-            if not isinstance(found, Partial):
+            if not isinstance(found, PartialTag):
                 self._readings[at] = found
         if found is None or isinstance(found, Tag):
             return found
-        if not isinstance(found, Partial):
+        if not isinstance(found, PartialTag):
             try:
                 found = next(found)
             except StopIteration as done:
@@ -393,7 +393,7 @@ class Source:
             return False
         known = self._pending_as
         found = self.tag_at(self.pending)
-        return found is known if minds_kind else isinstance(found, Partial)
+        return found is known if minds_kind else isinstance(found, PartialTag)
 
     # What is done with.
 

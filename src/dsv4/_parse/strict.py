@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
-from dsv4._parse.call_arguments import Call, object_text, quoted
+from dsv4._parse.call_arguments import CallWriter, json_string, object_text
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
 from dsv4._parse.parser_options import DeclaredTools
 from dsv4._parse.source import pattern
@@ -113,7 +113,7 @@ def _read_parameters(text: str, at: int, tags: Tags) -> tuple[int, str]:
         key, string, value = parts.groups()
         if key in members:
             raise ParseError(start, f"found the parameter {key!r} twice, expected it once")
-        members[key] = quoted(value) if string == "true" else value
+        members[key] = json_string(value) if string == "true" else value
         at = _expect(text, end, tags.parameter_close + "\n")
     if not members and text.startswith("\n", at):
         at += 1  # as the encoder writes a call without parameters
@@ -188,7 +188,7 @@ class StrictParser:
             events.append(ContentDelta(content))
         for index, (space, name, arguments) in enumerate(named if shown else ()):
             start = ToolCallStart(index, name, self._new_id(), space)
-            Call(name, start, self._tools, events.append).end(arguments)
+            CallWriter(name, start, self._tools, events.append).end(arguments)
         finish: Finish = "tool_calls" if named and shown else "stop"
         events.append(End("length" if reason == "length" else finish))
         return events

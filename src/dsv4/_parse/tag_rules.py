@@ -15,7 +15,7 @@ from dsv4._format.spellings import (
     PLAIN_WRAPPER_END,
     PLAIN_WRAPPER_PREFIXES,
 )
-from dsv4._parse.machine import Ahead, Machine
+from dsv4._parse.machine import Lookahead, Machine
 from dsv4._parse.source import LONGEST_SPACE, TOKENS, Tag, pattern
 
 # Odd closing tags, which close only in a run (recovery.md, rule 13).
@@ -44,12 +44,12 @@ def is_odd_close(machine: Machine, tag: Tag, level: str, tool: str, key: str | N
     return kind not in CALL_TAGS
 
 
-def runs_out(machine: Machine, at: int, level: str, tool: str) -> bool | None:
+def closes_in_run(machine: Machine, at: int, level: str, tool: str) -> bool | None:
     """Whether closes follow each other from `at`, after one of `level`. None: not known yet."""
     ahead = machine.follow(at)
     if not isinstance(ahead, Tag):
-        if ahead is not Ahead.END:
-            return None if ahead is Ahead.MORE else False
+        if ahead is not Lookahead.END:
+            return None if ahead is Lookahead.MORE else False
         # Where the model ended the text, as if EOS stood there.
         return machine.source.stopped or level == (
             "wrapper" if machine.block is not None else "invoke"
@@ -63,7 +63,7 @@ def runs_out(machine: Machine, at: int, level: str, tool: str) -> bool | None:
         return True
     if not is_odd_close(machine, ahead, outer, tool):
         return False
-    return runs_out(machine, ahead.end, outer, tool)
+    return closes_in_run(machine, ahead.end, outer, tool)
 
 
 def _goes_on(machine: Machine, tag: Tag, level: str, tool: str) -> bool:
@@ -104,21 +104,21 @@ def is_plain_invoke(machine: Machine, tag: Tag) -> bool:
     return name is not None and machine.tools.declares(name)
 
 
-def holds_json(machine: Machine, tag: Tag) -> bool | None:
+def opens_json_calls(machine: Machine, tag: Tag) -> bool | None:
     """Whether a tag opens JSON calls without the DSML token (rule 13). None: not known yet."""
     if tag.marked or tag.closing or tag.attributes or tag.label not in JSON_WRAPPERS:
         return False
     ahead = machine.follow(tag.end)
-    return None if ahead is Ahead.MORE else ahead is Ahead.BRACE and not tag.self_closed
+    return None if ahead is Lookahead.MORE else ahead is Lookahead.BRACE and not tag.self_closed
 
 
-def plain_follows(machine: Machine, tag: Tag) -> bool | None:
+def plain_call_follows(machine: Machine, tag: Tag) -> bool | None:
     """Whether what must follow a plain invoke does (rule 1). None: not known yet."""
     tool = machine.tools.as_declared(tag.attributes.get("name")) or ""
     ahead = machine.follow(tag.end)
-    if ahead is Ahead.MORE:
+    if ahead is Lookahead.MORE:
         return None
-    if ahead is Ahead.BRACE:
+    if ahead is Lookahead.BRACE:
         return machine.source.at(machine.source.past_space(tag.end)) == "{"
     if not isinstance(ahead, Tag) or ahead.marked:
         return False

@@ -6,9 +6,9 @@ from collections import Counter
 from enum import Enum
 
 from dsv4._parse.invokes import Invoke
-from dsv4._parse.machine import Ahead, Machine
-from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, Partial, Tag
-from dsv4._parse.tag_rules import CALL_TAGS, is_odd_close, runs_out
+from dsv4._parse.machine import Lookahead, Machine
+from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
+from dsv4._parse.tag_rules import CALL_TAGS, closes_in_run, is_odd_close
 
 
 class Verdict(Enum):
@@ -28,7 +28,7 @@ def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> 
     return yes if certain else no
 
 
-class Judge:
+class ValueJudge:
     """Decides what tags in the value of one parameter mean."""
 
     __slots__ = ("_counts", "_invoke", "_key", "_looked", "_machine", "_region", "_tag", "quoted")
@@ -63,9 +63,9 @@ class Judge:
         if self._is_own_close(tag, kind):
             return Verdict.CLOSE if json_ended else self._judge_close(tag)
         if not self._region and is_odd_close(machine, tag, "parameter", tool, self._key):
-            return _decided(runs_out(machine, tag.end, "parameter", tool), Verdict.CLOSE)
+            return _decided(closes_in_run(machine, tag.end, "parameter", tool), Verdict.CLOSE)
         if json_ended and is_odd_close(machine, tag, "invoke", tool):
-            return _decided(runs_out(machine, tag.end, "invoke", tool), Verdict.IMPLIED)
+            return _decided(closes_in_run(machine, tag.end, "invoke", tool), Verdict.IMPLIED)
         if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
@@ -92,7 +92,7 @@ class Judge:
 
     def _judge_close(self, tag: Tag) -> Verdict:
         ahead = self._machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return Verdict.WAIT
         follows = self._may_follow(ahead)
         if follows is False and not self._region:
@@ -103,11 +103,11 @@ class Judge:
         soon = self._comes_soon(tag.end)
         return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
-    def _may_follow(self, ahead: Tag | Ahead) -> bool | None:
+    def _may_follow(self, ahead: Tag | Lookahead) -> bool | None:
         """Whether the grammar can go on after a close (rule 4)."""
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
-            return ahead is Ahead.END
+            return ahead is Lookahead.END
         if ahead.kind == "eos" or machine.opens(ahead, "parameter", tool):
             return True
         if machine.opens(ahead, "invoke", tool) or machine.closes(ahead, "invoke", tool):
@@ -117,7 +117,7 @@ class Judge:
         if machine.is_plain_parameter(ahead, tool):
             return True
         if is_odd_close(machine, ahead, "invoke", tool):
-            return runs_out(machine, ahead.end, "invoke", tool)
+            return closes_in_run(machine, ahead.end, "invoke", tool)
         return False
 
     def _comes_soon(self, start: int) -> bool | None:
@@ -134,7 +134,7 @@ class Judge:
                 break
             at = source.place(found.start())
             tag = source.tag_at(at)
-            if isinstance(tag, Partial):
+            if isinstance(tag, PartialTag):
                 if source.final:
                     return False
                 break
@@ -175,7 +175,7 @@ class Judge:
     def _ends_at_wrapper(self, tag: Tag) -> bool | None:
         machine = self._machine
         ahead = machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
         thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
         return machine.is_end(ahead) or machine.opens(ahead, "wrapper") or thought
@@ -183,7 +183,7 @@ class Judge:
     def _ends_at_invoke(self, tag: Tag) -> bool | None:
         machine = self._machine
         ahead = machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return None
         if machine.is_end(ahead) or machine.opens(ahead, "wrapper"):
             return True
@@ -203,7 +203,7 @@ class Judge:
             opens = machine.is_certain(tag, machine.block is not None)
             return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
         ahead = machine.follow(tag.end)
-        if ahead is Ahead.MORE:
+        if ahead is Lookahead.MORE:
             return Verdict.WAIT
         opens = machine.opens(ahead, "invoke")
         return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
@@ -247,13 +247,13 @@ def judge_eos(machine: Machine, tag: Tag) -> Verdict:
         reached = ahead.end
         ahead = machine.follow(reached)
     machine.eos_run = begun, reached
-    if ahead is Ahead.MORE:
+    if ahead is Lookahead.MORE:
         return Verdict.WAIT
-    ends = ahead is Ahead.END or (isinstance(ahead, Tag) and ahead.kind == "role")
+    ends = ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "role")
     return Verdict.IMPLIED if ends else Verdict.TEXT
 
 
-class BodyJudge(Judge):
+class BodyJudge(ValueJudge):
     """Decides what tags mean in arguments that should be JSON, and are not."""
 
     __slots__ = ()

@@ -22,18 +22,18 @@ from dsv4._format.spellings import (
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import (
     JsonCalls,
-    calls_in,
+    json_calls_in,
+    json_string,
     members_of,
     object_in,
-    quoted,
     read_json,
-    typed,
+    typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.invokes import Invoke
-from dsv4._parse.machine import Machine, Move, State
-from dsv4._parse.source import LONGEST_SPACE, Partial, Source, Tag, pattern
-from dsv4._parse.value_ends import BodyJudge, Judge, Verdict, judge_eos
+from dsv4._parse.machine import Machine, Move, ParserState
+from dsv4._parse.source import LONGEST_SPACE, PartialTag, Tag, TextSource, pattern
+from dsv4._parse.value_ends import BodyJudge, ValueJudge, Verdict, judge_eos
 
 # Values: what they are, and what is done with them (recovery.md, rules 7, 8, 14 and 19).
 #
@@ -49,7 +49,7 @@ _LIST_OF_CALLS = pattern(r'\s*(?:\{\s*"tool_calls"\s*:\s*)?\[')
 RAW_PARAMETER = "arguments"
 
 
-class Value(Protocol):
+class ValueBuilder(Protocol):
     """A value while it is read."""
 
     machine: Machine
@@ -57,7 +57,7 @@ class Value(Protocol):
     ends_itself: bool  # as a JSON object does, at its last brace
     streams: bool  # it is shown as it comes
     own_letters: frozenset[str]  # with which a plain tag begins that may close it
-    judge: Judge | ListJudge
+    judge: ValueJudge | CallListJudge
 
     def take(self, to: int) -> None:
         """Takes the text up to `to` into the value."""
@@ -75,7 +75,7 @@ class Value(Protocol):
         """The model ended the text inside the value."""
 
 
-class ListJudge:
+class CallListJudge:
     """Decides what tags mean in a list of calls: only the wrapper's close and EOS end it."""
 
     __slots__ = ("_machine", "quoted")
@@ -96,7 +96,7 @@ class ListJudge:
         """There are no quoted regions in such a list."""
 
 
-class Parameter:
+class ParameterValue:
     """The value of a parameter.
 
     Strings are written as they come; values that are not, or may not be, are set aside.
@@ -112,7 +112,7 @@ class Parameter:
         self.start = machine.source.pos
         self.types = machine.tools.types_of(invoke.name, key)
         self.may_hold_all = lone  # arguments of the call
-        self.judge = Judge(invoke, key, tag)
+        self.judge = ValueJudge(invoke, key, tag)
         self.own_letters = frozenset(n[:1].lower() for n in (PARAMETER_PREFIX, key, tag.label))
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
@@ -171,18 +171,18 @@ class Parameter:
         else:
             machine.check_spelling(tag)
             source.advance(tag.end)
-        return (State.INVOKE,)
+        return (ParserState.INVOKE,)
 
     def _typed(self, raw: str) -> str:
         """A parameter's text as JSON (rule 7)."""
         if self.tag.string == "true":
-            return quoted(raw)
+            return json_string(raw)
         if self.tag.string != "false":
-            return typed(raw, self.types)
+            return typed_json(raw, self.types)
         found = read_json(raw)
         if found is None:
             self.machine.report_raw(kinds.INVALID_JSON, self.start, raw)
-            return quoted(raw)
+            return json_string(raw)
         if found.repaired:
             self.machine.report_raw(kinds.REPAIRED_JSON, self.start, raw)
         return found.text
@@ -192,7 +192,7 @@ class Parameter:
         if self.streams:
             return self.invoke.cut(in_string=True)
         self.invoke.call.settle()
-        return self.invoke.cut(rest=f"{quoted(self.key)}: {quoted(source.aside())}")
+        return self.invoke.cut(rest=f"{json_string(self.key)}: {json_string(source.aside())}")
 
     def stop(self) -> Move:
         if self.judge.quoted:
@@ -200,7 +200,7 @@ class Parameter:
         return self.close(None)
 
 
-class Body:
+class JsonBody:
     """A JSON object in place of parameters (rules 8, 11 and 14)."""
 
     ends_itself = True
@@ -221,14 +221,14 @@ class Body:
 
     def close(self, tag: Tag | None) -> Move:
         self.invoke.body = self._arguments(self.machine.source.aside())
-        return (State.INVOKE,)
+        return (ParserState.INVOKE,)
 
     def _arguments(self, raw: str) -> str:
         machine = self.machine
         found = read_json(raw)
         if found is None or not isinstance(found.value, dict):
             machine.report_raw(kinds.INVALID_JSON, self.start, raw)
-            return f"{{{quoted(RAW_PARAMETER)}: {quoted(raw.rstrip())}}}"
+            return f"{{{json_string(RAW_PARAMETER)}: {json_string(raw.rstrip())}}}"
         if found.repaired:
             machine.report_raw(kinds.REPAIRED_JSON, self.start, raw)
         inner = self._unwrapped(found.text, found.value)
@@ -259,13 +259,13 @@ class Body:
         if found is not None and isinstance(found.value, dict):
             self.invoke.body = found.text.strip()
             return self.invoke.cut()
-        return self.invoke.cut(rest=f"{quoted(RAW_PARAMETER)}: {quoted(raw)}")
+        return self.invoke.cut(rest=f"{json_string(RAW_PARAMETER)}: {json_string(raw)}")
 
     def stop(self) -> Move:
         return self.close(None)
 
 
-class CallList:
+class JsonCallList:
     """Calls written as JSON in a wrapper (rules 5 and 14)."""
 
     ends_itself = True
@@ -275,7 +275,7 @@ class CallList:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.start = machine.source.pos
-        self.judge = ListJudge(machine)
+        self.judge = CallListJudge(machine)
 
     def take(self, to: int) -> None:
         self.machine.source.set_aside(to)
@@ -290,20 +290,20 @@ class CallList:
     def _make(self, raw: str, otherwise: DiagnosticKind) -> Move:
         """Makes the calls that can be read. Those beside one that cannot stay calls (rule 9)."""
         machine = self.machine
-        calls = calls_in(raw)
+        calls = json_calls_in(raw)
         if not calls.read:
-            calls = JsonCalls(calls_in(_complete_part(raw)).read, calls.unread)
+            calls = JsonCalls(json_calls_in(_complete_part(raw)).read, calls.unread)
         if not calls.read:
             machine.report_raw(otherwise, self.start, raw)
             machine.cut = machine.cut or otherwise == kinds.CUT_SHORT
-            return (State.BLOCK,)
+            return (ParserState.BLOCK,)
         kind: DiagnosticKind = kinds.FORBIDDEN_CALL if machine.forbidden else kinds.JSON_CALLS
         machine.report_raw(kind, self.start, raw)
         for name, arguments in calls.read:
             machine.whole_call(name, arguments, machine.source.pos)
         if calls.unread and otherwise == kinds.DROPPED_CALL:
             machine.report_raw(kinds.DROPPED_CALL, machine.source.pos, "")
-        return (State.BLOCK,)
+        return (ParserState.BLOCK,)
 
     def cut(self) -> Move:
         """Calls that are complete before the cut stay calls (rule 16)."""
@@ -342,7 +342,7 @@ _EOS = str(tokens.EOS)
 _JSON_STRING_MARK = pattern(r'["\\\n]')
 
 
-def _before_newline(source: Source, at: int) -> int:
+def _before_newline(source: TextSource, at: int) -> int:
     """Where the text before `at` ends without a newline, and white space after that.
 
     Both are left in the source: they go if the value's end is implied (rule 3).
@@ -355,10 +355,10 @@ def _before_newline(source: Source, at: int) -> int:
     return start + newline - text.endswith("\r", 0, newline)
 
 
-class Text:
+class TextValueReader:
     """A value that is a text, up to the tag that ends it."""
 
-    def __init__(self, machine: Machine, value: Value) -> None:
+    def __init__(self, machine: Machine, value: ValueBuilder) -> None:
         self._source = machine.source
         self._machine = machine
         self.value = value
@@ -436,7 +436,7 @@ class Text:
 
     def end(self) -> Move | None:
         source = self._source
-        if self._at < source.end and source.tag_at(self._at) is Partial.SURELY:
+        if self._at < source.end and source.tag_at(self._at) is PartialTag.SURELY:
             return self._end_in_tag()
         if source.stopped:
             self.value.take_rest(_before_newline(source, source.end))
@@ -457,14 +457,14 @@ class Text:
         return self.value.stop()
 
 
-class Json:
+class JsonValueReader:
     """A value that is JSON, held until it ends, with an eye on its strings.
 
     Where it is broken, or a raw newline stands in one of its strings, its quotes mean nothing: it
     is read again as a text, and the first close that fits ends it.
     """
 
-    def __init__(self, machine: Machine, value: Value) -> None:
+    def __init__(self, machine: Machine, value: ValueBuilder) -> None:
         self._source = machine.source
         self._machine = machine
         self.value = value
@@ -505,7 +505,7 @@ class Json:
     def _read_tag(self, at: int) -> Move | None:
         """A tag outside strings. None to wait, () to go on."""
         tag = self._source.tag_at(at)
-        if isinstance(tag, Partial):
+        if isinstance(tag, PartialTag):
             return self._wait(at)
         if tag is None:
             self._at = at + 1
@@ -540,13 +540,13 @@ class Json:
     def _again(self) -> Move:
         self._source.put_back()
         self.value.judge.begin_again()
-        return (State.VALUE, self.value)
+        return (ParserState.VALUE, self.value)
 
     def end(self) -> Move | None:
         source = self._source
         if self._in_string:
             return self._end_in_string()
-        if self._at < source.end and source.tag_at(self._at) is Partial.SURELY:
+        if self._at < source.end and source.tag_at(self._at) is PartialTag.SURELY:
             self.value.take(self._at)
             if source.stopped:
                 self._machine.report_cut(self._at)

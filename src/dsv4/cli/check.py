@@ -132,13 +132,13 @@ def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> It
 def _found(
     document: Document, name: str, overrides: RequestOverrides, args: argparse.Namespace
 ) -> Iterable[Finding]:
-    from dsv4._check.check_runner import checked
+    from dsv4._check.check_runner import run_checks
     from dsv4._check.findings import Finding
 
     if document.problem is not None:
         problem = _without_name(str(document.problem), name, document.place)
         return [Finding("error", "not_json", (), problem)]
-    return checked(document.value, overrides, profile=args.profile, purpose=args.purpose)
+    return run_checks(document.value, overrides, profile=args.profile, purpose=args.purpose)
 
 
 def _without_name(problem: str, name: str, place: str) -> str:

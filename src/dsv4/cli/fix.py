@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from dsv4._check.fixes import fixed
+from dsv4._check.fixes import fix_body
 from dsv4._inputs.input_files import input_name
 from dsv4.cli.failure import DONE
 from dsv4.cli.requests import documents
@@ -20,7 +20,7 @@ def fix(args: argparse.Namespace) -> int:
         for document in documents(args):
             if document.problem is not None:
                 raise document.problem
-            body, fixes = fixed(document.value)
+            body, fixes = fix_body(document.value)
             done.update(fixes)
             whole = document.place in map(input_name, args.files or ["-"])
             file.write(json_text(body, indent=2 if whole else None) + "\n")

@@ -59,7 +59,7 @@ def dialect_of(tokenizer: Any, wanted: str | Dialect | None = None) -> Dialect:
         return dialect_named(tokenizer.__dict__[INSTALLED].keywords["dialect"])
     from dsv4.tokens.vocabulary import dialect_of_vocabulary
 
-    return dialect_of_vocabulary(added(tokenizer), name_of(tokenizer), wanted)
+    return dialect_of_vocabulary(special_tokens_of(tokenizer), name_of(tokenizer), wanted)
 
 
 def name_of(tokenizer: Any) -> str:
@@ -67,7 +67,7 @@ def name_of(tokenizer: Any) -> str:
     return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
 
 
-def added(tokenizer: Any) -> dict[str, int]:
+def special_tokens_of(tokenizer: Any) -> dict[str, int]:
     """The special tokens of a tokenizer, and their ids."""
     if hasattr(tokenizer, "get_added_vocab"):
         return dict(tokenizer.get_added_vocab())
@@ -280,7 +280,7 @@ def apply_chat_template(
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
     more = _padding_options(tokenizer_kwargs)
-    with _their_words():
+    with _transformers_names():
         request = Request(
             (),
             tools=[as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
@@ -428,12 +428,12 @@ def _thinking_option(thinking: bool | None, enable_thinking: bool | None) -> boo
 # The template's variable for whether there is a BOS.
 _BOS = "add_default_bos_token"
 # What asks for nothing that is not done: text never becomes a control token here.
-_ALWAYS_SO = ("sanitize_control_tokens",)
+_ALWAYS_ON = ("sanitize_control_tokens",)
 # Parameters of the method in `transformers` that may stand there with nothing in them.
 _EMPTY_ONLY = ("documents", "chat_template")
 # What may be said to the tokenizer: how to pad, and what is so anyway.
 _PADDING = ("pad_to_multiple_of", "padding_side", "return_attention_mask", "verbose")
-_SO_ANYWAY = {"add_special_tokens": False}
+_FIXED_OPTIONS = {"add_special_tokens": False}
 
 
 def _bos(given: dict[str, Any]) -> bool:
@@ -441,7 +441,7 @@ def _bos(given: dict[str, Any]) -> bool:
     for name, value in given.items():
         if name in _EMPTY_ONLY and value:
             raise TypeError(f"apply_chat_template() found {name}, which dsv4 has no use for")
-        if name not in (_BOS, *_ALWAYS_SO, *_EMPTY_ONLY):
+        if name not in (_BOS, *_ALWAYS_ON, *_EMPTY_ONLY):
             expected = "thinking, reasoning_effort, drop_thinking, response_format, dialect"
             raise TypeError(
                 f"apply_chat_template() found the unknown keyword {name!r}, expected options of "
@@ -456,7 +456,7 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
         found = short_repr(tokenizer_kwargs)
         raise OptionError("tokenizer_kwargs", f"found {found}, expected a dict of options")
     for name, value in given.items():
-        if name not in _PADDING and (name not in _SO_ANYWAY or value != _SO_ANYWAY[name]):
+        if name not in _PADDING and (name not in _FIXED_OPTIONS or value != _FIXED_OPTIONS[name]):
             expected = ", ".join(_PADDING)
             problem = f"found {name}={short_repr(value)}, expected {expected}"
             raise TypeError(f"apply_chat_template() tokenizer_kwargs: {problem}")
@@ -488,16 +488,16 @@ def _prompt(
     index: int | None,
 ) -> Prompt:
     """The prompt of one conversation, which is the one of this `index` where there are many."""
-    with _their_words(index):
+    with _transformers_names(index):
         return _ended(messages, asks, continued, request)
 
 
 # Options of the encoder -> what `transformers` calls them.
-_THEIR_WORDS = {"effort": "reasoning_effort", "bos": "add_default_bos_token"}
+_TRANSFORMERS_NAMES = {"effort": "reasoning_effort", "bos": "add_default_bos_token"}
 
 
 @contextmanager
-def _their_words(index: int | None = None) -> Iterator[None]:
+def _transformers_names(index: int | None = None) -> Iterator[None]:
     """Errors that name what the caller gave, in a list of conversations by their `index`."""
     try:
         yield
@@ -505,7 +505,7 @@ def _their_words(index: int | None = None) -> Iterator[None]:
         first, *rest = error.location
         if first == "messages" and index is not None:
             rest = [index, *rest]
-        location = (_THEIR_WORDS.get(str(first), first), *rest)
+        location = (_TRANSFORMERS_NAMES.get(str(first), first), *rest)
         raise type(error)(location, error.problem) from None
 
 

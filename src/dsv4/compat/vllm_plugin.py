@@ -140,7 +140,7 @@ def _texts(events: list[Event]) -> tuple[str, str]:
     return reasoning, "".join(e.text for e in events if isinstance(e, ContentDelta))
 
 
-def thinks(options: dict[str, Any]) -> bool:
+def thinks_by_options(options: dict[str, Any]) -> bool:
     """Whether vLLM's prompt leaves the model thinking, by a request's template options."""
     if options.get("reasoning_effort") == "none":
         return False
@@ -155,7 +155,7 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
 
     def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(tokenizer, *args, **kwargs)
-        self._thinks = thinks(kwargs.get("chat_template_kwargs") or {})
+        self._thinks = thinks_by_options(kwargs.get("chat_template_kwargs") or {})
         self._start_id = self.vocab.get(str(THINK_START))
         self._end_id = self.vocab.get(str(THINK_END))
         self._completion = _newest.begin(tokenizer)

@@ -14,21 +14,21 @@ from types import MappingProxyType
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
-    Chars,
-    Choice,
+    CharSet,
+    ChoiceExpr,
     Expression,
-    Lexeme,
-    Literal,
-    Reference,
-    Repeat,
+    LexemeExpr,
+    LiteralExpr,
+    ReferenceExpr,
+    RepeatExpr,
     Rules,
-    Sequence,
-    StringEnd,
-    Text,
-    Token,
+    SequenceExpr,
+    StringEndExpr,
+    TextExpr,
+    TokenExpr,
     choice,
     complement,
-    expanded,
+    expanded_string_end,
     lexeme,
     literal,
     one_of,
@@ -46,7 +46,7 @@ from dsv4.grammar.rules import (
 States = frozenset[str] | None
 
 
-class Search:
+class WordSearch:
     """Finds words."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
@@ -70,7 +70,7 @@ class Search:
             after = None if after is None else self.step(after, character)
         return after
 
-    def moves(self, state: str) -> tuple[dict[str, str], Chars]:
+    def moves(self, state: str) -> tuple[dict[str, str], CharSet]:
         """The characters that lead to other states than the empty one, and all that lead there."""
         steps = {character: self.step(state, character) for character in self.alphabet}
         moves = {character: after for character, after in steps.items() if after}
@@ -81,23 +81,23 @@ class Search:
         """Where the search may be after a regular expression."""
         if states is None:
             return None
-        if isinstance(part, Literal):
+        if isinstance(part, LiteralExpr):
             return _all(self.walk(state, part.text) for state in states)
-        if isinstance(part, Chars):
+        if isinstance(part, CharSet):
             return _all(after for state in states for after in self._steps(state, part))
-        if isinstance(part, Lexeme):
+        if isinstance(part, LexemeExpr):
             return self.after(part.part, states)
-        if isinstance(part, Sequence):
+        if isinstance(part, SequenceExpr):
             for piece in part.parts:
                 states = self.after(piece, states)
             return states
-        if isinstance(part, Choice):
+        if isinstance(part, ChoiceExpr):
             reached = [self.after(option, states) for option in part.options]
             return None if None in reached else frozenset().union(*filter(None, reached))
-        assert isinstance(part, Repeat), part
+        assert isinstance(part, RepeatExpr), part
         return self._after_repeat(part, states)
 
-    def _after_repeat(self, part: Repeat, states: frozenset[str]) -> States:
+    def _after_repeat(self, part: RepeatExpr, states: frozenset[str]) -> States:
         # Counts are left aside: what some number of times may do counts as possible.
         while True:
             more = self.after(part.part, states)
@@ -105,7 +105,7 @@ class Search:
                 return None if more is None else states
             states |= more
 
-    def _steps(self, state: str, characters: Chars) -> Iterable[str | None]:
+    def _steps(self, state: str, characters: CharSet) -> Iterable[str | None]:
         known = [character for character in self.alphabet if characters.has(character)]
         if characters.size > len(known):
             yield ""
@@ -113,7 +113,7 @@ class Search:
 
 
 # A long prefix is read character by character, with the same few searches.
-search_for = lru_cache(16)(Search)
+search_for = lru_cache(16)(WordSearch)
 
 
 def _all(states: Iterable[str | None]) -> States:
@@ -123,11 +123,11 @@ def _all(states: Iterable[str | None]) -> States:
 
 def may_hold(part: Expression, words: tuple[str, ...]) -> bool:
     """Whether some text of a regular expression holds one of the words."""
-    return Search(words).after(part, frozenset({""})) is None
+    return WordSearch(words).after(part, frozenset({""})) is None
 
 
 def unrolled(
-    text: Text,
+    text: TextExpr,
     rules: Rules,
     *,
     root: Expression | None = None,
@@ -141,7 +141,7 @@ def unrolled(
     `end` is what ends the text, and `escape` what may stand for a character of it. A word that is
     in `after_words` may come, if that follows.
     """
-    search = Search(text.without)
+    search = WordSearch(text.without)
     names: dict[str, Expression] = {} if root is None else {"": root}
 
     def at(state: str) -> Expression:
@@ -172,7 +172,7 @@ def unrolled(
 # character is its derivative (Brzozowski, 1964).
 
 
-def after(part: Expression, text: str, rules: Rules) -> tuple[Expression, int]:
+def rest_after(part: Expression, text: str, rules: Rules) -> tuple[Expression, int]:
     """What is left of an expression after a text, and how much of the text it allows."""
     for n, character in enumerate(text):
         rest = _derived(part, character, rules)
@@ -194,9 +194,9 @@ def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
     waiting, seen = [part], set()
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Choice):
+        if isinstance(part, ChoiceExpr):
             waiting += reversed(part.options)
-        elif not isinstance(part, Reference):
+        elif not isinstance(part, ReferenceExpr):
             yield part
         elif part.name not in seen:
             seen.add(part.name)
@@ -204,26 +204,26 @@ def _ways(part: Expression, rules: Rules) -> Iterator[Expression]:
 
 
 def _derived_one(part: Expression, character: str, rules: Rules) -> Expression:
-    if isinstance(part, (Literal, Token)):
+    if isinstance(part, (LiteralExpr, TokenExpr)):
         return literal(part.text[1:]) if part.text[0] == character else NEVER
-    if isinstance(part, Chars):
+    if isinstance(part, CharSet):
         return EMPTY if part.has(character) else NEVER
-    if isinstance(part, Text):
+    if isinstance(part, TextExpr):
         state = search_for(part.without).step(part.begun, character)
-        return NEVER if state is None else Text(part.without, state)
-    if isinstance(part, StringEnd):
-        return _derived(expanded(part), character, rules)
-    if isinstance(part, Lexeme):
+        return NEVER if state is None else TextExpr(part.without, state)
+    if isinstance(part, StringEndExpr):
+        return _derived(expanded_string_end(part), character, rules)
+    if isinstance(part, LexemeExpr):
         return lexeme(_derived(part.part, character, rules))
-    if isinstance(part, Repeat):
+    if isinstance(part, RepeatExpr):
         most = None if part.most is None else part.most - 1
         more = repeat(part.part, max(0, part.least - 1), most)
         return sequence(_derived(part.part, character, rules), more)
-    assert isinstance(part, Sequence), part
+    assert isinstance(part, SequenceExpr), part
     return _derived_sequence(part, character, rules)
 
 
-def _derived_sequence(part: Sequence, character: str, rules: Rules) -> Expression:
+def _derived_sequence(part: SequenceExpr, character: str, rules: Rules) -> Expression:
     ways = []
     for n, piece in enumerate(part.parts):
         ways.append(sequence(_derived(piece, character, rules), *part.parts[n + 1 :]))
@@ -237,10 +237,10 @@ def _may_be_empty(part: Expression, rules: Rules) -> bool:
 
 
 def _one_may_be_empty(part: Expression, rules: Rules) -> bool:
-    if isinstance(part, Text):
+    if isinstance(part, TextExpr):
         return not part.filled
-    if isinstance(part, Sequence):
+    if isinstance(part, SequenceExpr):
         return all(_may_be_empty(piece, rules) for piece in part.parts)
-    if isinstance(part, Lexeme):
+    if isinstance(part, LexemeExpr):
         return _may_be_empty(part.part, rules)
-    return isinstance(part, Repeat) and (part.least == 0 or _may_be_empty(part.part, rules))
+    return isinstance(part, RepeatExpr) and (part.least == 0 or _may_be_empty(part.part, rules))

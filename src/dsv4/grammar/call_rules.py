@@ -7,32 +7,39 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsv4.errors import Location, refusal, short_repr
-from dsv4.grammar.completion_rules import NOT_IN_OTHER_NAMES, Markup
-from dsv4.grammar.json_rules import JsonText, unlike
+from dsv4.grammar.completion_rules import NOT_IN_OTHER_NAMES, CallMarkup
+from dsv4.grammar.json_rules import JsonRules, name_unlike
 from dsv4.grammar.member_rules import Member, Members
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
     Expression,
     Rules,
-    Text,
+    TextExpr,
     choice,
     complement,
-    is_whole,
+    has_no_surrogates,
     lexeme,
     literal,
     repeat,
     sequence,
 )
-from dsv4.grammar.schema_shapes import Document, Keyword, Relaxations, Shape, Subschema, Together
-from dsv4.grammar.value_rules import Values
+from dsv4.grammar.schema_shapes import (
+    Conjunction,
+    Keyword,
+    Relaxations,
+    SchemaDocument,
+    Shape,
+    Subschema,
+)
+from dsv4.grammar.value_rules import ValueRules
 
 # What a tag cannot hold in a name.
 _NOT_IN_NAMES = '"\n'
 
 
 @dataclass(frozen=True)
-class Tool:
+class GrammarTool:
     """A declared tool: its name as the model writes it, its schema, and where it stands."""
 
     name: str
@@ -40,12 +47,12 @@ class Tool:
     location: Location
 
 
-class Calls:
+class CallRules:
     """The calls of declared tools in one dialect."""
 
     def __init__(
         self,
-        markup: Markup,
+        markup: CallMarkup,
         rules: Rules,
         relaxations: Relaxations,
         any_order: bool,
@@ -56,9 +63,9 @@ class Calls:
         self.relaxations = relaxations
         self.any_order = any_order
         self.words = markup.words_in_values(markup_in_values)
-        self.json = JsonText(rules, self.words)
+        self.json = JsonRules(rules, self.words)
 
-    def invoke(self, tool: Tool) -> Expression:
+    def invoke(self, tool: GrammarTool) -> Expression:
         """One call from its name on: the tag before the name is common to all."""
         _check_name(tool.name, (*tool.location, "name"), self.markup)
         arguments = self.rules.named("arguments", self._arguments(tool))
@@ -69,11 +76,11 @@ class Calls:
         )
         return self.rules.named("call", written)
 
-    def _arguments(self, tool: Tool) -> Expression:
+    def _arguments(self, tool: GrammarTool) -> Expression:
         """All parameters. A call without any has an empty line, or none."""
         location = (*tool.location, "parameters")
         schema = _object_schema(tool.parameters, location)
-        document = Document(schema, location, self.relaxations)
+        document = SchemaDocument(schema, location, self.relaxations)
         values = _Parameters(document, self)
         object_only = Shape({"type": Keyword(("object",), location)})
         shapes = [
@@ -84,10 +91,10 @@ class Calls:
         return choice(*(values.arranged(shape) for shape in shapes))
 
 
-class _Parameters(Values):
+class _Parameters(ValueRules):
     """The parameters that fit a schema."""
 
-    def __init__(self, document: Document, calls: Calls) -> None:
+    def __init__(self, document: SchemaDocument, calls: CallRules) -> None:
         super().__init__(document, calls.json, calls.rules, calls.any_order)
         self.calls = calls
         self.markup = calls.markup
@@ -111,7 +118,7 @@ class _Parameters(Values):
         needed = any(member.required for member in members)
         return found if needed else choice(found, literal("\n"))
 
-    def parameter(self, name: str, together: Together) -> Expression:
+    def parameter(self, name: str, together: Conjunction) -> Expression:
         """One parameter and the end of its line."""
         location = together[0].location if together else self.document.location
         _check_name(name, location, self.markup)
@@ -119,7 +126,7 @@ class _Parameters(Values):
         opening = literal(self.markup.parameter_open + name)
         return self.rules.named("parameter", sequence(opening, value))
 
-    def _other(self, shape: Shape, names: tuple[str, ...], additional: Together) -> Expression:
+    def _other(self, shape: Shape, names: tuple[str, ...], additional: Conjunction) -> Expression:
         key = _other_name(self.apart(shape, names), self.rules)
         value = self._typed_value(additional, key)
         if value == NEVER:
@@ -128,7 +135,7 @@ class _Parameters(Values):
         self.relaxations.note(place, "an undeclared parameter may be given twice")
         return self.rules.named("parameter", sequence(literal(self.markup.parameter_open), value))
 
-    def _typed_value(self, together: Together, name: Expression = EMPTY) -> Expression:
+    def _typed_value(self, together: Conjunction, name: Expression = EMPTY) -> Expression:
         """A value, from the attribute that gives its type to the end of the line.
 
         `name` is what stands before that: an undeclared name is one piece with the attribute that
@@ -148,7 +155,7 @@ class _Parameters(Values):
             ways.append(sequence(opening, value, closing, literal("\n")))
         return choice(*ways)
 
-    def _values(self, together: Together) -> tuple[Expression, Expression]:
+    def _values(self, together: Conjunction) -> tuple[Expression, Expression]:
         """The strings that fit, raw, and the other values, as JSON."""
         raw: list[Expression] = []
         other: list[Expression] = []
@@ -168,12 +175,12 @@ class _Parameters(Values):
     def _raw(self, shape: Shape) -> Expression:
         """A string as it is."""
         found = self.patterned(shape, lambda part: part)
-        return Text(self.calls.words, filled=self.filled(shape)) if found is None else found
+        return TextExpr(self.calls.words, filled=self.filled(shape)) if found is None else found
 
     def _raw_constant(self, value: str) -> Expression:
         """A listed string, if a model can write it."""
         ends_early = any(word in value for word in self.calls.words)
-        return NEVER if ends_early or not is_whole(value) else literal(value)
+        return NEVER if ends_early or not has_no_surrogates(value) else literal(value)
 
     def _constant(self, value: Any, location: Location) -> Expression:
         """Arguments that are listed."""
@@ -197,13 +204,13 @@ def _object_schema(schema: Any, location: Location) -> Any:
     return schema
 
 
-def _check_name(name: str, location: Location, markup: Markup) -> None:
+def _check_name(name: str, location: Location, markup: CallMarkup) -> None:
     if any(character in name for character in _NOT_IN_NAMES):
         problem = f"found {short_repr(name)}, expected a name without quotes and line ends"
         raise refusal(location, f"{problem}: a tag cannot hold them")
     if markup.value_end in name:
         raise refusal(location, f"found {short_repr(name)}, expected a name without markup")
-    if not is_whole(name):
+    if not has_no_surrogates(name):
         raise refusal(location, f"found {short_repr(name)}, expected whole characters")
 
 
@@ -211,4 +218,4 @@ def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:
     """A name that is none of these."""
     usual = complement(NOT_IN_OTHER_NAMES)
     rest = rules.named("name", repeat(usual, 0, None))
-    return unlike(map(tuple, names), usual, rest, end=EMPTY, empty=False)
+    return name_unlike(map(tuple, names), usual, rest, end=EMPTY, empty=False)

@@ -16,8 +16,8 @@ from dsv4.grammar.rules import (
     NEVER,
     Expression,
     Rules,
-    Text,
-    Token,
+    TextExpr,
+    TokenExpr,
     choice,
     lexeme,
     literal,
@@ -46,7 +46,7 @@ NOT_IN_OTHER_NAMES = '"<>\n\r' + tokens.DSML[0]
 
 
 @dataclass(frozen=True)
-class Markup:
+class CallMarkup:
     """The markup of calls in one dialect, as a completion has it (docs/format.md, section 8)."""
 
     block_open: str
@@ -62,7 +62,7 @@ class Markup:
     value_end: str
 
     @classmethod
-    def of(cls, dialect: Dialect) -> Markup:
+    def of(cls, dialect: Dialect) -> CallMarkup:
         tags = dialect.tags
         close = str(tags.parameter_close)
         return cls(
@@ -90,11 +90,11 @@ class Markup:
 # rules may end.
 
 
-TEXT = Text(FORBIDDEN)
+FREE_TEXT = TextExpr(FORBIDDEN)
 
 
 @dataclass(frozen=True)
-class Completion:
+class CompletionRules:
     """What a model may write.
 
     `answer` is what stands in place of free content, None where content is free. `invokes` are the
@@ -108,15 +108,17 @@ class Completion:
     preamble: bool
     parallel: bool
 
-    def expression(self, markup: Markup, rules: Rules) -> Expression:
+    def expression(self, markup: CallMarkup, rules: Rules) -> Expression:
         """The whole completion."""
-        content = TEXT if self.answer is None else self.answer
+        content = FREE_TEXT if self.answer is None else self.answer
         calls = self._calls(markup, rules)
         ended = self._content_then(content, calls, markup)
-        thought = sequence(lexeme(TEXT), Token(REASONING_END)) if self.reasoning else EMPTY
+        thought = sequence(lexeme(FREE_TEXT), TokenExpr(REASONING_END)) if self.reasoning else EMPTY
         return sequence(thought, ended)
 
-    def _content_then(self, content: Expression, calls: Expression, markup: Markup) -> Expression:
+    def _content_then(
+        self, content: Expression, calls: Expression, markup: CallMarkup
+    ) -> Expression:
         """Content alone, or content and calls."""
         alone = NEVER if self.calls_required else _free(content)
         if calls == NEVER:
@@ -124,11 +126,11 @@ class Completion:
         opened = literal(markup.block_open)
         if not self.preamble:
             return choice(alone, sequence(opened, calls))
-        if content == TEXT:
+        if content == FREE_TEXT:
             return choice(alone, sequence(self._until(markup.block_open), calls))
         return choice(alone, sequence(choice(EMPTY, content), opened, calls))
 
-    def _calls(self, markup: Markup, rules: Rules) -> Expression:
+    def _calls(self, markup: CallMarkup, rules: Rules) -> Expression:
         """The calls of a block and its close."""
         if not self.invokes:
             return NEVER
@@ -140,8 +142,8 @@ class Completion:
     @staticmethod
     def _until(end: str) -> Expression:
         """Free text and what ends it: one piece, because of engines that cut first."""
-        return lexeme(sequence(TEXT, literal(end)))
+        return lexeme(sequence(FREE_TEXT, literal(end)))
 
 
 def _free(content: Expression) -> Expression:
-    return lexeme(content) if content == TEXT else content
+    return lexeme(content) if content == FREE_TEXT else content

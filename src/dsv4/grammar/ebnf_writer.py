@@ -14,22 +14,22 @@ from itertools import zip_longest
 
 from dsv4.grammar.automaton import search_for, unrolled
 from dsv4.grammar.completion_rules import RARE_ENDS
-from dsv4.grammar.grammar_writers import Writer, shorter
+from dsv4.grammar.grammar_writers import GrammarWriter, shorter_ranges
 from dsv4.grammar.rules import (
-    ESCAPE,
+    ESCAPED_IN_STRINGS,
     NEVER,
-    SPECIAL,
-    Chars,
+    STRING_ESCAPE,
+    CharSet,
     Expression,
-    Lexeme,
-    Literal,
-    Reference,
-    Repeat,
+    LexemeExpr,
+    LiteralExpr,
+    ReferenceExpr,
+    RepeatExpr,
     Rules,
-    Sequence,
-    StringEnd,
-    Text,
-    Token,
+    SequenceExpr,
+    StringEndExpr,
+    TextExpr,
+    TokenExpr,
     chars,
     choice,
     complement,
@@ -52,7 +52,7 @@ from dsv4.grammar.rules import (
 _QUOTE = literal('"')
 # What may come where a closing tag has begun: ASCII without spaces and capitals, which thousands of
 # tokens begin with.
-_FEW: Chars = minus(chars((0x21, 0x7E)), SPECIAL, (0x41, 0x5A))
+_FEW: CharSet = minus(chars((0x21, 0x7E)), ESCAPED_IN_STRINGS, (0x41, 0x5A))
 
 
 def is_quick(words: tuple[str, ...]) -> bool:
@@ -68,8 +68,8 @@ class QuickString:
         self.solidus, self.bar = word[0], word[1]
         self.middle, _, self.tail = word[2:].partition(self.bar)
         self.bars = repeat(chars(self.bar), 1, None)
-        self.usual = minus(complement(SPECIAL), self.bar)
-        self.begun: dict[int, Reference] = {}
+        self.usual = minus(complement(ESCAPED_IN_STRINGS), self.bar)
+        self.begun: dict[int, ReferenceExpr] = {}
         # Where no bar has just come, and where one has.
         self.plain = rules.reserved("string")
         self.barred = rules.reserved("string")
@@ -89,7 +89,7 @@ class QuickString:
             choice(
                 sequence(self.bars, self.barred),
                 sequence(first, self.anywhere),
-                sequence(ESCAPE, self.anywhere),
+                sequence(STRING_ESCAPE, self.anywhere),
                 *self._solidus_ways(),
             ),
         )
@@ -98,7 +98,7 @@ class QuickString:
         """What may come but the end."""
         return (
             sequence(minus(self.usual, self.solidus), self.plain),
-            sequence(ESCAPE, self.anywhere),
+            sequence(STRING_ESCAPE, self.anywhere),
             *self._solidus_ways(),
             *self._bar_ways(),
         )
@@ -157,7 +157,7 @@ class QuickString:
             self.rules.bodies[reference.name] = choice(
                 _QUOTE,
                 sequence(away, self.plain),
-                sequence(ESCAPE, self.anywhere),
+                sequence(STRING_ESCAPE, self.anywhere),
                 sequence(self.bars, self.barred),
                 *self._solidus_ways(),
                 sequence(literal(following), self._after(length + 1)),
@@ -173,7 +173,7 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _FOLLOWS_STRING = r" (=[\n ,:<\]}])"
 
 
-class EbnfWriter(Writer):
+class EbnfWriter(GrammarWriter):
     """Writes EBNF with xgrammar's macro for a text without some words.
 
     The macro costs the engine next to nothing, rules that say the same a sixth of a second. Never a
@@ -182,17 +182,17 @@ class EbnfWriter(Writer):
 
     def __init__(self, bodies: dict[str, Expression]) -> None:
         super().__init__(bodies)
-        self.string_ends: dict[StringEnd, str] = {}
+        self.string_ends: dict[StringEndExpr, str] = {}
         self.quick_strings: dict[str, QuickString] = {}
-        self.loops: dict[Repeat, str] = {}
+        self.loops: dict[RepeatExpr, str] = {}
         # Texts that something follows: the rule's name, and what that may begin with.
-        self.ended: dict[Text, tuple[str, set[str]]] = {}
+        self.ended: dict[TextExpr, tuple[str, set[str]]] = {}
 
     def string(self, text: str) -> str:
         return '"' + "".join(_escaped(c, {'"': '\\"', **_NAMED}) for c in text) + '"'
 
-    def characters(self, part: Chars) -> str:
-        negated, ranges = shorter(part)
+    def characters(self, part: CharSet) -> str:
+        negated, ranges = shorter_ranges(part)
         known = {**_NAMED, "]": "\\]", "[": "\\[", "^": "\\^", "-": "\\-"}
         spelled = "".join(
             _escaped(chr(first), known)
@@ -209,14 +209,14 @@ class EbnfWriter(Writer):
         ]
         return "\n".join([written.rstrip("\n"), *ends, ""])
 
-    def sequence(self, part: Sequence) -> str:
+    def sequence(self, part: SequenceExpr) -> str:
         pieces = [
             self.ended_text(_text_in(piece), _first(following)) or self.closed(piece)
             for piece, following in zip_longest(part.parts, part.parts[1:])
         ]
         return " ".join(pieces)
 
-    def ended_text(self, part: Text | None, follows: str | None) -> str | None:
+    def ended_text(self, part: TextExpr | None, follows: str | None) -> str | None:
         """A text that something follows. To know what makes masks five times as quick."""
         if part is None or follows is None or part.begun or part.filled:
             return None
@@ -227,23 +227,23 @@ class EbnfWriter(Writer):
         first.add(follows)
         return name
 
-    def _macro(self, part: Text) -> str:
+    def _macro(self, part: TextExpr) -> str:
         return f"TagDispatch(excludes=({', '.join(map(self.string, part.without))},))"
 
-    def text(self, part: Text) -> str:
+    def text(self, part: TextExpr) -> str:
         return super().text(_shortened(part))
 
-    def new_text(self, part: Text) -> str:
+    def new_text(self, part: TextExpr) -> str:
         if not part.begun and not part.filled:
             return self.new_rule("text", self._macro(part))
-        root = Reference(self.text(Text(part.without)))
+        root = ReferenceExpr(self.text(TextExpr(part.without)))
         # A text that must not be empty does not begin with a bar: each state would cost the engine
         # as much as a whole text.
         words = part.without if part.begun else tuple(map(_cut_at_bar, part.without))
-        made = unrolled(Text(words, part.begun, part.filled), self.rules, root=root)
+        made = unrolled(TextExpr(words, part.begun, part.filled), self.rules, root=root)
         return self.new_rule("text", self.with_new_rules(made))
 
-    def string_end(self, part: StringEnd) -> str:
+    def string_end(self, part: StringEndExpr) -> str:
         """With the macro, a mask would have to be looked up at every quote of the vocabulary.
 
         So a string is rules, with what may follow it, which tells the engine what tokens are right.
@@ -253,45 +253,45 @@ class EbnfWriter(Writer):
             self.string_ends[part] = self.with_new_rules(made(part), _FOLLOWS_STRING)
         return self.string_ends[part]
 
-    def _quick(self, part: StringEnd) -> Expression:
+    def _quick(self, part: StringEndExpr) -> Expression:
         word = part.without[0]
         if word not in self.quick_strings:
             self.quick_strings[word] = QuickString(word, self.rules)
         string = self.quick_strings[word]
         return string.filled() if part.filled else string.whole()
 
-    def _searched(self, part: StringEnd) -> Expression:
+    def _searched(self, part: StringEndExpr) -> Expression:
         """Where many words must not come: each state of the search would cost as much as a string.
 
         So after what a word begins with, the macro takes over, without the rests of words.
         """
         rests = tuple(dict.fromkeys(RARE_ENDS.get(word, word[1:]) for word in part.without))
-        rest = Reference(self._rare_string_end(rests))
+        rest = ReferenceExpr(self._rare_string_end(rests))
         heads = dict.fromkeys(word[0] for word in part.without)
         return unrolled(
-            Text((*SPECIAL, *heads), filled=part.filled),
+            TextExpr((*ESCAPED_IN_STRINGS, *heads), filled=part.filled),
             self.rules,
             end=literal('"'),
-            escape=ESCAPE,
+            escape=STRING_ESCAPE,
             after_words=dict.fromkeys(heads, rest),
         )
 
     def _rare_string_end(self, without: tuple[str, ...]) -> str:
-        inside = Text((*SPECIAL, *without))
+        inside = TextExpr((*ESCAPED_IN_STRINGS, *without))
         for follows in '"\\':
             text = self.ended_text(inside, follows)
         more = self.rules.reserved("string").name
-        again = f"{self.string(chr(34))} | {self.expression(ESCAPE)} {text} {more}"
+        again = f"{self.string(chr(34))} | {self.expression(STRING_ESCAPE)} {text} {more}"
         self.written[more] = self.line(more, f"({again}){_FOLLOWS_STRING}")
         return self.new_rule("string", f"({text} {more}){_FOLLOWS_STRING}")
 
-    def repeated(self, part: Repeat) -> str:
+    def repeated(self, part: RepeatExpr) -> str:
         """A group that may come any number of times as a rule that calls itself.
 
         For a group that holds a wide set, the engine's own repetition takes a third of a second for
         a mask.
         """
-        if part.most is not None or isinstance(part.part, Chars):
+        if part.most is not None or isinstance(part.part, CharSet):
             return super().repeated(part)
         if part not in self.loops:
             name = self.loops[part] = self.rules.reserved("loop").name
@@ -301,17 +301,17 @@ class EbnfWriter(Writer):
         return f"({' '.join([*first, self.loops[part]])})"
 
 
-def _text_in(part: Expression) -> Text | None:
-    inside = part.part if isinstance(part, Lexeme) else part
-    return inside if isinstance(inside, Text) else None
+def _text_in(part: Expression) -> TextExpr | None:
+    inside = part.part if isinstance(part, LexemeExpr) else part
+    return inside if isinstance(inside, TextExpr) else None
 
 
 def _first(part: Expression | None) -> str | None:
     """The character that an expression begins with, if it is one."""
-    return part.text[0] if isinstance(part, (Literal, Token)) else None
+    return part.text[0] if isinstance(part, (LiteralExpr, TokenExpr)) else None
 
 
-def _shortened(part: Text) -> Text:
+def _shortened(part: TextExpr) -> TextExpr:
     """A text with the ends of words for the words: each character of them costs the engine."""
     words = tuple(dict.fromkeys(RARE_ENDS.get(word, word) for word in part.without))
     if words == part.without:

@@ -4,31 +4,31 @@ of Lark.
 
 from __future__ import annotations
 
-from dsv4.grammar.automaton import Search, unrolled
+from dsv4.grammar.automaton import WordSearch, unrolled
 from dsv4.grammar.rules import (
     EMPTY,
     LAST_CHARACTER,
-    Chars,
-    Choice,
+    CharSet,
+    ChoiceExpr,
     Expression,
-    Lexeme,
-    Literal,
-    Reference,
-    Repeat,
+    LexemeExpr,
+    LiteralExpr,
+    ReferenceExpr,
+    RepeatExpr,
     Rules,
-    Sequence,
-    StringEnd,
-    Text,
-    Token,
+    SequenceExpr,
+    StringEndExpr,
+    TextExpr,
+    TokenExpr,
     choice,
     complement,
-    expanded,
+    expanded_string_end,
 )
 
 # What all three forms of grammar have in common: rules, sequences, alternatives, repetitions.
 
 
-class Writer:
+class GrammarWriter:
     """Writes rules. A form says how it spells what differs."""
 
     root = "root"
@@ -38,7 +38,7 @@ class Writer:
         self.rules = Rules()
         self.given = bodies
         self.written: dict[str, str] = {}
-        self.texts: dict[Text, str] = {}
+        self.texts: dict[TextExpr, str] = {}
 
     def grammar(self, root: Expression) -> str:
         """The whole grammar, its root first."""
@@ -51,51 +51,51 @@ class Writer:
         return self.define.format(name=name, body=body)
 
     def expression(self, part: Expression) -> str:
-        if isinstance(part, Choice):
+        if isinstance(part, ChoiceExpr):
             return self.alternatives(part)
-        if isinstance(part, Sequence):
+        if isinstance(part, SequenceExpr):
             return self.sequence(part) or self.string("")
         return self.closed(part)
 
     def closed(self, part: Expression) -> str:
         """An expression that binds at least as tightly as a repetition."""
-        if isinstance(part, Literal):
+        if isinstance(part, LiteralExpr):
             return self.string(part.text)
-        if isinstance(part, Token):
+        if isinstance(part, TokenExpr):
             return self.token(part)
-        if isinstance(part, Chars):
+        if isinstance(part, CharSet):
             return self.characters(part)
-        if isinstance(part, Reference):
+        if isinstance(part, ReferenceExpr):
             return self.reference(part)
-        if isinstance(part, Text):
+        if isinstance(part, TextExpr):
             return self.text(part)
-        if isinstance(part, StringEnd):
+        if isinstance(part, StringEndExpr):
             return self.string_end(part)
-        if isinstance(part, Lexeme):
+        if isinstance(part, LexemeExpr):
             return self.lexeme(part)
-        if isinstance(part, Repeat):
+        if isinstance(part, RepeatExpr):
             return self.repeated(part)
         return f"({self.expression(part)})" if part != EMPTY else self.string("")
 
-    def alternatives(self, part: Choice) -> str:
+    def alternatives(self, part: ChoiceExpr) -> str:
         """One of them; the empty one, of which not every form has a spelling, as an option."""
         if EMPTY not in part.options:
             return " | ".join(map(self.expression, part.options))
         rest = choice(*(option for option in part.options if option != EMPTY))
         return f"({self.expression(rest)})?"
 
-    def sequence(self, part: Sequence) -> str:
+    def sequence(self, part: SequenceExpr) -> str:
         return " ".join(map(self.closed, part.parts))
 
-    def repeated(self, part: Repeat) -> str:
+    def repeated(self, part: RepeatExpr) -> str:
         once = self.closed(part.part)
         # No form reads two counts in a row.
-        return (f"({once})" if isinstance(part.part, Repeat) else once) + _count(part)
+        return (f"({once})" if isinstance(part.part, RepeatExpr) else once) + _count(part)
 
-    def reference(self, part: Reference) -> str:
+    def reference(self, part: ReferenceExpr) -> str:
         return part.name
 
-    def text(self, part: Text) -> str:
+    def text(self, part: TextExpr) -> str:
         if part not in self.texts:
             self.texts[part] = self.new_text(part)
         return self.texts[part]
@@ -117,26 +117,26 @@ class Writer:
 
     # What differs.
 
-    def token(self, part: Token) -> str:
+    def token(self, part: TokenExpr) -> str:
         return self.string(part.text)
 
     def string(self, text: str) -> str:
         raise NotImplementedError
 
-    def characters(self, part: Chars) -> str:
+    def characters(self, part: CharSet) -> str:
         raise NotImplementedError
 
-    def new_text(self, part: Text) -> str:
+    def new_text(self, part: TextExpr) -> str:
         raise NotImplementedError
 
-    def string_end(self, part: StringEnd) -> str:
-        return self.closed(expanded(part))
+    def string_end(self, part: StringEndExpr) -> str:
+        return self.closed(expanded_string_end(part))
 
-    def lexeme(self, part: Lexeme) -> str:
+    def lexeme(self, part: LexemeExpr) -> str:
         return self.closed(part.part)
 
 
-def _count(part: Repeat) -> str:
+def _count(part: RepeatExpr) -> str:
     known = {(0, None): "*", (1, None): "+", (0, 1): "?"}
     if (part.least, part.most) in known:
         return known[part.least, part.most]
@@ -145,7 +145,7 @@ def _count(part: Repeat) -> str:
     return f"{{{part.least},{'' if part.most is None else part.most}}}"
 
 
-def shorter(part: Chars) -> tuple[bool, tuple[tuple[int, int], ...]]:
+def shorter_ranges(part: CharSet) -> tuple[bool, tuple[tuple[int, int], ...]]:
     """A set as the ranges in it, or, where it goes on to the last character, those not in it."""
     if part.ranges[-1][1] != LAST_CHARACTER:
         return False, part.ranges
@@ -159,32 +159,32 @@ def shorter(part: Chars) -> tuple[bool, tuple[tuple[int, int], ...]]:
 _GBNF_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
 
 
-class GbnfWriter(Writer):
+class GbnfWriter(GrammarWriter):
     """Writes GBNF, with a rule for each state of the search for words: there these cost nothing."""
 
     def string(self, text: str) -> str:
-        return '"' + "".join(_GBNF_ESCAPES.get(c) or _escaped(c) for c in text) + '"'
+        return '"' + "".join(_GBNF_ESCAPES.get(c) or _gbnf_escaped(c) for c in text) + '"'
 
-    def characters(self, part: Chars) -> str:
-        negated, ranges = shorter(part)
+    def characters(self, part: CharSet) -> str:
+        negated, ranges = shorter_ranges(part)
         spelled = "".join(
-            _in_set(first) + ("" if first == last else "-" + _in_set(last))
+            _gbnf_in_set(first) + ("" if first == last else "-" + _gbnf_in_set(last))
             for first, last in ranges
         )
         return f"[{'^' if negated else ''}{spelled}]"
 
-    def new_text(self, part: Text) -> str:
+    def new_text(self, part: TextExpr) -> str:
         return self.with_new_rules(unrolled(part, self.rules))
 
 
-def _in_set(code: int) -> str:
+def _gbnf_in_set(code: int) -> str:
     character = chr(code)
     if character.isalnum() and character.isascii():
         return character
-    return f"\\x{code:02x}" if code < 0x80 else _escaped(character)
+    return f"\\x{code:02x}" if code < 0x80 else _gbnf_escaped(character)
 
 
-def _escaped(character: str) -> str:
+def _gbnf_escaped(character: str) -> str:
     code = ord(character)
     if character.isprintable():
         return character
@@ -201,7 +201,7 @@ _ANYTHING = "(?s:.*)"
 _SOMETHING = "(?s:.+)"
 
 
-class LarkWriter(Writer):
+class LarkWriter(GrammarWriter):
     """Writes Lark: a lexeme is a terminal, named in capitals, and all else is rules.
 
     A text without some words is the complement of those that hold one. The think tokens are never
@@ -213,24 +213,24 @@ class LarkWriter(Writer):
 
     def __init__(self, bodies: dict[str, Expression]) -> None:
         super().__init__(bodies)
-        self.terminals: dict[Lexeme, str] = {}
+        self.terminals: dict[LexemeExpr, str] = {}
         self.inside = False
 
-    def token(self, part: Token) -> str:
+    def token(self, part: TokenExpr) -> str:
         return part.text
 
     def string(self, text: str) -> str:
-        return '"' + "".join(_LARK_ESCAPES.get(c) or _in_string(c) for c in text) + '"'
+        return '"' + "".join(_LARK_ESCAPES.get(c) or _lark_in_string(c) for c in text) + '"'
 
-    def characters(self, part: Chars) -> str:
-        negated, ranges = shorter(part)
+    def characters(self, part: CharSet) -> str:
+        negated, ranges = shorter_ranges(part)
         spelled = "".join(
-            _in_expression(chr(first)) + ("" if first == last else "-" + _in_expression(chr(last)))
+            _lark_in_regex(chr(first)) + ("" if first == last else "-" + _lark_in_regex(chr(last)))
             for first, last in ranges
         )
         return f"/[{'^' if negated else ''}{spelled}]/"
 
-    def lexeme(self, part: Lexeme) -> str:
+    def lexeme(self, part: LexemeExpr) -> str:
         if part not in self.terminals:
             name = self.terminals[part] = self.rules.reserved("piece").name.upper()
             outside, self.inside = self.inside, True
@@ -238,37 +238,37 @@ class LarkWriter(Writer):
             self.inside = outside
         return self.terminals[part]
 
-    def reference(self, part: Reference) -> str:
+    def reference(self, part: ReferenceExpr) -> str:
         """A rule; inside a terminal, which knows no rules, another terminal of the same body."""
-        return self.lexeme(Lexeme(self.given[part.name])) if self.inside else part.name
+        return self.lexeme(LexemeExpr(self.given[part.name])) if self.inside else part.name
 
-    def new_text(self, part: Text) -> str:
+    def new_text(self, part: TextExpr) -> str:
         name = self.rules.reserved("text").name.upper()
         some = _SOMETHING if part.filled else _ANYTHING
         self.written[name] = self.line(name, f"/{some}/ & ~/{'|'.join(_held(part))}/")
         return name
 
 
-def _held(part: Text) -> list[str]:
+def _held(part: TextExpr) -> list[str]:
     """What must not be: a word anywhere, or at the start the rest of one that was begun."""
-    search = Search(part.without)
+    search = WordSearch(part.without)
     begun = [part.begun[n:] for n in range(len(part.begun))]
     rests = [
         word[len(start) :] for word in search.words for start in begun if word.startswith(start)
     ]
-    words = "|".join("".join(map(_in_expression, word)) for word in part.without)
+    words = "|".join("".join(map(_lark_in_regex, word)) for word in part.without)
     found = [f"{_ANYTHING}({words}){_ANYTHING}"]
-    return found + ["".join(map(_in_expression, rest)) + _ANYTHING for rest in rests]
+    return found + ["".join(map(_lark_in_regex, rest)) + _ANYTHING for rest in rests]
 
 
-def _in_string(character: str) -> str:
+def _lark_in_string(character: str) -> str:
     if character.isprintable():
         return character
     code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _in_expression(character: str) -> str:
+def _lark_in_regex(character: str) -> str:
     """Never `\\u` for ASCII, which the engine does not read."""
     if character in "\n\r\t":
         return _LARK_ESCAPES[character]

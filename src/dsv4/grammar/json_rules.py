@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from dsv4._encode.json_text import to_json
 from dsv4.grammar.automaton import may_hold
 from dsv4.grammar.rules import (
+    ESCAPED_IN_STRINGS,
     NEVER,
-    SPECIAL,
-    Chars,
-    Choice,
+    CharSet,
+    ChoiceExpr,
     Expression,
-    Literal,
-    Repeat,
+    LiteralExpr,
+    RepeatExpr,
     Rules,
-    Sequence,
-    StringEnd,
+    SequenceExpr,
+    StringEndExpr,
     chars,
     choice,
     complement,
-    is_whole,
+    has_no_surrogates,
     lexeme,
     literal,
     minus,
@@ -40,7 +40,7 @@ _FRACTION = sequence(literal("."), repeat(_DIGIT, 1, None))
 _EXPONENT = sequence(chars("eE"), optional(chars("+-")), repeat(_DIGIT, 1, None))
 
 
-def number(may_be_negative: bool = True, may_be_positive: bool = True) -> Expression:
+def number_rule(may_be_negative: bool = True, may_be_positive: bool = True) -> Expression:
     """A number with or without a point. What is neither negative nor positive is zero."""
     unsigned = sequence(_NATURAL, optional(_FRACTION), optional(_EXPONENT))
     zero = sequence(literal("0"), optional(literal(".0")))
@@ -52,7 +52,7 @@ def number(may_be_negative: bool = True, may_be_positive: bool = True) -> Expres
     )
 
 
-def integer(least: int | None, most: int | None) -> Expression:
+def integer_rule(least: int | None, most: int | None) -> Expression:
     """A whole number between the bounds, both included."""
     if least is not None and most is not None and least > most:
         return NEVER
@@ -113,9 +113,9 @@ def _between(low: str, high: str) -> Expression:
 _USUAL = chars((48, 57), (65, 90), (97, 122), "_-. ")
 
 
-def unlike(
+def name_unlike(
     names: Iterable[tuple[str, ...]],
-    usual: Chars,
+    usual: CharSet,
     rest: Expression,
     end: Expression,
     empty: bool,
@@ -134,7 +134,8 @@ def unlike(
             empty = False
     away = one_of(minus(usual, "".join(c for c in nexts if len(c) == 1)))
     ways = [
-        sequence(literal(c), unlike(more, _USUAL, rest, end, True)) for c, more in nexts.items()
+        sequence(literal(c), name_unlike(more, _USUAL, rest, end, True))
+        for c, more in nexts.items()
     ]
     return choice(end if empty else NEVER, sequence(away, rest), *ways)
 
@@ -148,7 +149,7 @@ _COMMA = lexeme(sequence(literal(","), optional(literal(" "))))
 _COLON = lexeme(sequence(literal(":"), optional(literal(" "))))
 
 
-class JsonText:
+class JsonRules:
     """JSON that holds none of some words, which would end it for whoever reads around it."""
 
     def __init__(self, rules: Rules, words: tuple[str, ...]) -> None:
@@ -169,7 +170,7 @@ class JsonText:
     # Strings.
 
     def string(self, filled: bool = False) -> Expression:
-        whole = sequence(literal('"'), StringEnd(self.words, filled))
+        whole = sequence(literal('"'), StringEndExpr(self.words, filled))
         return self.rules.named("string", lexeme(whole))
 
     def quoted(self, inside: Expression) -> Expression:
@@ -180,21 +181,21 @@ class JsonText:
         text = to_json(value)
         for word in self.words:
             text = text.replace(word, f"\\u{ord(word[0]):04x}{word[1:]}")
-        return literal(text if is_whole(text) else json.dumps(value))
+        return literal(text if has_no_surrogates(text) else json.dumps(value))
 
     def escaped(self, part: Expression) -> Expression:
         """A regular expression over characters as one over their JSON."""
-        if isinstance(part, Literal):
+        if isinstance(part, LiteralExpr):
             return literal(to_json(part.text)[1:-1])
-        if isinstance(part, Chars):
-            special = [c for c in SPECIAL if part.has(c)]
-            plain = one_of(minus(part, SPECIAL))
+        if isinstance(part, CharSet):
+            special = [c for c in ESCAPED_IN_STRINGS if part.has(c)]
+            plain = one_of(minus(part, ESCAPED_IN_STRINGS))
             return choice(plain, *(literal(to_json(c)[1:-1]) for c in special))
-        if isinstance(part, Sequence):
+        if isinstance(part, SequenceExpr):
             return sequence(*map(self.escaped, part.parts))
-        if isinstance(part, Choice):
+        if isinstance(part, ChoiceExpr):
             return choice(*map(self.escaped, part.options))
-        assert isinstance(part, Repeat), part
+        assert isinstance(part, RepeatExpr), part
         return repeat(self.escaped(part.part), part.least, part.most)
 
     # Members.
@@ -207,9 +208,9 @@ class JsonText:
         if not names:
             return sequence(self.string(), self.colon)
         # One that begins with what a word begins with would need a search of its own.
-        usual = complement(SPECIAL, "".join(word[0] for word in self.words))
-        rest = self.rules.named("inside", StringEnd(self.words))
-        inside = unlike(map(_units, names), usual, rest, end=literal('"'), empty=True)
+        usual = complement(ESCAPED_IN_STRINGS, "".join(word[0] for word in self.words))
+        rest = self.rules.named("inside", StringEndExpr(self.words))
+        inside = name_unlike(map(_units, names), usual, rest, end=literal('"'), empty=True)
         key = lexeme(sequence(literal('"'), inside))
         return sequence(self.rules.named("key", key), self.colon)
 
@@ -226,7 +227,7 @@ class JsonText:
         return choice(self.object(), self.array(), *self.simple())
 
     def simple(self) -> tuple[Expression, ...]:
-        return self.rules.named("number", number()), *map(literal, ("true", "false", "null"))
+        return self.rules.named("number", number_rule()), *map(literal, ("true", "false", "null"))
 
     def array(self) -> Expression:
         items = sequence(self.value(), repeat(sequence(self.comma, self.value()), 0, None))

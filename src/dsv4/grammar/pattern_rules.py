@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dsv4.grammar.rules import (
     EMPTY,
-    Chars,
-    Choice,
+    CharSet,
+    ChoiceExpr,
     Expression,
-    Repeat,
-    Sequence,
+    RepeatExpr,
+    SequenceExpr,
     chars,
     choice,
     complement,
@@ -40,7 +40,7 @@ _ANY_SPACE = (
     (0x2000, 0x200A),
     "\u2028\u2029\u202f\u205f\u3000\ufeff",
 )
-_CLASSES: dict[str, Chars] = {
+_CLASSES: dict[str, CharSet] = {
     "d": _DIGIT,
     "w": _WORD,
     "s": _SPACE,
@@ -58,31 +58,31 @@ class NotRegular(ValueError):
     """A pattern that cannot be turned into rules. Says why."""
 
 
-def pattern(source: str) -> Expression:
+def pattern_rule(source: str) -> Expression:
     """The texts in which the pattern is found somewhere, as JSON Schema has it."""
     if len(source) > MOST_CHARACTERS:
         raise NotRegular(f"it is longer than {MOST_CHARACTERS} characters")
-    made = _Reader(source).whole()
-    if cost(made) > MOST_COST:
+    made = _PatternReader(source).whole()
+    if pattern_cost(made) > MOST_COST:
         raise NotRegular("it counts too many characters out of large sets")
     return made
 
 
-def cost(part: Expression) -> int:
+def pattern_cost(part: Expression) -> int:
     """What a pattern takes xgrammar, which is the slowest, in milliseconds: so much for each set
     of characters, by its size, and for each time that it is counted."""
-    if isinstance(part, Chars):
+    if isinstance(part, CharSet):
         return 1 if part.size <= 16 else 8 if part.size <= 256 else 48
-    if isinstance(part, Sequence):
-        return sum(map(cost, part.parts))
-    if isinstance(part, Choice):
-        return sum(map(cost, part.options))
-    if isinstance(part, Repeat):
-        return cost(part.part) * max(part.least + 1 if part.most is None else part.most, 1)
+    if isinstance(part, SequenceExpr):
+        return sum(map(pattern_cost, part.parts))
+    if isinstance(part, ChoiceExpr):
+        return sum(map(pattern_cost, part.options))
+    if isinstance(part, RepeatExpr):
+        return pattern_cost(part.part) * max(part.least + 1 if part.most is None else part.most, 1)
     return 0
 
 
-class _Reader:
+class _PatternReader:
     def __init__(self, source: str) -> None:
         self.source = source
         self.at = 0
@@ -187,7 +187,7 @@ class _Reader:
             raise NotRegular(f"it counts beyond {MOST_COUNTED}")
         return least, most
 
-    def set(self) -> Chars:
+    def set(self) -> CharSet:
         negated = self.takes("^")
         ranges: list[tuple[int, int]] = []
         while not self.takes("]"):
@@ -202,11 +202,11 @@ class _Reader:
                 ranges += first.ranges
         return complement(*ranges) if negated else chars(*ranges)
 
-    def member(self) -> Chars:
+    def member(self) -> CharSet:
         character = self.take()
         return self.escape(inside=True) if character == "\\" else chars(character)
 
-    def escape(self, inside: bool) -> Chars:
+    def escape(self, inside: bool) -> CharSet:
         character = self.take()
         if character in _CLASSES:
             return _CLASSES[character]

@@ -12,21 +12,34 @@ from dsv4._encode.encode import chosen_tool, maybe_response_schema, read_tool_ch
 from dsv4._encode.tools import function_location, function_of, qualified_function
 from dsv4._format.dialects import dialect_named
 from dsv4.errors import refusal, short_repr
-from dsv4.grammar.automaton import after
-from dsv4.grammar.call_rules import Calls, Tool
-from dsv4.grammar.completion_rules import FORBIDDEN, REASONING_END, VISIBLE, Completion, Markup
+from dsv4.grammar.automaton import rest_after
+from dsv4.grammar.call_rules import CallRules, GrammarTool
+from dsv4.grammar.completion_rules import (
+    FORBIDDEN,
+    REASONING_END,
+    VISIBLE,
+    CallMarkup,
+    CompletionRules,
+)
 from dsv4.grammar.ebnf_writer import EbnfWriter
-from dsv4.grammar.grammar_writers import GbnfWriter, LarkWriter, Writer
-from dsv4.grammar.json_rules import JsonText
-from dsv4.grammar.rules import NEVER, Expression, Reference, Rules, cleaned, possible
-from dsv4.grammar.schema_shapes import Document, Relaxation, Relaxations, Subschema
-from dsv4.grammar.value_rules import Values
+from dsv4.grammar.grammar_writers import GbnfWriter, GrammarWriter, LarkWriter
+from dsv4.grammar.json_rules import JsonRules
+from dsv4.grammar.rules import (
+    NEVER,
+    Expression,
+    ReferenceExpr,
+    Rules,
+    satisfiable_rules,
+    without_dead_ends,
+)
+from dsv4.grammar.schema_shapes import Relaxation, Relaxations, SchemaDocument, Subschema
+from dsv4.grammar.value_rules import ValueRules
 from dsv4.request import Request
 
 # What stands in place of free content: the JSON that a request's response format asks for.
 
 
-def answer(
+def answer_rules(
     response_format: Any, rules: Rules, relaxations: Relaxations, any_order: bool
 ) -> Expression | None:
     """The values that the format allows. None: any text."""
@@ -34,8 +47,8 @@ def answer(
     if found is None:
         return None
     schema, location = found
-    document = Document(schema, location, relaxations)
-    values = Values(document, JsonText(rules, FORBIDDEN), rules, any_order)
+    document = SchemaDocument(schema, location, relaxations)
+    values = ValueRules(document, JsonRules(rules, FORBIDDEN), rules, any_order)
     made = values.value((Subschema(schema, location),))
     if made == NEVER:
         raise refusal(location, "found a schema that no value fits")
@@ -45,26 +58,26 @@ def answer(
 # Which tools may be called, and whether one must be.
 
 
-class Wanted(NamedTuple):
+class AllowedTools(NamedTuple):
     """The tools that may be called, and the one that must be: "" for any, None for none."""
 
-    tools: tuple[Tool, ...]
+    tools: tuple[GrammarTool, ...]
     forced: str | None
 
 
-def wanted(request: Request) -> Wanted:
+def allowed_tools(request: Request) -> AllowedTools:
     """The tools that the request's choice leaves."""
     mode, tool = read_tool_choice(request.tool_choice)
     if mode == "none":
-        return Wanted((), None)
+        return AllowedTools((), None)
     tools = tuple(_declared(request))
     if mode == "auto":
-        return Wanted(tools, None)
+        return AllowedTools(tools, None)
     own, before, messages = _given(request)
     name = chosen_tool(tool, own, before, messages, dialect_named(request.dialect))
     if name is None:
-        return Wanted(tools, "")
-    return Wanted(tuple(tool for tool in tools if tool.name == name), name)
+        return AllowedTools(tools, "")
+    return AllowedTools(tuple(tool for tool in tools if tool.name == name), name)
 
 
 def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
@@ -73,7 +86,7 @@ def _given(request: Request) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any
     return own, () if request.context is None else list(request.context), list(request.messages)
 
 
-def _declared(request: Request) -> Iterator[Tool]:
+def _declared(request: Request) -> Iterator[GrammarTool]:
     """The tools that the prompt shows."""
     namespaces = dialect_named(request.dialect).namespaces
     own, before, messages = _given(request)
@@ -83,14 +96,14 @@ def _declared(request: Request) -> Iterator[Tool]:
         inside = function_location(fields, function, location)
         if namespaces:
             function = qualified_function(fields, function, location)
-        yield Tool(function["name"], function.get("parameters"), inside)
+        yield GrammarTool(function["name"], function.get("parameters"), inside)
 
 
 # Where a completion begins: what of it the prompt already holds.
 
 
 @dataclass(frozen=True)
-class Standing:
+class CompletionStart:
     """`reasoning`: whether the completion, with what is `written` of it, begins with reasoning.
 
     `task`: whether it is a quick-instruction task's output, which has neither reasoning nor calls.
@@ -100,19 +113,19 @@ class Standing:
     written: str
     task: bool = False
 
-    def without_reasoning(self) -> Standing:
+    def without_reasoning(self) -> CompletionStart:
         """The same for a grammar that begins after the reasoning."""
         if not self.reasoning:
             return self
-        return Standing(False, self.written.partition(REASONING_END)[2], self.task)
+        return CompletionStart(False, self.written.partition(REASONING_END)[2], self.task)
 
 
-def standing(request: Request) -> Standing:
+def completion_start(request: Request) -> CompletionStart:
     """Where the model goes on after the request's prompt."""
     ending = request.encode().ending
     if ending.kind == "task":
-        return Standing(False, "", task=True)
-    return Standing(ending.thinking, ending.open)
+        return CompletionStart(False, "", task=True)
+    return CompletionStart(ending.thinking, ending.open)
 
 
 # The fields by which servers take a grammar.
@@ -123,7 +136,7 @@ _TEXT = object()
 
 
 @dataclass(frozen=True)
-class Server:
+class GrammarServer:
     """The forms of grammar that a server reads, and the fields that it wants."""
 
     forms: tuple[str, ...]
@@ -131,8 +144,8 @@ class Server:
 
 
 # Tokens of the format must neither be hidden in what comes back nor added to what is sent.
-SERVERS = {
-    "vllm": Server(
+GRAMMAR_SERVERS = {
+    "vllm": GrammarServer(
         ("xgrammar", "lark"),
         {
             "structured_outputs": {"grammar": _TEXT},
@@ -140,20 +153,22 @@ SERVERS = {
             "add_special_tokens": False,
         },
     ),
-    "sglang": Server(
+    "sglang": GrammarServer(
         ("xgrammar",), {"sampling_params": {"ebnf": _TEXT, "skip_special_tokens": False}}
     ),
-    "sglang-completions": Server(("xgrammar",), {"ebnf": _TEXT, "skip_special_tokens": False}),
-    "llamacpp": Server(("gbnf",), {"grammar": _TEXT, "preserved_tokens": [*VISIBLE]}),
+    "sglang-completions": GrammarServer(
+        ("xgrammar",), {"ebnf": _TEXT, "skip_special_tokens": False}
+    ),
+    "llamacpp": GrammarServer(("gbnf",), {"grammar": _TEXT, "preserved_tokens": [*VISIBLE]}),
 }
 
 
 def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
     """The fields of a request to a server."""
-    known = SERVERS.get(server) if isinstance(server, str) else None
+    known = GRAMMAR_SERVERS.get(server) if isinstance(server, str) else None
     if known is None:
         raise refusal(
-            ("server",), f"found {short_repr(server)}, expected one of {', '.join(SERVERS)}"
+            ("server",), f"found {short_repr(server)}, expected one of {', '.join(GRAMMAR_SERVERS)}"
         )
     if form not in known.forms:
         expected = f"a grammar of the form {known.forms[0]}"
@@ -173,8 +188,12 @@ def _filled(fields: Any, text: str) -> Any:
 # A request -> its grammar.
 
 
-Form: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
-WRITERS: dict[str, type[Writer]] = {"xgrammar": EbnfWriter, "gbnf": GbnfWriter, "lark": LarkWriter}
+GrammarForm: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
+GRAMMAR_WRITERS: dict[str, type[GrammarWriter]] = {
+    "xgrammar": EbnfWriter,
+    "gbnf": GbnfWriter,
+    "lark": LarkWriter,
+}
 
 
 @dataclass(frozen=True)
@@ -186,7 +205,7 @@ class Grammar:
     """
 
     text: str
-    form: Form
+    form: GrammarForm
     relaxed: tuple[Relaxation, ...] = ()
 
     def fields(self, server: str) -> dict[str, Any]:
@@ -200,7 +219,7 @@ class Grammar:
 
 def for_request(
     request: Request,
-    form: Form = "xgrammar",
+    form: GrammarForm = "xgrammar",
     *,
     reasoning: Literal["grammar", "server"] = "grammar",
     preamble: bool = True,
@@ -226,7 +245,7 @@ def for_request(
     Raises an `OptionError` with the path of what no grammar can be made for (an `EncodeError` where
     that stands in a message).
     """
-    _check_option("form", form, tuple(WRITERS))
+    _check_option("form", form, tuple(GRAMMAR_WRITERS))
     _check_option("reasoning", reasoning, ("grammar", "server"))
     _check_option("order", order, ("any", "declared"))
     if not isinstance(request, Request):
@@ -235,7 +254,7 @@ def for_request(
         preamble=preamble, markup_in_values=markup_in_values, parallel=parallel, exact=exact
     )
     try:
-        return _made(
+        return _make_grammar(
             *(request, form, reasoning == "server", preamble, order == "any"),
             *(markup_in_values, parallel, exact),
         )
@@ -244,9 +263,9 @@ def for_request(
         raise refusal(("tools",), problem) from None
 
 
-def _made(
+def _make_grammar(
     request: Request,
-    form: Form,
+    form: GrammarForm,
     after_reasoning: bool,
     preamble: bool,
     any_order: bool,
@@ -254,43 +273,43 @@ def _made(
     parallel: bool,
     exact: bool,
 ) -> Grammar:
-    markup = Markup.of(dialect_named(request.dialect))
+    markup = CallMarkup.of(dialect_named(request.dialect))
     rules, relaxations = Rules(), Relaxations(exact)
-    tools, forced = wanted(request)
-    begins = standing(request)
+    tools, forced = allowed_tools(request)
+    begins = completion_start(request)
     if begins.task:
         tools, forced = (), None
     if after_reasoning:
         begins = begins.without_reasoning()
-    calls = Calls(markup, rules, relaxations, any_order, markup_in_values)
-    completion = Completion(
+    calls = CallRules(markup, rules, relaxations, any_order, markup_in_values)
+    completion = CompletionRules(
         reasoning=begins.reasoning,
-        answer=answer(request.response_format, rules, relaxations, any_order),
+        answer=answer_rules(request.response_format, rules, relaxations, any_order),
         invokes=tuple(map(calls.invoke, tools)),
         calls_required=forced is not None,
         preamble=preamble or forced is None,
         parallel=parallel,
     )
     whole = completion.expression(markup, rules)
-    kept = possible(rules.bodies)
+    kept = satisfiable_rules(rules.bodies)
     _check_callable(tools, completion.invokes, kept)
-    root, bodies = cleaned(_after(whole, begins.written, rules), rules.bodies, kept)
+    root, bodies = without_dead_ends(_after(whole, begins.written, rules), rules.bodies, kept)
     if root == NEVER:
         raise refusal(("response_format",), "found a schema that no value fits")
-    return Grammar(WRITERS[form](bodies).grammar(root), form, relaxations.found())
+    return Grammar(GRAMMAR_WRITERS[form](bodies).grammar(root), form, relaxations.found())
 
 
 def _check_callable(
-    tools: tuple[Tool, ...], invokes: tuple[Expression, ...], kept: frozenset[str]
+    tools: tuple[GrammarTool, ...], invokes: tuple[Expression, ...], kept: frozenset[str]
 ) -> None:
     for tool, invoke in zip(tools, invokes, strict=True):
-        if invoke == NEVER or (isinstance(invoke, Reference) and invoke.name not in kept):
+        if invoke == NEVER or (isinstance(invoke, ReferenceExpr) and invoke.name not in kept):
             raise refusal((*tool.location, "parameters"), "found a schema that no arguments fit")
 
 
 def _after(whole: Expression, written: str, rules: Rules) -> Expression:
     """What is left of a completion after what the prompt holds of it."""
-    rest, allowed = after(whole, written, rules)
+    rest, allowed = rest_after(whole, written, rules)
     if rest == NEVER:
         found = short_repr(written[allowed : allowed + 40])
         problem = f"found {found} at character {allowed}, expected what a completion may hold there"

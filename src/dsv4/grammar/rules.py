@@ -24,21 +24,21 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralExpr:
     """Exactly this text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenExpr:
     """A token of the vocabulary that some engines never take for text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Chars:
+class CharSet:
     """One character out of these ranges, which are in order and do not touch."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -53,7 +53,7 @@ class Chars:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextExpr:
     """Any text, the empty one included, that holds none of the words.
 
     `begun` is what already stands before it of a word that must not be completed. A text that is
@@ -66,7 +66,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class StringEnd:
+class StringEndExpr:
     """The inside of a JSON string, up to and with its closing quote, that holds none of the words.
 
     One that is `filled` is not empty.
@@ -77,31 +77,31 @@ class StringEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class SequenceExpr:
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceExpr:
     options: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RepeatExpr:
     part: Expression
     least: int
     most: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceExpr:
     """A rule, by its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lexeme:
+class LexemeExpr:
     """A regular part, read as one piece by engines that cut a text before they parse it.
 
     Such an engine takes a piece as long as it goes. So a text that ends at a tag is one piece
@@ -112,11 +112,20 @@ class Lexeme:
 
 
 Expression: TypeAlias = (
-    Literal | Token | Chars | Text | StringEnd | Sequence | Choice | Repeat | Reference | Lexeme
+    LiteralExpr
+    | TokenExpr
+    | CharSet
+    | TextExpr
+    | StringEndExpr
+    | SequenceExpr
+    | ChoiceExpr
+    | RepeatExpr
+    | ReferenceExpr
+    | LexemeExpr
 )
 
-EMPTY: Expression = Sequence(())
-NEVER: Expression = Choice(())
+EMPTY: Expression = SequenceExpr(())
+NEVER: Expression = ChoiceExpr(())
 
 
 # What the dear parts of a grammar may take an engine in all: milliseconds, roughly.
@@ -129,12 +138,12 @@ class Rules:
     def __init__(self) -> None:
         self._spent = 0
         self.bodies: dict[str, Expression] = {}
-        self._known: dict[Expression, Reference] = {}
+        self._known: dict[Expression, ReferenceExpr] = {}
         self._numbers: dict[str, int] = {}
 
     def named(self, hint: str, body: Expression) -> Expression:
         """A reference to a rule of this body. A body that is as short as its name stays."""
-        if isinstance(body, Reference) or body in (EMPTY, NEVER):
+        if isinstance(body, ReferenceExpr) or body in (EMPTY, NEVER):
             return body
         known = self._known.get(body)
         if known is None:
@@ -149,17 +158,17 @@ class Rules:
         self._spent += milliseconds
         return True
 
-    def reserved(self, hint: str) -> Reference:
+    def reserved(self, hint: str) -> ReferenceExpr:
         """A reference to a rule whose body comes later: it may refer to itself."""
         while True:
             number = self._numbers[hint] = self._numbers.get(hint, 0) + 1
             name = hint if number == 1 else f"{hint}{number}"
             if name not in self.bodies:
-                return Reference(name)
+                return ReferenceExpr(name)
 
 
 def literal(text: str) -> Expression:
-    return Literal(text) if text else EMPTY
+    return LiteralExpr(text) if text else EMPTY
 
 
 def sequence(*parts: Expression) -> Expression:
@@ -168,21 +177,21 @@ def sequence(*parts: Expression) -> Expression:
     for part in parts:
         if part == NEVER:
             return NEVER
-        for piece in part.parts if isinstance(part, Sequence) else (part,):
+        for piece in part.parts if isinstance(part, SequenceExpr) else (part,):
             last = flat[-1] if flat else None
-            if isinstance(piece, Literal) and isinstance(last, Literal):
-                flat[-1] = Literal(last.text + piece.text)
+            if isinstance(piece, LiteralExpr) and isinstance(last, LiteralExpr):
+                flat[-1] = LiteralExpr(last.text + piece.text)
             else:
                 flat.append(piece)
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+    return flat[0] if len(flat) == 1 else SequenceExpr(tuple(flat))
 
 
 def choice(*options: Expression) -> Expression:
     """One of them."""
     flat: dict[Expression, None] = {}  # a set that keeps the order
     for option in options:
-        flat.update(dict.fromkeys(option.options if isinstance(option, Choice) else (option,)))
-    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+        flat.update(dict.fromkeys(option.options if isinstance(option, ChoiceExpr) else (option,)))
+    return next(iter(flat)) if len(flat) == 1 else ChoiceExpr(tuple(flat))
 
 
 def repeat(part: Expression, least: int, most: int | None) -> Expression:
@@ -190,7 +199,7 @@ def repeat(part: Expression, least: int, most: int | None) -> Expression:
         return EMPTY
     if part == NEVER:
         return NEVER
-    return part if least == most == 1 else Repeat(part, least, most)
+    return part if least == most == 1 else RepeatExpr(part, least, most)
 
 
 def optional(part: Expression) -> Expression:
@@ -198,18 +207,18 @@ def optional(part: Expression) -> Expression:
 
 
 def lexeme(part: Expression) -> Expression:
-    return part if part in (EMPTY, NEVER) or isinstance(part, Lexeme) else Lexeme(part)
+    return part if part in (EMPTY, NEVER) or isinstance(part, LexemeExpr) else LexemeExpr(part)
 
 
 # Sets of characters.
 
 
-def chars(*ranges: tuple[int, int] | str) -> Chars:
+def chars(*ranges: tuple[int, int] | str) -> CharSet:
     """The characters of the ranges; a string gives each of its own."""
     listed: list[tuple[int, int]] = []
     for given in ranges:
         listed += [(ord(c), ord(c)) for c in given] if isinstance(given, str) else [given]
-    return Chars(tuple(_joined(listed)))
+    return CharSet(tuple(_joined(listed)))
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -222,7 +231,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def complement(*excluded: tuple[int, int] | str) -> Chars:
+def complement(*excluded: tuple[int, int] | str) -> CharSet:
     """Every character but these."""
     ranges, start = [], 0
     for first, last in chars(*excluded, _SURROGATES).ranges:
@@ -231,22 +240,22 @@ def complement(*excluded: tuple[int, int] | str) -> Chars:
         start = last + 1
     if start <= LAST_CHARACTER:
         ranges.append((start, LAST_CHARACTER))
-    return Chars(tuple(ranges))
+    return CharSet(tuple(ranges))
 
 
-def minus(one: Chars, *excluded: tuple[int, int] | str) -> Chars:
+def minus(one: CharSet, *excluded: tuple[int, int] | str) -> CharSet:
     """The characters of one without the others."""
     allowed = complement(*excluded).ranges
     pairs = ((max(a, c), min(b, d)) for a, b in one.ranges for c, d in allowed)
-    return Chars(tuple((first, last) for first, last in pairs if first <= last))
+    return CharSet(tuple((first, last) for first, last in pairs if first <= last))
 
 
-def one_of(characters: Chars) -> Expression:
+def one_of(characters: CharSet) -> Expression:
     """The set as an expression: nothing fits an empty one, and one character is a text."""
     if not characters.ranges:
         return NEVER
     (first, last), *more = characters.ranges
-    return Literal(chr(first)) if first == last and not more else characters
+    return LiteralExpr(chr(first)) if first == last and not more else characters
 
 
 ANY = complement()
@@ -256,33 +265,33 @@ ANY = complement()
 
 
 # What a string cannot hold as it is.
-SPECIAL = '"\\' + "".join(map(chr, range(0x20)))
+ESCAPED_IN_STRINGS = '"\\' + "".join(map(chr, range(0x20)))
 _HEX = chars("0123456789abcdefABCDEF")
 # Without the escaped solidus, which nobody needs: after it a word could be completed.
-ESCAPE = sequence(
+STRING_ESCAPE = sequence(
     literal("\\"), choice(chars('"\\bfnrt'), sequence(literal("u"), repeat(_HEX, 4, 4)))
 )
 
 
-def is_whole(text: str) -> bool:
+def has_no_surrogates(text: str) -> bool:
     """Whether a text has whole characters alone: half of one cannot be written as UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def expanded(part: StringEnd) -> Expression:
+def expanded_string_end(part: StringEndExpr) -> Expression:
     """The same as a text, escapes and more text."""
-    text = Text((*SPECIAL, *part.without))
-    more = sequence(repeat(sequence(ESCAPE, text), 0, None), literal('"'))
+    text = TextExpr((*ESCAPED_IN_STRINGS, *part.without))
+    more = sequence(repeat(sequence(STRING_ESCAPE, text), 0, None), literal('"'))
     if not part.filled:
         return sequence(text, more)
-    begun = Text(text.without, filled=True)
-    return lexeme(choice(sequence(begun, more), sequence(ESCAPE, text, more)))
+    begun = TextExpr(text.without, filled=True)
+    return lexeme(choice(sequence(begun, more), sequence(STRING_ESCAPE, text, more)))
 
 
 # Rules without dead ends: what no text can satisfy goes, and so does what nothing refers to.
 
 
-def possible(bodies: dict[str, Expression]) -> frozenset[str]:
+def satisfiable_rules(bodies: dict[str, Expression]) -> frozenset[str]:
     """The rules that some text satisfies: a value that must hold itself has none."""
     found: set[str] = set()
     before = -1
@@ -296,18 +305,18 @@ def possible(bodies: dict[str, Expression]) -> frozenset[str]:
 
 
 def _is_possible(part: Expression, found: set[str]) -> bool:
-    if isinstance(part, Reference):
+    if isinstance(part, ReferenceExpr):
         return part.name in found
-    if isinstance(part, Sequence):
+    if isinstance(part, SequenceExpr):
         return all(_is_possible(piece, found) for piece in part.parts)
-    if isinstance(part, Choice):
+    if isinstance(part, ChoiceExpr):
         return any(_is_possible(option, found) for option in part.options)
-    if isinstance(part, Repeat):
+    if isinstance(part, RepeatExpr):
         return part.least == 0 or _is_possible(part.part, found)
-    return not isinstance(part, Lexeme) or _is_possible(part.part, found)
+    return not isinstance(part, LexemeExpr) or _is_possible(part.part, found)
 
 
-def cleaned(
+def without_dead_ends(
     root: Expression, bodies: dict[str, Expression], kept: frozenset[str]
 ) -> tuple[Expression, dict[str, Expression]]:
     """The same texts with the possible rules alone, and of these the ones that are needed."""
@@ -323,22 +332,22 @@ def cleaned(
 
 
 def _kept(part: Expression, kept: frozenset[str]) -> Expression:
-    if isinstance(part, Reference):
+    if isinstance(part, ReferenceExpr):
         return part if part.name in kept else NEVER
-    if isinstance(part, Sequence):
+    if isinstance(part, SequenceExpr):
         return sequence(*(_kept(piece, kept) for piece in part.parts))
-    if isinstance(part, Choice):
+    if isinstance(part, ChoiceExpr):
         return choice(*(_kept(option, kept) for option in part.options))
-    if isinstance(part, Repeat):
+    if isinstance(part, RepeatExpr):
         return repeat(_kept(part.part, kept), part.least, part.most)
-    return lexeme(_kept(part.part, kept)) if isinstance(part, Lexeme) else part
+    return lexeme(_kept(part.part, kept)) if isinstance(part, LexemeExpr) else part
 
 
 def _references(part: Expression) -> Iterator[str]:
-    if isinstance(part, Reference):
+    if isinstance(part, ReferenceExpr):
         yield part.name
-    elif isinstance(part, (Sequence, Choice)):
-        for piece in part.parts if isinstance(part, Sequence) else part.options:
+    elif isinstance(part, (SequenceExpr, ChoiceExpr)):
+        for piece in part.parts if isinstance(part, SequenceExpr) else part.options:
             yield from _references(piece)
-    elif isinstance(part, (Repeat, Lexeme)):
+    elif isinstance(part, (RepeatExpr, LexemeExpr)):
         yield from _references(part.part)

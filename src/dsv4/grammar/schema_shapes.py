@@ -84,7 +84,7 @@ class Subschema(NamedTuple):
 
 
 # Schemas that hold together. None at all: anything goes.
-Together: TypeAlias = tuple[Subschema, ...]
+Conjunction: TypeAlias = tuple[Subschema, ...]
 
 
 class Keyword(NamedTuple):
@@ -102,11 +102,11 @@ class Shape:
     """
 
     keywords: dict[str, Keyword] = field(default_factory=dict)
-    properties: dict[str, Together] = field(default_factory=dict)
+    properties: dict[str, Conjunction] = field(default_factory=dict)
     declares: bool = False
-    additional: Together | None = None
-    prefix: tuple[Together, ...] = ()
-    items: Together = ()
+    additional: Conjunction | None = None
+    prefix: tuple[Conjunction, ...] = ()
+    items: Conjunction = ()
 
     def get(self, keyword: str, default: Any = None) -> Any:
         found = self.keywords.get(keyword)
@@ -250,7 +250,9 @@ def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
     return {**made, "prefix": prefix, "items": rest}
 
 
-def _items(schema: Mapping[str, Any], location: Location) -> tuple[tuple[Together, ...], Together]:
+def _items(
+    schema: Mapping[str, Any], location: Location
+) -> tuple[tuple[Conjunction, ...], Conjunction]:
     """Items one by one, and the schema of the others. Older drafts list the first in `items`."""
     older = isinstance(schema.get("items"), list)
     names = ("items", "additionalItems") if older else ("prefixItems", "items")
@@ -271,7 +273,7 @@ def _narrow(keywords: dict[str, Keyword], name: str, other: Keyword) -> None:
     if own is None:
         keywords[name] = other
         return
-    value = _TOGETHER[name](own.value, other.value)
+    value = _CONJUNCTION_OF[name](own.value, other.value)
     keywords[name] = Keyword(value, own.location if value == own.value else other.location)
 
 
@@ -284,20 +286,20 @@ def _common_types(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ..
 
 
 def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
-    known = set(map(identity, other))
-    return [value for value in one if identity(value) in known]
+    known = set(map(json_identity, other))
+    return [value for value in one if json_identity(value) in known]
 
 
-def identity(value: Any) -> Hashable:
+def json_identity(value: Any) -> Hashable:
     """What is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, (list, tuple)):
-        return (list, tuple(map(identity, value)))
+        return (list, tuple(map(json_identity, value)))
     if isinstance(value, Mapping):
-        return (dict, frozenset((name, identity(member)) for name, member in value.items()))
+        return (dict, frozenset((name, json_identity(member)) for name, member in value.items()))
     return (isinstance(value, bool), value)
 
 
-_TOGETHER: dict[str, Callable[[Any, Any], Any]] = {
+_CONJUNCTION_OF: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
     "required": lambda one, other: _texts(one + other),
@@ -306,7 +308,7 @@ _TOGETHER: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Document:
+class SchemaDocument:
     """A schema that others refer into, and the shapes of its parts."""
 
     def __init__(self, root: Any, location: Location, relaxations: Relaxations) -> None:
@@ -316,7 +318,7 @@ class Document:
         # What was found for a schema is kept: many references may lead to one.
         self._found: dict[Location, list[Shape]] = {}
 
-    def shapes(self, together: Together, following: frozenset[str] = frozenset()) -> list[Shape]:
+    def shapes(self, together: Conjunction, following: frozenset[str] = frozenset()) -> list[Shape]:
         """The alternatives of schemas that hold together. None: no value fits them."""
         made = [Shape()]
         for part in together:
@@ -374,7 +376,7 @@ class Document:
 
     # References.
 
-    def resolved(self, together: Together) -> Together:
+    def resolved(self, together: Conjunction) -> Conjunction:
         """The same with what references point to in their place, each schema once."""
         found = (self._resolved(part) for part in together)
         return tuple({part.location: part for part in found}.values())
@@ -446,7 +448,7 @@ class Document:
     ) -> dict[str, Keyword]:
         merged = dict(one)
         for name, keyword in other.items():
-            if name in _TOGETHER or name not in merged:
+            if name in _CONJUNCTION_OF or name not in merged:
                 _narrow(merged, name, keyword)
             elif merged[name].value != keyword.value:
                 reason = f"another {name} holds together with it, which is looked at instead"
@@ -479,7 +481,7 @@ def _steps(pointer: str) -> Iterator[str]:
         yield step.replace("~1", "/").replace("~0", "~")
 
 
-def _merged_properties(one: Shape, other: Shape) -> Iterator[tuple[str, Together]]:
+def _merged_properties(one: Shape, other: Shape) -> Iterator[tuple[str, Conjunction]]:
     """What one side does not declare is undeclared there, and must fit what that side says."""
     for name in dict.fromkeys((*one.properties, *other.properties)):
         mine = one.properties.get(name, one.additional or ())
@@ -487,11 +489,11 @@ def _merged_properties(one: Shape, other: Shape) -> Iterator[tuple[str, Together
         yield name, mine + theirs
 
 
-def _merged_additional(one: Together | None, other: Together | None) -> Together | None:
+def _merged_additional(one: Conjunction | None, other: Conjunction | None) -> Conjunction | None:
     return None if one is None and other is None else (one or ()) + (other or ())
 
 
-def _merged_prefix(one: Shape, other: Shape) -> Iterator[Together]:
+def _merged_prefix(one: Shape, other: Shape) -> Iterator[Conjunction]:
     for n in range(max(len(one.prefix), len(other.prefix))):
         mine = one.prefix[n] if n < len(one.prefix) else one.items
         theirs = other.prefix[n] if n < len(other.prefix) else other.items
@@ -506,10 +508,10 @@ def _possible(shape: Shape) -> bool:
 def _exclude_each_other(groups: list[list[Shape]]) -> bool:
     """Whether it can be seen that a value fits one of the groups at most."""
     pairs = combinations(groups, 2)
-    return all(_differ(one, other) for a, b in pairs for one in a for other in b)
+    return all(_exclusive(one, other) for a, b in pairs for one in a for other in b)
 
 
-def _differ(one: Shape, other: Shape) -> bool:
+def _exclusive(one: Shape, other: Shape) -> bool:
     """Whether no value fits both, by its type, what is listed, or a member that tells."""
     if not _common_types(one.types, other.types):
         return True

@@ -9,19 +9,19 @@ from typing import Any
 
 from dsv4._encode.json_text import to_json
 from dsv4.errors import Location, refusal
-from dsv4.grammar.json_rules import JsonText, integer, number
+from dsv4.grammar.json_rules import JsonRules, integer_rule, number_rule
 from dsv4.grammar.member_rules import Member, Members
-from dsv4.grammar.pattern_rules import NotRegular, cost, pattern
+from dsv4.grammar.pattern_rules import NotRegular, pattern_cost, pattern_rule
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
-    Chars,
-    Choice,
+    CharSet,
+    ChoiceExpr,
     Expression,
-    Reference,
-    Repeat,
+    ReferenceExpr,
+    RepeatExpr,
     Rules,
-    Sequence,
+    SequenceExpr,
     choice,
     lexeme,
     literal,
@@ -30,12 +30,19 @@ from dsv4.grammar.rules import (
     repeat,
     sequence,
 )
-from dsv4.grammar.schema_shapes import TYPES, UNENFORCED, Document, Shape, Together, identity
+from dsv4.grammar.schema_shapes import (
+    TYPES,
+    UNENFORCED,
+    Conjunction,
+    SchemaDocument,
+    Shape,
+    json_identity,
+)
 
 # Whether a value fits a shape: for values that a schema lists itself.
 
 
-_TYPES: dict[str, Any] = {
+_PYTHON_TYPES: dict[str, Any] = {
     "null": type(None),
     "boolean": bool,
     "integer": int,
@@ -46,9 +53,9 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def fits(value: Any, shape: Shape, document: Document) -> bool:
+def fits_shape(value: Any, shape: Shape, document: SchemaDocument) -> bool:
     """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
-    kinds = [kind for kind in shape.types if is_of(value, kind)]
+    kinds = [kind for kind in shape.types if is_of_type(value, kind)]
     if not kinds:
         return False
     if isinstance(value, bool) or value is None:
@@ -62,13 +69,13 @@ def fits(value: Any, shape: Shape, document: Document) -> bool:
     return _array_fits(value, shape, document)
 
 
-def is_of(value: Any, kind: str) -> bool:
+def is_of_type(value: Any, kind: str) -> bool:
     """Whether a value is of a type."""
     if isinstance(value, bool):
         return kind == "boolean"
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
-    return isinstance(value, _TYPES[kind])
+    return isinstance(value, _PYTHON_TYPES[kind])
 
 
 def _number_fits(value: float, shape: Shape) -> bool:
@@ -90,23 +97,23 @@ def _string_fits(value: str, shape: Shape) -> bool:
         return True
 
 
-def _any_fits(value: Any, together: Together, document: Document) -> bool:
+def _any_fits(value: Any, together: Conjunction, document: SchemaDocument) -> bool:
     for shape in document.shapes(together):
         listed = shape.get("enum")
-        known = listed is None or identity(value) in map(identity, listed)
-        if known and fits(value, shape, document):
+        known = listed is None or json_identity(value) in map(json_identity, listed)
+        if known and fits_shape(value, shape, document):
             return True
     return False
 
 
-def _array_fits(value: Any, shape: Shape, document: Document) -> bool:
+def _array_fits(value: Any, shape: Shape, document: SchemaDocument) -> bool:
     if not shape.get("minItems", 0) <= len(value) <= shape.get("maxItems", len(value)):
         return False
     wanted = [*shape.prefix, *[shape.items] * len(value)]
     return all(_any_fits(item, part, document) for item, part in zip(value, wanted, strict=False))
 
 
-def _object_fits(value: Mapping[str, Any], shape: Shape, document: Document) -> bool:
+def _object_fits(value: Mapping[str, Any], shape: Shape, document: SchemaDocument) -> bool:
     if any(name not in value for name in shape.get("required", ())):
         return False
     other = shape.additional or ()
@@ -134,13 +141,15 @@ MOST_COMBINED = 500
 MOST_NAMES = 96
 
 
-class Values:
+class ValueRules:
     """The values that fit the schemas of one document.
 
     `json` writes them, and knows the words that they must not hold.
     """
 
-    def __init__(self, document: Document, json: JsonText, rules: Rules, any_order: bool) -> None:
+    def __init__(
+        self, document: SchemaDocument, json: JsonRules, rules: Rules, any_order: bool
+    ) -> None:
         self.document = document
         self.relaxations = document.relaxations
         self.json = json
@@ -149,11 +158,11 @@ class Values:
         # Values by the places of their schemas: what was made, and what is being made, with the
         # rule that it needs if it refers to itself.
         self._made: dict[tuple[Location, ...], Expression] = {}
-        self._open: dict[tuple[Location, ...], Reference | None] = {}
+        self._open: dict[tuple[Location, ...], ReferenceExpr | None] = {}
 
     # As JSON.
 
-    def value(self, together: Together) -> Expression:
+    def value(self, together: Conjunction) -> Expression:
         """A value that fits all of these schemas."""
         together = self.document.resolved(together)
         places = tuple(part.location for part in together)
@@ -164,7 +173,7 @@ class Values:
             self._made[places] = self._new_value(together, places)
         return self._made[places]
 
-    def _new_value(self, together: Together, places: tuple[Location, ...]) -> Expression:
+    def _new_value(self, together: Conjunction, places: tuple[Location, ...]) -> Expression:
         if len(places) > 1 and sum(len(known) > 1 for known in self._made) > MOST_COMBINED:
             problem = f"found more than {MOST_COMBINED} combinations under allOf, expected fewer"
             raise refusal(self.document.location, problem)
@@ -188,7 +197,7 @@ class Values:
         """The types that values of a shape may have. A number may be whole."""
         kinds = [kind for kind in TYPES if kind in shape.types]
         if (listed := shape.get("enum")) is not None:
-            kinds = [kind for kind in kinds if any(is_of(value, kind) for value in listed)]
+            kinds = [kind for kind in kinds if any(is_of_type(value, kind) for value in listed)]
         if "number" in kinds and "integer" in kinds:
             kinds.remove("integer")
         self._note_unenforced(shape, kinds)
@@ -203,7 +212,7 @@ class Values:
             reason = "there are too many values: only their types are enforced"
             self.relaxations.note(keyword.location, reason)
             return None
-        return [value for value in keyword.value if fits(value, shape, self.document)]
+        return [value for value in keyword.value if fits_shape(value, shape, self.document)]
 
     def _affords(self, listed: list[Any]) -> bool:
         if len(listed) > MOST_LISTED:
@@ -240,7 +249,7 @@ class Values:
         ]
         lowest = max((bound for bound in least if bound is not None), default=None)
         highest = min((bound for bound in most if bound is not None), default=None)
-        return self.rules.named("integer", integer(lowest, highest))
+        return self.rules.named("integer", integer_rule(lowest, highest))
 
     def _whole_bound(self, shape: Shape, name: str, adjust: Callable[[Any], int]) -> int | None:
         bound = shape.get(name)
@@ -265,7 +274,7 @@ class Values:
             if bound is not None:
                 positive = positive and bound > 0
                 self._note_sign(shape, name, name == "maximum" and bound == 0)
-        return self.rules.named("number", number(negative, positive))
+        return self.rules.named("number", number_rule(negative, positive))
 
     def _note_sign(self, shape: Shape, name: str, enforced: bool) -> None:
         if not enforced:
@@ -306,8 +315,8 @@ class Values:
 
     def _affordable(self, source: str) -> Expression:
         if source not in self.json.patterns:
-            part = pattern(source)
-            if not self.rules.affords(cost(part)):
+            part = pattern_rule(source)
+            if not self.rules.affords(pattern_cost(part)):
                 raise NotRegular("too many patterns stand in one grammar")
             self.json.patterns[source] = part
         return self.json.patterns[source]
@@ -383,7 +392,9 @@ class Values:
         arranged = Members(tuple(members), other, self.json.comma)
         return self.json.bracketed("{", arranged.arranged(self.rules, self.any_order), "}")
 
-    def declared(self, shape: Shape) -> tuple[list[tuple[str, Together, bool]], Together | None]:
+    def declared(
+        self, shape: Shape
+    ) -> tuple[list[tuple[str, Conjunction, bool]], Conjunction | None]:
         """Declared members in order, and what undeclared ones must fit: None where there are none.
 
         A schema that declares members and says nothing of others is taken to want no others. A
@@ -435,12 +446,12 @@ def _rarest(word: str) -> str:
 
 def _without(part: Expression, words: tuple[str, ...]) -> Expression:
     """A regular expression whose sets of characters lack one character of each word."""
-    if isinstance(part, Chars):
+    if isinstance(part, CharSet):
         return one_of(minus(part, "".join(map(_rarest, words))))
-    if isinstance(part, Sequence):
+    if isinstance(part, SequenceExpr):
         return sequence(*(_without(piece, words) for piece in part.parts))
-    if isinstance(part, Choice):
+    if isinstance(part, ChoiceExpr):
         return choice(*(_without(option, words) for option in part.options))
-    if isinstance(part, Repeat):
+    if isinstance(part, RepeatExpr):
         return repeat(_without(part.part, words), part.least, part.most)
     return part

@@ -26,7 +26,7 @@ from itertools import count
 from typing import Any
 
 from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
-from dsv4._parse.machine import NEXT, State
+from dsv4._parse.machine import NEXT, ParserState
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import Hold, StreamParser
 from dsv4.errors import OptionError, ParseError, short_repr
@@ -40,7 +40,7 @@ from dsv4.playground.units import Places, width
 LONGEST = 1_200_000
 
 JOINED = (ReasoningDelta, ContentDelta, ArgumentsDelta)
-STATES = list(State)
+STATES = list(ParserState)
 OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
 
 

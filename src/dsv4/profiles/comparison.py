@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from dsv4.errors import EncodeError
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import Profile, profile_named, render
-from dsv4.profiles.request_facts import Location, Touches
-from dsv4.profiles.server_requests import Object, as_object, served
+from dsv4.profiles.request_facts import Location, RequestFact
+from dsv4.profiles.server_requests import Object, as_object, served_dialect
 
 # What servers do differently, as a table: a row for each topic, a cell for each server.
 #
@@ -23,10 +23,10 @@ from dsv4.profiles.server_requests import Object, as_object, served
 # apart.
 
 
-Words: TypeAlias = str | tuple[str, str]
+CellWords: TypeAlias = str | tuple[str, str]
 
 # The columns of the table: a profile, and the name of its cell.
-COLUMNS = {
+DIFFERENCE_COLUMNS = {
     "vllm-0.32": "vllm",
     "sglang-0.5.23": "sglang",
     "recipe-0.2.0": "recipe",
@@ -35,7 +35,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topic:
+class ServerDifference:
     """A row: what it is about, which requests touch on it, and each server's way.
 
     SGLang writes its prompts with deepseek-recipe, so its cell may be left out. Some topics matter
@@ -44,15 +44,15 @@ class Topic:
 
     kind: str
     title: str
-    touches: Touches
-    vllm: Words
-    recipe: Words
-    llama: Words
-    sglang: Words | None = None
+    touches: RequestFact
+    vllm: CellWords
+    recipe: CellWords
+    llama: CellWords
+    sglang: CellWords | None = None
     matters_in_chat: bool = True
 
-    def cell(self, profile: str) -> Words:
-        found: Words | None = getattr(self, COLUMNS[profile])
+    def cell(self, profile: str) -> CellWords:
+        found: CellWords | None = getattr(self, DIFFERENCE_COLUMNS[profile])
         return self.recipe if found is None else found
 
     def words(self, profile: str, dialect: str) -> str:
@@ -61,8 +61,8 @@ class Topic:
         return cell if isinstance(cell, str) else cell[dialect == "v4.1"]
 
 
-TOPICS: tuple[Topic, ...] = (
-    Topic(
+DIFFERENCES: tuple[ServerDifference, ...] = (
+    ServerDifference(
         kind="tools-place",
         title="where the tools section goes",
         touches=request_facts.tools_and_systems,
@@ -73,7 +73,7 @@ TOPICS: tuple[Topic, ...] = (
         ),
         llama="after all system messages, in front; without any, no blank line before it",
     ),
-    Topic(
+    ServerDifference(
         kind="tools-empty",
         title="`tools: []`",
         touches=request_facts.no_tools_list,
@@ -81,7 +81,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="no tools",
         llama="no tools",
     ),
-    Topic(
+    ServerDifference(
         kind="schema-fields",
         title="the fields of a tool",
         touches=request_facts.odd_schemas,
@@ -90,7 +90,7 @@ TOPICS: tuple[Topic, ...] = (
         "; names and schemas are checked",
         llama='name, description (`""`), parameters (`{}`); a null description is refused',
     ),
-    Topic(
+    ServerDifference(
         kind="choice-none",
         title='`tool_choice: "none"`',
         touches=request_facts.choice_none,
@@ -98,7 +98,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="no tools section, and old reasoning is dropped",
         llama="the tools stay in the prompt",
     ),
-    Topic(
+    ServerDifference(
         kind="choice-required",
         title='`tool_choice: "required"`',
         touches=request_facts.choice_required,
@@ -107,7 +107,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="needs thinking to be off; the prompt ends with an open block of calls",
         llama="leaves no trace",
     ),
-    Topic(
+    ServerDifference(
         kind="choice-named",
         title="`tool_choice` names a tool",
         touches=request_facts.choice_named,
@@ -117,7 +117,7 @@ TOPICS: tuple[Topic, ...] = (
         "block of calls",
         llama="leaves no trace; all tools stay",
     ),
-    Topic(
+    ServerDifference(
         kind="choice-without-tools",
         title="`tool_choice` without tools",
         touches=request_facts.choice_without_tools,
@@ -125,7 +125,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="ignored",
         llama="ignored",
     ),
-    Topic(
+    ServerDifference(
         kind="calls-order",
         title="parallel calls",
         touches=request_facts.unsorted_calls,
@@ -133,7 +133,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe=("sorted by id, and their results too", "as given"),
         llama="as given",
     ),
-    Topic(
+    ServerDifference(
         kind="results-order",
         title="results",
         touches=request_facts.results_out_of_order,
@@ -144,7 +144,7 @@ TOPICS: tuple[Topic, ...] = (
         ),
         llama="in the order of the calls; any number of them",
     ),
-    Topic(
+    ServerDifference(
         kind="arguments-empty",
         title="a call without arguments (`{}`)",
         touches=request_facts.empty_arguments,
@@ -152,7 +152,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe=("no line", "an empty line"),
         llama="an empty line",
     ),
-    Topic(
+    ServerDifference(
         kind="arguments-malformed",
         title="arguments that are no JSON object",
         touches=request_facts.lost_arguments,
@@ -160,7 +160,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="one parameter named `arguments`, as text",
         llama="refused",
     ),
-    Topic(
+    ServerDifference(
         kind="arguments-object",
         title="arguments given as an object",
         touches=request_facts.arguments_as_object,
@@ -169,7 +169,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="refused",
         llama="read as if they were text",
     ),
-    Topic(
+    ServerDifference(
         kind="arguments-nan",
         title="arguments that only Python takes for JSON (`NaN`, `1e400`)",
         touches=request_facts.odd_json,
@@ -177,7 +177,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="one parameter named `arguments`, as text",
         llama="read, and written as a C++ stream writes them",
     ),
-    Topic(
+    ServerDifference(
         kind="numbers",
         title="numbers in arguments and schemas",
         touches=request_facts.numbers,
@@ -189,7 +189,7 @@ TOPICS: tuple[Topic, ...] = (
         ),
         llama="rounded to six significant digits",
     ),
-    Topic(
+    ServerDifference(
         kind="minus-zero",
         title="`-0` in arguments",
         touches=request_facts.minus_zero,
@@ -197,7 +197,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="`-0.0`",
         llama="`0`",
     ),
-    Topic(
+    ServerDifference(
         kind="content-lists",
         title="content in several parts is joined with",
         touches=request_facts.lists,
@@ -205,7 +205,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="a blank line",
         llama="a line break",
     ),
-    Topic(
+    ServerDifference(
         kind="images",
         title="parts that are no text",
         touches=request_facts.images,
@@ -213,7 +213,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe=("`[Unsupported Image]`", "a placeholder for each image"),
         llama="not covered by this profile",
     ),
-    Topic(
+    ServerDifference(
         kind="content-null",
         title="null content",
         touches=request_facts.null_content,
@@ -222,7 +222,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="refused, but for an assistant with calls",
         llama="empty",
     ),
-    Topic(
+    ServerDifference(
         kind="json-object",
         title="`response_format: json_object`",
         touches=request_facts.json_object,
@@ -233,7 +233,7 @@ TOPICS: tuple[Topic, ...] = (
         ),
         llama="asks for the schema `{}`",
     ),
-    Topic(
+    ServerDifference(
         kind="json-schema",
         title="`response_format: json_schema`",
         touches=request_facts.json_schema,
@@ -241,7 +241,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="the schema is shown; refused with strict tools",
         llama="the schema is shown",
     ),
-    Topic(
+    ServerDifference(
         kind="system-later",
         title="a system message further down",
         touches=request_facts.later_system,
@@ -249,7 +249,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe=("moved to the front, to the others", "in its place, as a system turn"),
         llama="moved to the front, to the others",
     ),
-    Topic(
+    ServerDifference(
         kind="system-asks",
         title="a system message before an answer, or last",
         touches=request_facts.lone_system,
@@ -257,7 +257,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="the header comes with the answer, or at the end",
         llama="the header comes with the answer, or at the end",
     ),
-    Topic(
+    ServerDifference(
         kind="system-empty",
         title="an empty system message",
         touches=request_facts.empty_system,
@@ -265,7 +265,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="left out",
         llama="nothing",
     ),
-    Topic(
+    ServerDifference(
         kind="system-billing",
         title="a billing header in the system message",
         touches=request_facts.billing,
@@ -273,7 +273,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="cut",
         llama="kept",
     ),
-    Topic(
+    ServerDifference(
         kind="developer",
         title="a developer message",
         touches=request_facts.developer,
@@ -282,7 +282,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="refused",
         llama="becomes a system message",
     ),
-    Topic(
+    ServerDifference(
         kind="reminder",
         title="a `latest_reminder` message",
         touches=request_facts.reminder,
@@ -293,7 +293,7 @@ TOPICS: tuple[Topic, ...] = (
         ),
         llama="left out",
     ),
-    Topic(
+    ServerDifference(
         kind="reasoning-old",
         title="reasoning of earlier answers",
         touches=request_facts.answers_without_tools,
@@ -302,7 +302,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="written only where a tools section is",
         llama="written after the last user turn; everywhere with tools or any tool message",
     ),
-    Topic(
+    ServerDifference(
         kind="answer-last",
         title="an assistant message at the end",
         touches=request_facts.answer_last,
@@ -311,7 +311,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="history: a new answer begins after it",
         llama="continued: left open",
     ),
-    Topic(
+    ServerDifference(
         kind="answer-prefix",
         title="`prefix: true` on it",
         touches=request_facts.prefix,
@@ -320,7 +320,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="continued: left open; not with tools, calls or json_object",
         llama="continued, as without it",
     ),
-    Topic(
+    ServerDifference(
         kind="answer-header",
         title="an answer that follows no user turn",
         touches=request_facts.answer_without_question,
@@ -328,7 +328,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="a header before every answer",
         llama="a header before every answer",
     ),
-    Topic(
+    ServerDifference(
         kind="user-empty",
         title="an empty user message among others",
         touches=request_facts.empty_user_in_run,
@@ -336,7 +336,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe=("left out", "adds a blank line"),
         llama="adds a blank line",
     ),
-    Topic(
+    ServerDifference(
         kind="task",
         title="`task`",
         touches=request_facts.task,
@@ -345,7 +345,7 @@ TOPICS: tuple[Topic, ...] = (
         recipe="ignored",
         llama="ignored",
     ),
-    Topic(
+    ServerDifference(
         kind="messages-none",
         title="no messages",
         touches=request_facts.no_messages,
@@ -406,7 +406,7 @@ def compare(body: Any, first: str, second: str, *, dialect: str = "v4") -> Compa
     for a name or a dialect that is not known; a request that a server refuses is a `Side` with an
     error.
     """
-    served(dialect)
+    served_dialect(dialect)
     sides = _side(body, first, dialect), _side(body, second, dialect)
     texts = tuple(side.prompt or "" for side in sides)
     shared = _same_start(*texts)
@@ -437,7 +437,7 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[R
     if all(side.error is None for side in sides):
         thinking = any(side.profile.mode(body, dialect).thinking for side in sides)
         yield from _modes(body, sides, dialect)
-    for topic in TOPICS:
+    for topic in DIFFERENCES:
         if not thinking and not topic.matters_in_chat:
             continue
         location = topic.touches(body)

@@ -17,16 +17,16 @@ from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import short_repr
 from dsv4.profiles.server_requests import (
-    Mode,
     Object,
+    ThinkingMode,
     list_at,
     maybe_list,
     maybe_object,
     messages_of,
     object_at,
     one_of,
-    refused,
-    served,
+    served_dialect,
+    server_refusal,
     text_at,
 )
 
@@ -40,7 +40,7 @@ _INTEGERS = range(-(2**63), 2**63)
 def render(body: Object, dialect: str) -> str:
     if dialect != "v4":
         problem = f"found {short_repr(dialect)}, expected v4: llama.cpp has no other template"
-        raise refused("dialect", problem)
+        raise server_refusal("dialect", problem)
     arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
     written = mode(body, dialect)
     messages = [_message(message, path) for message, path in messages_of(body)]
@@ -55,12 +55,12 @@ def render(body: Object, dialect: str) -> str:
     return "".join([tokens.BOS, written.effort, front, *turns])
 
 
-def mode(body: Object, dialect: str) -> Mode:
+def mode(body: Object, dialect: str) -> ThinkingMode:
     arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
     effort = arguments.get("reasoning_effort", body.get("reasoning_effort"))
     thinking = _thinking(arguments, body.get("reasoning_effort"))
     shown = thinking and isinstance(effort, str) and effort in EFFORTS
-    return Mode(thinking, served("v4").efforts[effort] if shown else "")
+    return ThinkingMode(thinking, served_dialect("v4").efforts[effort] if shown else "")
 
 
 def _thinking(arguments: Object, effort: Any) -> bool:
@@ -77,7 +77,7 @@ def _front(messages: Sequence[Object], schemas: Sequence[str], body: Object) -> 
     """Every system text, then the tools and the format, each after a blank line if not first."""
     texts = [BLANK_LINE.join(m["content"] for m in messages if m["role"] == "system")]
     if schemas:
-        dialect = served("v4")
+        dialect = served_dialect("v4")
         texts.append(dialect.tools_open + "\n".join(schemas) + dialect.tools_close)
     schema = _format(body.get("response_format"))
     if schema is not None:
@@ -151,7 +151,7 @@ def _call(call: Any, path: str) -> Object:
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:
-            raise refused(path, f"found {short_repr(arguments)}: {error}") from None
+            raise server_refusal(path, f"found {short_repr(arguments)}: {error}") from None
     return {"id": _id(call.get("id")), "name": name, "arguments": object_at(arguments, path)}
 
 
@@ -208,7 +208,7 @@ def _answer(message: Object, shown: bool, continued: bool) -> str:
 def _calls(calls: Sequence[Object]) -> str:
     if not calls:
         return ""
-    tags = served("v4").tags
+    tags = served_dialect("v4").tags
     written = (
         f"{tags.invoke_open}{call['name']}{NAME_END}"
         + "\n".join(
@@ -237,6 +237,8 @@ def _json(value: Any) -> str:
         return to_json(value)
     except OverflowError:
         problem = f"found {short_repr(value)}, expected a number that a float can hold"
-        raise refused("request", problem) from None
+        raise server_refusal("request", problem) from None
     except JSON_ERRORS as error:
-        raise refused("request", f"found {short_repr(value)}, expected JSON: {error}") from None
+        raise server_refusal(
+            "request", f"found {short_repr(value)}, expected JSON: {error}"
+        ) from None

@@ -14,7 +14,14 @@ from dsv4.profiles import (
     sglang_prompts,
     vllm_prompts,
 )
-from dsv4.profiles.server_requests import SERVED, Mode, Object, as_object, refused, served
+from dsv4.profiles.server_requests import (
+    SERVED_DIALECTS,
+    Object,
+    ThinkingMode,
+    as_object,
+    served_dialect,
+    server_refusal,
+)
 
 
 @dataclass(frozen=True)
@@ -28,9 +35,9 @@ class Profile:
     name: str
     server: str
     write: Callable[[Object, str], str]
-    mode: Callable[[Object, str], Mode]
+    mode: Callable[[Object, str], ThinkingMode]
     verified: bool = True
-    dialects: tuple[str, ...] = tuple(SERVED)
+    dialects: tuple[str, ...] = tuple(SERVED_DIALECTS)
 
 
 PROFILES: dict[str, Profile] = {
@@ -60,7 +67,7 @@ def profile_named(name: str) -> Profile:
     found = PROFILES.get(ALIASES.get(name, name)) if isinstance(name, str) else None
     if found is None:
         expected = ", ".join((*PROFILES, *ALIASES))
-        raise refused("profile", f"found {short_repr(name)}, expected one of {expected}")
+        raise server_refusal("profile", f"found {short_repr(name)}, expected one of {expected}")
     return found
 
 
@@ -75,11 +82,13 @@ def render(body: Any, name: str, *, dialect: str = "v4") -> str:
     the profile does not cover it: a dialect that the server cannot write, images on vLLM.
     """
     profile = profile_named(name)
-    served(dialect)
+    served_dialect(dialect)
     if dialect not in profile.dialects:
         expected = " or ".join(profile.dialects)
-        raise refused("dialect", f"found {dialect}, expected {expected} on {profile.server}")
+        raise server_refusal("dialect", f"found {dialect}, expected {expected} on {profile.server}")
     try:
         return profile.write(as_object(body), dialect)
     except RecursionError:
-        raise refused("request", "found values nested too deep, expected fewer levels") from None
+        raise server_refusal(
+            "request", "found values nested too deep, expected fewer levels"
+        ) from None

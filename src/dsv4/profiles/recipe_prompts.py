@@ -11,23 +11,30 @@ from dsv4._encode.json_text import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
 from dsv4._format.texts import RECIPE_JSON_OBJECT, RESPONSE_FORMAT
-from dsv4.profiles.recipe_request import Call, Conversation, Message, read, read_object, v4_json
-from dsv4.profiles.server_requests import Object, served
+from dsv4.profiles.recipe_request import (
+    RecipeCall,
+    RecipeConversation,
+    RecipeMessage,
+    read_object,
+    read_recipe_request,
+    v4_json,
+)
+from dsv4.profiles.server_requests import Object, served_dialect
 
 BLANK_LINE = "\n\n"
-Json = Callable[[Any], str]
+JsonWriter = Callable[[Any], str]
 
 
-def section(schemas: Sequence[Object], dialect: Dialect, json: Json) -> str:
+def tools_section(schemas: Sequence[Object], dialect: Dialect, json: JsonWriter) -> str:
     """The tools section."""
     return dialect.tools_open + "\n".join(map(json, schemas)) + dialect.tools_close
 
 
-def _extras(conversation: Conversation, dialect: Dialect, json: Json) -> list[str]:
+def _extras(conversation: RecipeConversation, dialect: Dialect, json: JsonWriter) -> list[str]:
     """What follows the system text: the tools, and the format of the answer."""
     extras = []
     if conversation.schemas:
-        extras.append(section(conversation.schemas, dialect, json))
+        extras.append(tools_section(conversation.schemas, dialect, json))
     if conversation.json_object:
         any_object = RESPONSE_FORMAT + json({"type": "json_object"})
         extras.append(any_object if dialect.system_token else RECIPE_JSON_OBJECT)
@@ -36,7 +43,7 @@ def _extras(conversation: Conversation, dialect: Dialect, json: Json) -> list[st
     return extras
 
 
-def _ending(conversation: Conversation, dialect: Dialect) -> str:
+def _ending(conversation: RecipeConversation, dialect: Dialect) -> str:
     if conversation.continued:
         return ""
     opening = tokens.THINK_START if conversation.thinking else tokens.THINK_END
@@ -44,7 +51,7 @@ def _ending(conversation: Conversation, dialect: Dialect) -> str:
     return tokens.ASSISTANT + opening + forced
 
 
-def _parameters(call: Call, dialect: Dialect, json: Json) -> Iterator[str]:
+def _parameters(call: RecipeCall, dialect: Dialect, json: JsonWriter) -> Iterator[str]:
     arguments = read_object(call.arguments)
     if arguments is None:
         arguments = {"arguments": call.arguments}
@@ -54,20 +61,20 @@ def _parameters(call: Call, dialect: Dialect, json: Json) -> Iterator[str]:
         yield f"{tags.parameter_open}{key}{typed}{tags.parameter_close}"
 
 
-def _users_joined(messages: Sequence[Message], keep_empty: bool) -> Iterator[Message]:
+def _users_joined(messages: Sequence[RecipeMessage], keep_empty: bool) -> Iterator[RecipeMessage]:
     for role, run in groupby(messages, key=lambda message: message.role):
         if role != "user":
             yield from run
             continue
         texts = [message.text for message in run]
-        yield Message("user", BLANK_LINE.join(t for t in texts if t or keep_empty))
+        yield RecipeMessage("user", BLANK_LINE.join(t for t in texts if t or keep_empty))
 
 
 # V4: every system text in front, calls and results in the order of their ids.
 
 
-def v4_prompt(conversation: Conversation) -> str:
-    dialect = served("v4")
+def v4_prompt(conversation: RecipeConversation) -> str:
+    dialect = served_dialect("v4")
     systems = [m.text for m in conversation.messages if m.role == "system"]
     extras = _extras(conversation, dialect, v4_json)
     front = BLANK_LINE.join([*(systems or ([""] if extras else [])), *extras])
@@ -77,7 +84,7 @@ def v4_prompt(conversation: Conversation) -> str:
     return "".join([tokens.BOS, effort, front, *turns, _ending(conversation, dialect)])
 
 
-def _v4_turns(messages: Sequence[Message], conversation: Conversation) -> Iterator[str]:
+def _v4_turns(messages: Sequence[RecipeMessage], conversation: RecipeConversation) -> Iterator[str]:
     before = ""
     for message in _by_id(messages):
         role = message.role
@@ -94,7 +101,7 @@ def _v4_turns(messages: Sequence[Message], conversation: Conversation) -> Iterat
         before = role
 
 
-def _by_id(messages: Sequence[Message]) -> Iterator[Message]:
+def _by_id(messages: Sequence[RecipeMessage]) -> Iterator[RecipeMessage]:
     """Each answer's calls in the order of their ids, and so the results that follow it."""
     index = 0
     while index < len(messages):
@@ -106,7 +113,7 @@ def _by_id(messages: Sequence[Message]) -> Iterator[Message]:
         index += len(results)
 
 
-def _v4_answer(message: Message, conversation: Conversation) -> Iterator[str]:
+def _v4_answer(message: RecipeMessage, conversation: RecipeConversation) -> Iterator[str]:
     shown = message.reasoning is not None and (message.prefix or bool(conversation.schemas))
     yield tokens.ASSISTANT
     if shown:
@@ -120,9 +127,9 @@ def _v4_answer(message: Message, conversation: Conversation) -> Iterator[str]:
         yield tokens.EOS
 
 
-def _v4_calls(calls: Sequence[Call]) -> str:
+def _v4_calls(calls: Sequence[RecipeCall]) -> str:
     """A call without parameters has no line for them."""
-    dialect = served("v4")
+    dialect = served_dialect("v4")
     tags = dialect.tags
     texts = [str(tags.block_open)]
     for call in calls:
@@ -135,8 +142,8 @@ def _v4_calls(calls: Sequence[Call]) -> str:
 # V4.1: system texts where they stand, calls as given, results in the order of their calls.
 
 
-def v4_1_prompt(conversation: Conversation) -> str:
-    dialect = served("v4.1")
+def v4_1_prompt(conversation: RecipeConversation) -> str:
+    dialect = served_dialect("v4.1")
     messages = _with_extras(_v4_1_messages(conversation), _extras(conversation, dialect, to_json))
     # The effort is written with the first turn: no turn, no line.
     shown = conversation.thinking and messages
@@ -147,12 +154,12 @@ def v4_1_prompt(conversation: Conversation) -> str:
     return "".join([tokens.BOS, start, *turns, _ending(conversation, dialect)])
 
 
-def _v4_1_messages(conversation: Conversation) -> list[Message]:
+def _v4_1_messages(conversation: RecipeConversation) -> list[RecipeMessage]:
     joined = _users_joined(conversation.messages, keep_empty=True)
     return _results_sorted(list(_reminders_thinned(joined)))
 
 
-def _reminders_thinned(messages: Iterator[Message]) -> Iterator[Message]:
+def _reminders_thinned(messages: Iterator[RecipeMessage]) -> Iterator[RecipeMessage]:
     before = ""
     for message in messages:
         if not message.role == before == "latest_reminder":
@@ -160,9 +167,9 @@ def _reminders_thinned(messages: Iterator[Message]) -> Iterator[Message]:
         before = message.role
 
 
-def _results_sorted(messages: list[Message]) -> list[Message]:
+def _results_sorted(messages: list[RecipeMessage]) -> list[RecipeMessage]:
     """Results directly follow their calls, so that only runs of results are sorted."""
-    done: list[Message] = []
+    done: list[RecipeMessage] = []
     order: dict[str, int] = {}
     for is_result, run in groupby(messages, key=lambda message: message.role == "tool"):
         listed = list(run)
@@ -174,17 +181,17 @@ def _results_sorted(messages: list[Message]) -> list[Message]:
     return done
 
 
-def _with_extras(messages: list[Message], extras: list[str]) -> list[Message]:
+def _with_extras(messages: list[RecipeMessage], extras: list[str]) -> list[RecipeMessage]:
     if not extras:
         return messages
-    first, rest = Message("system", ""), messages
+    first, rest = RecipeMessage("system", ""), messages
     if messages and messages[0].role == "system":
         first, rest = messages[0], messages[1:]
     return [replace(first, text=BLANK_LINE.join([first.text, *extras])), *rest]
 
 
 def _v4_1_turns(
-    messages: Sequence[Message], conversation: Conversation, dialect: Dialect
+    messages: Sequence[RecipeMessage], conversation: RecipeConversation, dialect: Dialect
 ) -> Iterator[str]:
     before = ""
     for index, message in enumerate(messages):
@@ -203,7 +210,7 @@ def _v4_1_turns(
 
 
 def _v4_1_answer(
-    message: Message, index: int, conversation: Conversation, dialect: Dialect
+    message: RecipeMessage, index: int, conversation: RecipeConversation, dialect: Dialect
 ) -> Iterator[str]:
     shown = conversation.thinking and index and (conversation.schemas or message.prefix)
     yield tokens.ASSISTANT
@@ -218,7 +225,7 @@ def _v4_1_answer(
         yield tokens.EOS
 
 
-def _v4_1_calls(calls: Sequence[Call], dialect: Dialect) -> str:
+def _v4_1_calls(calls: Sequence[RecipeCall], dialect: Dialect) -> str:
     tags = dialect.tags
     written = (
         f"{tags.invoke_open}{call.name}{NAME_END}"
@@ -229,8 +236,8 @@ def _v4_1_calls(calls: Sequence[Call], dialect: Dialect) -> str:
     return tags.block_open + "\n".join(written) + tags.block_close
 
 
-PROMPTS: dict[str, Callable[[Conversation], str]] = {"v4": v4_prompt, "v4.1": v4_1_prompt}
+PROMPTS: dict[str, Callable[[RecipeConversation], str]] = {"v4": v4_prompt, "v4.1": v4_1_prompt}
 
 
 def render(body: Object, dialect: str) -> str:
-    return PROMPTS[dialect](read(body, dialect))
+    return PROMPTS[dialect](read_recipe_request(body, dialect))

@@ -16,16 +16,16 @@ from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_parameters
 from dsv4.profiles.server_requests import (
-    Mode,
     Object,
+    ThinkingMode,
     list_at,
     maybe_list,
     messages_of,
     named_choice,
     object_at,
     one_of,
-    refused,
-    served,
+    served_dialect,
+    server_refusal,
     text_at,
 )
 
@@ -33,8 +33,8 @@ from dsv4.profiles.server_requests import (
 
 
 # Integers outside become floats.
-SMALLEST, LARGEST = -(2**63), 2**64 - 1
-DEPTH = 127
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
+DEEPEST_NESTING = 127
 
 
 class _NotJson(ValueError):
@@ -45,17 +45,17 @@ def read_object(text: str) -> dict[str, Any] | None:
     """The JSON object that a text holds; None for any other text."""
     try:
         value = _decoder.decode(text)
-        return _checked(value, DEPTH) if isinstance(value, dict) else None
+        return _checked(value, DEEPEST_NESTING) if isinstance(value, dict) else None
     except (ValueError, OverflowError, RecursionError):
         return None
 
 
-def checked(value: Any, path: str, big_integers: bool) -> Any:
+def checked_json(value: Any, path: str, big_integers: bool) -> Any:
     """A value of the request's body as it arrives, or an error where it cannot."""
     try:
-        return _checked(value, DEPTH, big_integers)
+        return _checked(value, DEEPEST_NESTING, big_integers)
     except (_NotJson, OverflowError, RecursionError) as error:
-        raise refused(path, f"found {short_repr(value)}: {error}") from None
+        raise server_refusal(path, f"found {short_repr(value)}: {error}") from None
 
 
 def _constant(name: str) -> Any:
@@ -86,7 +86,7 @@ def _checked(value: Any, depth: int, big_integers: bool = True) -> Any:
     if not isinstance(value, (dict, list, tuple)):
         raise _NotJson(f"a value of type {type(value).__name__} is no JSON")
     if not depth:
-        raise _NotJson(f"more than {DEPTH} levels of nesting")
+        raise _NotJson(f"more than {DEEPEST_NESTING} levels of nesting")
     if isinstance(value, dict):
         return {_key(key): _checked(item, depth - 1, big_integers) for key, item in value.items()}
     return [_checked(item, depth - 1, big_integers) for item in value]
@@ -106,7 +106,7 @@ def _text(text: str) -> str:
 
 
 def _number(value: int, big_integers: bool) -> int | float:
-    if SMALLEST <= value <= LARGEST:
+    if SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
         return value
     if not big_integers:
         raise _NotJson("an integer outside the range of 64 bits")
@@ -154,7 +154,7 @@ _AFTER_BILLING = re.compile(r"\n|(?=You are)")
 
 
 @dataclass(frozen=True)
-class Call:
+class RecipeCall:
     """A call: its id, the tool's name, and its arguments as text."""
 
     id: str
@@ -163,26 +163,26 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Message:
+class RecipeMessage:
     """A message, checked. `reasoning` is None where the mode knows none."""
 
     role: str
     text: str
     reasoning: str | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[RecipeCall, ...] = ()
     call_id: str = ""
     prefix: bool = False
 
 
 @dataclass(frozen=True)
-class Conversation:
+class RecipeConversation:
     """What a request comes to, whichever release writes it.
 
     `schemas` are the tools to show, `format` is the JSON Schema to follow, `json_object` stands for
     any object. `forced` says that a call must come.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[RecipeMessage, ...]
     thinking: bool
     effort: Effort
     schemas: tuple[Object, ...]
@@ -196,9 +196,11 @@ class Conversation:
         return self.messages[-1].prefix if self.messages else False
 
 
-def read(body: Object, dialect: str, big_integers: bool = True) -> Conversation:
+def read_recipe_request(
+    body: Object, dialect: str, big_integers: bool = True
+) -> RecipeConversation:
     """A request, checked as deepseek-recipe checks it."""
-    body = checked(body, "request", big_integers)
+    body = checked_json(body, "request", big_integers)
     thinking, effort = _mode(body)
     schemas, forced = _tools(body, thinking)
     messages = tuple(_messages(body, thinking, dialect))
@@ -207,12 +209,12 @@ def read(body: Object, dialect: str, big_integers: bool = True) -> Conversation:
     format, json_object = _format(body, kept)
     if kept and kept[-1].prefix:
         _check_prefix(kept, schemas, json_object)
-    return Conversation(kept, thinking, effort, schemas, format, json_object, forced)
+    return RecipeConversation(kept, thinking, effort, schemas, format, json_object, forced)
 
 
-def mode(body: Object, dialect: str) -> Mode:
+def mode(body: Object, dialect: str) -> ThinkingMode:
     thinking, effort = _mode(body)
-    return Mode(thinking, served(dialect).efforts[effort] if thinking else "")
+    return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
 
 
 def _mode(body: Object) -> tuple[bool, Effort]:
@@ -241,15 +243,19 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
         return (), False
     names = [function["name"] for function in functions]
     if len(set(names)) < len(names):
-        raise refused("tools", f"found {short_repr(names)}, expected different names")
+        raise server_refusal("tools", f"found {short_repr(names)}, expected different names")
     forced = wanted is not None or choice == "required"
     if forced and thinking:
-        raise refused("tool_choice", f"found {short_repr(choice)}, which needs thinking to be off")
+        raise server_refusal(
+            "tool_choice", f"found {short_repr(choice)}, which needs thinking to be off"
+        )
     for n, function in enumerate(functions):
         if not function.get("strict"):
             _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
     if wanted is not None and wanted not in names:
-        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
+        raise server_refusal(
+            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
+        )
     shown_tools = {
         f"tools[{n}].function": function
         for n, function in enumerate(functions)
@@ -264,12 +270,14 @@ def _function(tool: Any, path: str) -> Object:
     name = text_at(function.get("name"), f"{path}.function.name")
     if not _NAME.fullmatch(name):
         problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
-        raise refused(f"{path}.function.name", problem)
+        raise server_refusal(f"{path}.function.name", problem)
     if function.get("description") is not None:
         text_at(function["description"], f"{path}.function.description")
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
-        raise refused(f"{path}.function.strict", f"found {short_repr(strict)}, expected a boolean")
+        raise server_refusal(
+            f"{path}.function.strict", f"found {short_repr(strict)}, expected a boolean"
+        )
     return function
 
 
@@ -279,17 +287,17 @@ def _check_parameters(parameters: Any, path: str) -> None:
     check_schema(parameters, path)
     kind = parameters.get("type") if isinstance(parameters, dict) else None
     if kind != "object":
-        raise refused(f"{path}.type", f'found {short_repr(kind)}, expected "object"')
+        raise server_refusal(f"{path}.type", f'found {short_repr(kind)}, expected "object"')
 
 
 def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
     """The functions, by where they stand, as they are shown."""
     strict = [bool(function.get("strict")) for function in functions.values()]
     if any(strict) and not all(strict):
-        raise refused("tools", "found strict tools among others, expected one kind")
+        raise server_refusal("tools", "found strict tools among others, expected one kind")
     if all(strict) and body.get("response_format") is not None:
         problem = f"found {short_repr(body['response_format'])}, expected none with strict tools"
-        raise refused("response_format", problem)
+        raise server_refusal("response_format", problem)
     for path, function in functions.items():
         parameters = function.get("parameters")
         if function.get("strict"):
@@ -304,10 +312,10 @@ def _schemas(functions: dict[str, Object], body: Object) -> Iterator[Object]:
 # Messages.
 
 
-def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[Message]:
+def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMessage]:
     listed = list(messages_of(body))
     if not listed:
-        raise refused("messages", "found none, expected at least one message")
+        raise server_refusal("messages", "found none, expected at least one message")
     for n, (message, path) in enumerate(listed):
         role = one_of(message.get("role"), ROLES, f"{path}.role")
         if message.get("name") is not None:
@@ -315,7 +323,7 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[Message]:
         if role == "assistant":
             yield _assistant(message, path, thinking, dialect, last=n == len(listed) - 1)
         elif role == "latest_reminder":
-            yield Message(role, text_at(message.get("content"), f"{path}.content"))
+            yield RecipeMessage(role, text_at(message.get("content"), f"{path}.content"))
         else:
             text = _content(message.get("content"), f"{path}.content", dialect)
             call_id = ""
@@ -323,23 +331,27 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[Message]:
                 text = _without_billing(text)
             elif role == "tool":
                 call_id = text_at(message.get("tool_call_id"), f"{path}.tool_call_id")
-            yield Message(role, text, call_id=call_id)
+            yield RecipeMessage(role, text, call_id=call_id)
 
 
-def _assistant(message: Object, path: str, thinking: bool, dialect: str, last: bool) -> Message:
+def _assistant(
+    message: Object, path: str, thinking: bool, dialect: str, last: bool
+) -> RecipeMessage:
     content, reasoning = message.get("content"), message.get("reasoning_content")
     calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     if content is None and not calls:
-        raise refused(f"{path}.content", "found nothing, expected text or calls")
+        raise server_refusal(f"{path}.content", "found nothing, expected text or calls")
     text = "" if content is None else _content(content, f"{path}.content", dialect)
     if reasoning is not None:
         text_at(reasoning, f"{path}.reasoning_content")
     prefix = message.get("prefix")
     if prefix is not None and not isinstance(prefix, bool):
-        raise refused(f"{path}.prefix", f"found {short_repr(prefix)}, expected true or false")
+        raise server_refusal(
+            f"{path}.prefix", f"found {short_repr(prefix)}, expected true or false"
+        )
     if prefix and not last:
-        raise refused(f"{path}.prefix", "found true, expected it on the last message alone")
-    return Message(
+        raise server_refusal(f"{path}.prefix", "found true, expected it on the last message alone")
+    return RecipeMessage(
         "assistant", text, (reasoning or "") if thinking else None, calls, prefix=bool(prefix)
     )
 
@@ -367,17 +379,17 @@ def _without_billing(text: str) -> str:
     return text[after.end() :].lstrip() if after else ""
 
 
-def _calls(calls: Any, path: str) -> Iterator[Call]:
+def _calls(calls: Any, path: str) -> Iterator[RecipeCall]:
     if calls is None:
         return
     listed = list_at(calls, path)
     if not listed:
-        raise refused(path, "found an empty list, expected a call, or no such field")
+        raise server_refusal(path, "found an empty list, expected a call, or no such field")
     for n, call in enumerate(listed):
         at = f"{path}[{n}]"
         one_of(object_at(call, at).get("type"), ("function",), f"{at}.type")
         function = object_at(call.get("function"), f"{at}.function")
-        yield Call(
+        yield RecipeCall(
             text_at(call.get("id"), f"{at}.id"),
             text_at(function.get("name"), f"{at}.function.name"),
             text_at(function.get("arguments"), f"{at}.function.arguments"),
@@ -387,7 +399,7 @@ def _calls(calls: Any, path: str) -> Iterator[Call]:
 # What must fit together.
 
 
-def _check_results(messages: tuple[Message, ...]) -> None:
+def _check_results(messages: tuple[RecipeMessage, ...]) -> None:
     """Exactly one result for each call, right after it."""
     waiting: set[str] = set()
     for index, message in enumerate(messages):
@@ -395,23 +407,25 @@ def _check_results(messages: tuple[Message, ...]) -> None:
         if message.role == "tool":
             if message.call_id not in waiting:
                 problem = f"found {short_repr(message.call_id)}, which is no call that waits"
-                raise refused(f"{path}.tool_call_id", problem)
+                raise server_refusal(f"{path}.tool_call_id", problem)
             waiting.remove(message.call_id)
             continue
         if waiting:
             raise _unanswered(waiting, path)
         waiting = {call.id for call in message.calls}
         if len(waiting) < len(message.calls):
-            raise refused(f"{path}.tool_calls", "found an id twice, expected different ids")
+            raise server_refusal(f"{path}.tool_calls", "found an id twice, expected different ids")
     if waiting:
         raise _unanswered(waiting, "messages")
 
 
 def _unanswered(waiting: set[str], path: str) -> EncodeError:
-    return refused(path, f"expected results for the calls {', '.join(sorted(waiting))} before")
+    return server_refusal(
+        path, f"expected results for the calls {', '.join(sorted(waiting))} before"
+    )
 
 
-def _format(body: Object, messages: tuple[Message, ...]) -> tuple[Any, bool]:
+def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[Any, bool]:
     """The schema that the answer must follow, and whether it is any JSON object."""
     given = body.get("response_format")
     if given is None:
@@ -422,7 +436,7 @@ def _format(body: Object, messages: tuple[Message, ...]) -> tuple[Any, bool]:
     if kind == "json_object":
         if not any("json" in message.text.lower() for message in messages):
             problem = 'expected the word "json" in some message, which json_object asks for'
-            raise refused("response_format.type", problem)
+            raise server_refusal("response_format.type", problem)
         return None, True
     if kind != "json_schema":
         return None, False
@@ -435,7 +449,7 @@ def _schema(wrapper: Object) -> Any:
         if wrapper.get(field) is not None:
             text_at(wrapper[field], f"response_format.json_schema.{field}")
     if "schema" not in wrapper:
-        raise refused(path, "found nothing, expected a JSON Schema")
+        raise server_refusal(path, "found nothing, expected a JSON Schema")
     if wrapper.get("strict"):
         check_strict(wrapper["schema"], path)
     else:
@@ -444,9 +458,9 @@ def _schema(wrapper: Object) -> Any:
 
 
 def _check_prefix(
-    messages: tuple[Message, ...], schemas: tuple[Object, ...], json_object: bool
+    messages: tuple[RecipeMessage, ...], schemas: tuple[Object, ...], json_object: bool
 ) -> None:
     calls = any(message.calls or message.role == "tool" for message in messages)
     if schemas or calls or json_object:
         problem = "found true, expected it in a conversation without tools, calls and json_object"
-        raise refused(f"messages[{len(messages) - 1}].prefix", problem)
+        raise server_refusal(f"messages[{len(messages) - 1}].prefix", problem)

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
-from dsv4.profiles.server_requests import Object, list_at, object_at, one_of, refused, text_at
+from dsv4.profiles.server_requests import (
+    Object,
+    list_at,
+    object_at,
+    one_of,
+    server_refusal,
+    text_at,
+)
 
 # Whether a value is a JSON Schema, as far as servers look.
 #
@@ -22,7 +29,7 @@ from dsv4.profiles.server_requests import Object, list_at, object_at, one_of, re
 
 
 # Finds the schemas inside a keyword's value and their paths, or raises.
-Rule: TypeAlias = Callable[[Any, str], Iterator[tuple[Any, str]]]
+KeywordRule: TypeAlias = Callable[[Any, str], Iterator[tuple[Any, str]]]
 
 TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -40,7 +47,7 @@ def check_schema(schema: Any, path: str) -> None:
         if isinstance(found, bool):
             continue
         if not isinstance(found, dict):
-            raise refused(at, f"found {short_repr(found)}, expected a JSON Schema")
+            raise server_refusal(at, f"found {short_repr(found)}, expected a JSON Schema")
         for keyword, value in found.items():
             if keyword in rules:
                 waiting += rules[keyword](value, f"{at}.{keyword}")
@@ -53,11 +60,11 @@ def check_schema(schema: Any, path: str) -> None:
 def _is_older(name: Any, path: str) -> bool:
     path = f"{path}.$schema"
     if not isinstance(name, str):
-        raise refused(path, f"found {short_repr(name)}, expected the URI of a draft")
+        raise server_refusal(path, f"found {short_repr(name)}, expected the URI of a draft")
     if name.rstrip("#") == _DRAFT_2020:
         return False
     if not _OLDER.fullmatch(name):
-        raise refused(path, f"found {short_repr(name)}, which is no draft of JSON Schema")
+        raise server_refusal(path, f"found {short_repr(name)}, which is no draft of JSON Schema")
     return True
 
 
@@ -73,19 +80,19 @@ def _resolve(schema: Any, reference: str, path: str) -> None:
         elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             here = here[int(step)]
         else:
-            raise refused(path, f"found {short_repr(reference)}, which points nowhere")
+            raise server_refusal(path, f"found {short_repr(reference)}, which points nowhere")
 
 
 def _expect(holds: bool, value: Any, expected: str, path: str) -> None:
     if not holds:
-        raise refused(path, f"found {short_repr(value)}, expected {expected}")
+        raise server_refusal(path, f"found {short_repr(value)}, expected {expected}")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _a(expected: str, holds: Callable[[Any], bool]) -> Rule:
+def _plain_rule(expected: str, holds: Callable[[Any], bool]) -> KeywordRule:
     """A rule for a value that holds no schemas."""
 
     def rule(value: Any, path: str) -> Iterator[tuple[Any, str]]:
@@ -147,28 +154,28 @@ def _is_pattern(value: Any) -> bool:
     return isinstance(value, str)
 
 
-_text = _a("text", lambda value: isinstance(value, str))
-_flag = _a("true or false", lambda value: isinstance(value, bool))
-_list = _a("a list", lambda value: isinstance(value, list))
-_number_rule = _a("a number", _is_number)
-_above_zero = _a("a number above 0", lambda value: _is_number(value) and value > 0)
-_pattern = _a("a regular expression", _is_pattern)
-_names = _a("a list of different texts", _is_names)
-_types = _a(f"a type, or a list of types: {', '.join(TYPES)}", _is_types)
-_count = _a(
+_text = _plain_rule("text", lambda value: isinstance(value, str))
+_flag = _plain_rule("true or false", lambda value: isinstance(value, bool))
+_list = _plain_rule("a list", lambda value: isinstance(value, list))
+_number_rule = _plain_rule("a number", _is_number)
+_above_zero = _plain_rule("a number above 0", lambda value: _is_number(value) and value > 0)
+_pattern = _plain_rule("a regular expression", _is_pattern)
+_names = _plain_rule("a list of different texts", _is_names)
+_types = _plain_rule(f"a type, or a list of types: {', '.join(TYPES)}", _is_types)
+_count = _plain_rule(
     "a whole number, 0 or more",
     lambda value: _is_number(value) and value >= 0 and value == int(value),
 )
-_anchor = _a(
+_anchor = _plain_rule(
     "a name",
     lambda value: isinstance(value, str) and bool(re.match(r"[A-Za-z_][-A-Za-z0-9._]*\Z", value)),
 )
-_named_names = _a(
+_named_names = _plain_rule(
     "an object of lists of different texts",
     lambda value: isinstance(value, dict) and all(map(_is_names, value.values())),
 )
 
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, KeywordRule] = {
     **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_schemas),
     "patternProperties": _patterned_schemas,
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _schemas),
@@ -190,12 +197,12 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("$dynamicRef", "contentEncoding", "contentMediaType"), _text),
     **dict.fromkeys(("$anchor", "$dynamicAnchor"), _anchor),
 }
-_OLDER_RULES: dict[str, Rule] = {
+_OLDER_RULES: dict[str, KeywordRule] = {
     **_RULES,
     "items": _schema_or_schemas,
     **dict.fromkeys(
         ("exclusiveMinimum", "exclusiveMaximum"),
-        _a("a number, true or false", lambda value: isinstance(value, (int, float))),
+        _plain_rule("a number, true or false", lambda value: isinstance(value, (int, float))),
     ),
 }
 
@@ -205,7 +212,7 @@ _OLDER_RULES: dict[str, Rule] = {
 # Only the keys of the table below come through, in its order; everything else is left out.
 
 
-FORMATS = ("email", "hostname", "ipv4", "ipv6", "uuid")
+STRICT_FORMATS = ("email", "hostname", "ipv4", "ipv6", "uuid")
 LISTED_TYPES = ("string", "number", "integer", "boolean", "null")
 
 
@@ -214,7 +221,7 @@ def strict_parameters(parameters: Any, path: str) -> Object:
     given = {"type": "object"} if parameters is None else parameters
     rebuilt = _strict_schema(given, path, top=True)
     if rebuilt.get("type") != "object":
-        raise refused(path, f"found {short_repr(parameters)}, expected an object's schema")
+        raise server_refusal(path, f"found {short_repr(parameters)}, expected an object's schema")
     return rebuilt
 
 
@@ -235,13 +242,15 @@ def _strict_schema(schema: Any, path: str, top: bool = False) -> Object:
         keys = _KEYS[one_of(kind, ("object", *_KEYS), f"{path}.type")]
         rebuilt = {"type": kind, **_kept(given, path, keys)}
         if kind == "array" and "items" not in rebuilt:
-            raise refused(f"{path}.items", "found nothing, expected the schema of the items")
+            raise server_refusal(f"{path}.items", "found nothing, expected the schema of the items")
         return rebuilt
     if given.get("anyOf") is not None:
         return _kept(given, path, {"anyOf": _choices, "description": text_at})
     if given.get("$ref") is not None:
         return _kept(given, path, {"$ref": text_at})
-    raise refused(path, f"found {short_repr(schema)}, expected a schema with type, anyOf or $ref")
+    raise server_refusal(
+        path, f"found {short_repr(schema)}, expected a schema with type, anyOf or $ref"
+    )
 
 
 def _kept(given: Object, path: str, keys: dict[str, Callable[[Any, str], Any]]) -> Object:
@@ -262,9 +271,9 @@ def _object(given: Object, path: str, top: bool) -> Object:
         given.get("additionalProperties").__class__ not in (bool, type(None))
     ):
         found = short_repr(given["additionalProperties"])
-        raise refused(f"{path}.additionalProperties", f"found {found}, expected false")
+        raise server_refusal(f"{path}.additionalProperties", f"found {found}, expected false")
     if not properties and not top:
-        raise refused(f"{path}.properties", "found none, expected some properties")
+        raise server_refusal(f"{path}.properties", "found none, expected some properties")
     return {
         "type": "object",
         "properties": properties,
@@ -277,7 +286,9 @@ def _object(given: Object, path: str, top: bool) -> Object:
 def _check_required(required: Any, properties: Object, path: str) -> None:
     names = [text_at(name, f"{path}[{n}]") for n, name in enumerate(required)]
     if sorted(names) != sorted(properties):
-        raise refused(path, f"found {short_repr(names)}, expected the name of every property, once")
+        raise server_refusal(
+            path, f"found {short_repr(names)}, expected the name of every property, once"
+        )
 
 
 def _properties(properties: Any, path: str) -> Object:
@@ -292,7 +303,7 @@ def _choices(choices: Any, path: str) -> list[Object]:
 
 
 def _format(value: Any, path: str) -> str:
-    return one_of(value, FORMATS, path)
+    return one_of(value, STRICT_FORMATS, path)
 
 
 def _texts(value: Any, path: str) -> list[str]:
@@ -301,13 +312,13 @@ def _texts(value: Any, path: str) -> list[str]:
 
 def _integer(value: Any, path: str) -> int:
     if value.__class__ is not int or not -(2**63) <= value < 2**63:
-        raise refused(path, f"found {short_repr(value)}, expected a whole number")
+        raise server_refusal(path, f"found {short_repr(value)}, expected a whole number")
     return int(value)
 
 
 def _strict_number(value: Any, path: str) -> int | float:
     if value.__class__ is not int and value.__class__ is not float:
-        raise refused(path, f"found {short_repr(value)}, expected a number")
+        raise server_refusal(path, f"found {short_repr(value)}, expected a number")
     return value
 
 

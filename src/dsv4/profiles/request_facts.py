@@ -16,7 +16,7 @@ from dsv4.profiles.recipe_request import read_object, v4_json
 from dsv4.profiles.server_requests import Object
 
 Location: TypeAlias = tuple[str | int, ...]
-Touches: TypeAlias = Callable[[Object], Location | None]
+RequestFact: TypeAlias = Callable[[Object], Location | None]
 
 _USERS = ("user", "tool")
 
@@ -52,7 +52,7 @@ def _first(places: Iterator[Location]) -> Location | None:
     return next(places, None)
 
 
-def has(field: str) -> Touches:
+def has(field: str) -> RequestFact:
     return lambda body: (field,) if body.get(field) is not None else None
 
 
@@ -354,7 +354,7 @@ def task(body: Object) -> Location | None:
 # The form of the answer.
 
 
-def _format(kind: str) -> Touches:
+def _format(kind: str) -> RequestFact:
     def touches(body: Object) -> Location | None:
         given = body.get("response_format")
         found = isinstance(given, dict) and given.get("type") == kind

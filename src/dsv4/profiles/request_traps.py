@@ -10,7 +10,7 @@ from dsv4.errors import EncodeError
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
 from dsv4.profiles.request_facts import Location
-from dsv4.profiles.server_requests import Object, as_object, served
+from dsv4.profiles.server_requests import Object, as_object, served_dialect
 
 VLLM, SGLANG, RECIPE, LLAMA = PROFILES
 
@@ -25,7 +25,7 @@ class Trap:
 
 
 @dataclass(frozen=True)
-class Taken:
+class AcceptedRequest:
     """A request that a server takes, as it takes it."""
 
     body: Object
@@ -37,20 +37,20 @@ class Taken:
         return self.profile.mode(self.body, self.dialect).thinking
 
 
-Finder: TypeAlias = Callable[[Taken], Location | None]
+TrapFinder: TypeAlias = Callable[[AcceptedRequest], Location | None]
 
 
 @dataclass(frozen=True)
-class _Rule:
+class _TrapRule:
     """A trap of some servers, with the same message for all of them or one for each."""
 
     kind: str
-    find: Finder
+    find: TrapFinder
     message: str
     profiles: tuple[str, ...]
     dialects: tuple[str, ...] = ("v4", "v4.1")
 
-    def applies(self, request: Taken) -> bool:
+    def applies(self, request: AcceptedRequest) -> bool:
         return request.profile.name in self.profiles and request.dialect in self.dialects
 
 
@@ -61,13 +61,13 @@ def traps(body: Any, name: str, *, dialect: str = "v4") -> list[Trap]:
     trap, of kind "refused". Raises `EncodeError` for a name or a dialect that is not known.
     """
     profile = profile_named(name)
-    served(dialect)
+    served_dialect(dialect)
     try:
         render(body, name, dialect=dialect)
     except EncodeError as error:
         message = f"{profile.server} refuses the request: {error}"
         return [Trap("refused", error.location, message)]
-    request = Taken(as_object(body), profile, dialect)
+    request = AcceptedRequest(as_object(body), profile, dialect)
     found = ((rule, rule.find(request)) for rule in _RULES if rule.applies(request))
     return [
         Trap(rule.kind, location, f"{profile.server}: {rule.message}")
@@ -79,11 +79,11 @@ def traps(body: Any, name: str, *, dialect: str = "v4") -> list[Trap]:
 # What leads to a trap.
 
 
-def _touching(touches: request_facts.Touches) -> Finder:
+def _where_fact_holds(touches: request_facts.RequestFact) -> TrapFinder:
     return lambda request: touches(request.body)
 
 
-def _vanishing_developer(request: Taken) -> Location | None:
+def _vanishing_developer(request: AcceptedRequest) -> Location | None:
     arguments = request.body.get("chat_template_kwargs") or {}
     if (
         not request.thinking
@@ -96,19 +96,19 @@ def _vanishing_developer(request: Taken) -> Location | None:
     return first if first and first[1] != asking[-1] else None
 
 
-def _unasked_silence(request: Taken) -> Location | None:
+def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     """Thinking is off, and the request does not switch it off where this server looks."""
     if request.thinking:
         return None
     arguments = request.body.get("chat_template_kwargs") or {}
     if "thinking" in arguments or request.body.get("reasoning_effort") == "none":
         return None
-    if _wish(request.body) is False:
+    if _asked_to_think(request.body) is False:
         return None
     return ()
 
 
-def _wish(body: Object) -> bool | None:
+def _asked_to_think(body: Object) -> bool | None:
     """What a top-level `thinking` or an `enable_thinking` says."""
     given = body.get("thinking")
     if isinstance(given, dict) and given.get("type") in ("enabled", "adaptive", "disabled"):
@@ -118,7 +118,7 @@ def _wish(body: Object) -> bool | None:
     return None if enabled is None else bool(enabled)
 
 
-def _ignored_thinking(request: Taken) -> Location | None:
+def _ignored_thinking(request: AcceptedRequest) -> Location | None:
     given = request.body.get("thinking")
     if not isinstance(given, dict):
         return None
@@ -126,13 +126,13 @@ def _ignored_thinking(request: Taken) -> Location | None:
     return ("thinking",) if wanted != request.thinking else None
 
 
-def _ignored_arguments(request: Taken) -> Location | None:
+def _ignored_arguments(request: AcceptedRequest) -> Location | None:
     arguments = request.body.get("chat_template_kwargs")
     return ("chat_template_kwargs",) if arguments else None
 
 
-def _effort(*names: str) -> Finder:
-    def find(request: Taken) -> Location | None:
+def _effort(*names: str) -> TrapFinder:
+    def find(request: AcceptedRequest) -> Location | None:
         effort = request.body.get("reasoning_effort")
         written = isinstance(effort, str) and effort in names and request.thinking
         return ("reasoning_effort",) if written else None
@@ -140,62 +140,62 @@ def _effort(*names: str) -> Finder:
     return find
 
 
-_RULES: tuple[_Rule, ...] = (
-    _Rule(
+_RULES: tuple[_TrapRule, ...] = (
+    _TrapRule(
         "developer-vanishes",
         _vanishing_developer,
         "a developer message before the last user turn disappears when the model thinks and there "
         "are no tools",
         (VLLM,),
     ),
-    _Rule(
+    _TrapRule(
         "thinking-off",
-        _unasked_silence,
+        _thinking_off_unasked,
         "the model does not think unless chat_template_kwargs.thinking or reasoning_effort asks "
         "for it; on vLLM and the official API it does",
         (SGLANG,),
     ),
-    _Rule(
+    _TrapRule(
         "thinking-ignored",
         _ignored_thinking,
         "a top-level `thinking` is not read; chat_template_kwargs.thinking is",
         (VLLM, SGLANG, LLAMA),
     ),
-    _Rule(
+    _TrapRule(
         "kwargs-ignored",
         _ignored_arguments,
         "chat_template_kwargs is not read; `thinking` and reasoning_effort are",
         (RECIPE,),
     ),
-    _Rule(
+    _TrapRule(
         "effort-medium",
         _effort("medium"),
         "medium effort is low effort here; elsewhere it is high",
         (VLLM,),
         ("v4",),
     ),
-    _Rule(
+    _TrapRule(
         "effort-unwritten",
         _effort("xhigh", "ultra"),
         "this effort writes nothing, as if none were asked for; only high and max do",
         (LLAMA,),
     ),
-    _Rule(
+    _TrapRule(
         "arguments-lost",
-        _touching(request_facts.lost_arguments),
+        _where_fact_holds(request_facts.lost_arguments),
         "arguments that are no JSON object are dropped without a word: the model sees a call "
         "without any",
         (VLLM,),
     ),
-    _Rule(
+    _TrapRule(
         "calls-reordered",
-        _touching(request_facts.unsorted_calls),
+        _where_fact_holds(request_facts.unsorted_calls),
         "parallel calls and their results are sorted by id, so that random ids shuffle the "
         "history; ids that sort as the calls were made keep it",
         (SGLANG, RECIPE),
         ("v4",),
     ),
-    _Rule(
+    _TrapRule(
         "response-format-unseen",
         lambda request: (
             request_facts.json_object(request.body) or request_facts.json_schema(request.body)
@@ -204,13 +204,13 @@ _RULES: tuple[_Rule, ...] = (
         "is constrained",
         (VLLM,),
     ),
-    _Rule(
+    _TrapRule(
         "answer-last",
-        _touching(request_facts.answer_last),
+        _where_fact_holds(request_facts.answer_last),
         "an assistant message at the end is a closed turn: the prompt asks for nothing",
         (VLLM,),
     ),
-    _Rule(
+    _TrapRule(
         "answer-last",
         lambda request: (
             None
@@ -221,7 +221,7 @@ _RULES: tuple[_Rule, ...] = (
         "unless continue_final_message is set",
         (SGLANG,),
     ),
-    _Rule(
+    _TrapRule(
         "answer-last",
         lambda request: (
             None if request_facts.prefix(request.body) else request_facts.answer_last(request.body)
@@ -230,21 +230,21 @@ _RULES: tuple[_Rule, ...] = (
         "has prefix: true",
         (RECIPE,),
     ),
-    _Rule(
+    _TrapRule(
         "answer-last",
-        _touching(request_facts.answer_last),
+        _where_fact_holds(request_facts.answer_last),
         "an assistant message at the end is left open, and the model goes on with it",
         (LLAMA,),
     ),
-    _Rule(
+    _TrapRule(
         "tools-shown",
-        _touching(request_facts.choice_none),
+        _where_fact_holds(request_facts.choice_none),
         'tool_choice "none" leaves the tools in the prompt',
         (VLLM, LLAMA),
     ),
-    _Rule(
+    _TrapRule(
         "floats-rounded",
-        _touching(request_facts.long_floats),
+        _where_fact_holds(request_facts.long_floats),
         "floats are rounded to six significant digits",
         (LLAMA,),
     ),

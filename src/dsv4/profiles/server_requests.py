@@ -20,7 +20,7 @@ from dsv4.errors import EncodeError, short_repr
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 
 
-def refused(path: str, problem: str) -> EncodeError:
+def server_refusal(path: str, problem: str) -> EncodeError:
     """The error of a server that refuses a request: where, as people write it, and why."""
     steps = _STEP.finditer(path)
     location = (int(step[1]) if step[1] is not None else step[2] for step in steps)
@@ -35,7 +35,7 @@ Object: TypeAlias = dict[str, Any]
 
 def object_at(value: Any, path: str) -> Object:
     if not isinstance(value, dict):
-        raise refused(path, f"found {short_repr(value)}, expected an object")
+        raise server_refusal(path, f"found {short_repr(value)}, expected an object")
     return value
 
 
@@ -46,7 +46,7 @@ def maybe_object(value: Any, path: str) -> Object:
 
 def list_at(value: Any, path: str) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
-        raise refused(path, f"found {short_repr(value)}, expected a list")
+        raise server_refusal(path, f"found {short_repr(value)}, expected a list")
     return value
 
 
@@ -57,13 +57,15 @@ def maybe_list(value: Any, path: str) -> Sequence[Any]:
 
 def text_at(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise refused(path, f"found {short_repr(value)}, expected text")
+        raise server_refusal(path, f"found {short_repr(value)}, expected text")
     return value
 
 
 def one_of(value: Any, expected: Sequence[str], path: str) -> str:
     if not isinstance(value, str) or value not in expected:
-        raise refused(path, f"found {short_repr(value)}, expected one of {', '.join(expected)}")
+        raise server_refusal(
+            path, f"found {short_repr(value)}, expected one of {', '.join(expected)}"
+        )
     return value
 
 
@@ -103,14 +105,16 @@ V4_1_COPY = replace(
 )
 
 # Every server writes the revised effort texts on V4.
-SERVED: dict[str, Dialect] = {"v4": V4_0731, "v4.1": V4_1_COPY}
+SERVED_DIALECTS: dict[str, Dialect] = {"v4": V4_0731, "v4.1": V4_1_COPY}
 
 
-def served(name: str) -> Dialect:
+def served_dialect(name: str) -> Dialect:
     """The dialect that servers write for `name`, which is "v4" or "v4.1"."""
-    found = SERVED.get(name) if isinstance(name, str) else None
+    found = SERVED_DIALECTS.get(name) if isinstance(name, str) else None
     if found is None:
-        raise refused("dialect", f"found {short_repr(name)}, expected one of {', '.join(SERVED)}")
+        raise server_refusal(
+            "dialect", f"found {short_repr(name)}, expected one of {', '.join(SERVED_DIALECTS)}"
+        )
     return found
 
 
@@ -118,7 +122,7 @@ def served(name: str) -> Dialect:
 
 
 @dataclass(frozen=True)
-class Mode:
+class ThinkingMode:
     """What a server makes of the options for thinking. `effort` is the text that it writes."""
 
     thinking: bool

@@ -10,8 +10,8 @@ from dsv4._format import tokens
 from dsv4.errors import short_repr
 from dsv4.profiles import recipe_prompts, recipe_request
 from dsv4.profiles.server_requests import (
-    Mode,
     Object,
+    ThinkingMode,
     list_at,
     maybe_list,
     maybe_object,
@@ -19,8 +19,8 @@ from dsv4.profiles.server_requests import (
     named_choice,
     object_at,
     one_of,
-    refused,
-    served,
+    served_dialect,
+    server_refusal,
     text_at,
 )
 
@@ -41,14 +41,14 @@ def render(body: Object, dialect: str) -> str:
     if isinstance(effort, str) and effort != "none":
         rewritten["reasoning_effort"] = effort
     # The body arrives as Python objects, so an integer that has no place in it is an error.
-    conversation = recipe_request.read(rewritten, dialect, big_integers=False)
+    conversation = recipe_request.read_recipe_request(rewritten, dialect, big_integers=False)
     prompt = recipe_prompts.PROMPTS[dialect](conversation)
     if written.effort and not isinstance(effort, str):
-        prompt = prompt.replace(served(dialect).efforts["high"], written.effort, 1)
+        prompt = prompt.replace(served_dialect(dialect).efforts["high"], written.effort, 1)
     return _with_task(prompt, body.get("task"), conversation)
 
 
-def mode(body: Object, dialect: str) -> Mode:
+def mode(body: Object, dialect: str) -> ThinkingMode:
     effort = body.get("reasoning_effort")
     if effort is None or isinstance(effort, str):
         name = None if effort is None else one_of(effort, EFFORTS, "reasoning_effort")
@@ -56,7 +56,7 @@ def mode(body: Object, dialect: str) -> Mode:
     else:
         known = _number(effort, dialect)
     thinking = _thinking(body)
-    return Mode(thinking, served(dialect).efforts[known] if thinking else "")
+    return ThinkingMode(thinking, served_dialect(dialect).efforts[known] if thinking else "")
 
 
 def _number(effort: Any, dialect: str) -> int:
@@ -65,7 +65,7 @@ def _number(effort: Any, dialect: str) -> int:
     if not known or dialect == "v4":
         where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
         problem = f"found {short_repr(effort)}, expected one of {', '.join(EFFORTS)}{where}"
-        raise refused("reasoning_effort", problem)
+        raise server_refusal("reasoning_effort", problem)
     return max(1, round(100 * float(effort)))
 
 
@@ -90,7 +90,9 @@ def _tools(body: Object) -> list[Any]:
         tool for tool in tools if object_at(tool.get("function"), "tools").get("name") == wanted
     ]
     if not named:
-        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
+        raise server_refusal(
+            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
+        )
     return named
 
 
@@ -146,10 +148,10 @@ def _compact(value: Any, path: str) -> str:
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise refused(path, f"found {short_repr(value)}: {error}") from None
+        raise server_refusal(path, f"found {short_repr(value)}: {error}") from None
 
 
-def _with_task(prompt: str, task: Any, conversation: recipe_request.Conversation) -> str:
+def _with_task(prompt: str, task: Any, conversation: recipe_request.RecipeConversation) -> str:
     """A request's task: an action follows the header, any other takes its place."""
     if task is None:
         return prompt

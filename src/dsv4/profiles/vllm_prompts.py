@@ -14,8 +14,8 @@ from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.server_requests import (
-    Mode,
     Object,
+    ThinkingMode,
     list_at,
     maybe_list,
     maybe_object,
@@ -23,8 +23,8 @@ from dsv4.profiles.server_requests import (
     named_choice,
     object_at,
     one_of,
-    refused,
-    served,
+    served_dialect,
+    server_refusal,
     text_at,
 )
 from dsv4.request import Request
@@ -51,7 +51,7 @@ def render(body: Object, dialect: str) -> str:
         thinking=thinking,
         effort=effort if thinking else None,
         drop_thinking=drop,
-        dialect=served(dialect),
+        dialect=served_dialect(dialect),
     )
     prompt = request.encode()
     if dialect == "v4":
@@ -68,15 +68,19 @@ def _tools(body: Object) -> list[Object]:
     given = body.get("tools")
     if given is None:
         if choice is not None and choice != "none":
-            raise refused("tool_choice", f"found {short_repr(choice)} without tools, expected none")
+            raise server_refusal(
+                "tool_choice", f"found {short_repr(choice)} without tools, expected none"
+            )
         return []
     listed = list_at(given, "tools")
     if not listed:
-        raise refused("tools", "found an empty list, expected a tool, or no such field")
+        raise server_refusal("tools", "found an empty list, expected a tool, or no such field")
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
     wanted = named_choice(choice)
     if wanted is not None and all(tool["function"]["name"] != wanted for tool in tools):
-        raise refused("tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool")
+        raise server_refusal(
+            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
+        )
     if wanted is None and choice is not None:
         one_of(choice, ("none", "auto", "required"), "tool_choice")
     return tools
@@ -94,9 +98,9 @@ def _tool(tool: Any, path: str) -> Object:
     return {"type": "function", "function": shown_function}
 
 
-def mode(body: Object, dialect: str) -> Mode:
+def mode(body: Object, dialect: str) -> ThinkingMode:
     thinking, effort, _ = _options(body, dialect)
-    return Mode(thinking, served(dialect).efforts[effort] if thinking else "")
+    return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
 
 
 def _options(body: Object, dialect: str) -> tuple[bool, Any, bool]:
@@ -127,7 +131,7 @@ def _v4_1_effort(effort: Any) -> str | int:
         problem = (
             f"found {short_repr(effort)}, expected low, high, xhigh, max or a number from 1 to 100"
         )
-        raise refused("reasoning_effort", problem)
+        raise server_refusal("reasoning_effort", problem)
     return V4_1_EFFORTS[effort]
 
 

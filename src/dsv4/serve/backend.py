@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.parser_options import Reason
+from dsv4._parse.parser_options import EndReason
 
 if TYPE_CHECKING:
     from dsv4.grammar import Grammar
@@ -168,7 +168,7 @@ def read_finish(reason: Any, message: Any = None) -> Finish | None:
     return None if reason is None else "stop"
 
 
-def parser_reason(finish: Finish | None) -> Reason | None:
+def parser_reason(finish: Finish | None) -> EndReason | None:
     """The same for a parser: what a filter ended is cut."""
     return "length" if finish == "content_filter" else finish
 
