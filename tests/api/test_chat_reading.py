@@ -10,8 +10,8 @@ from saying import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, Sampling, Settings, chat
-from dsv4.api.chat.reading import are_turns
-from dsv4.api.remembering import BYTES, ENTRIES, Remembered
+from dsv4.api.chat_requests import are_turns
+from dsv4.api.neutral_request import BYTES, ENTRIES, Remembered
 
 
 def read(*turns: Any, **fields: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dsv4.api.responses.inputs import InputText, input_of
+from dsv4.api.responses import InputText, input_of
 
 
 def pieces_of(arguments: str, size: int) -> list[str]:

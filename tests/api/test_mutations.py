@@ -12,7 +12,7 @@ import pytest
 from captured import PROTOCOLS, REQUESTS
 
 from dsv4.api import ApiError
-from dsv4.api.bodies import DEEPEST, is_json
+from dsv4.api.request_fields import DEEPEST, is_json
 from parts import fewer
 
 MUTATIONS = fewer(250, 2)  # of each request

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.api import ApiError
-from dsv4.api.bodies import body_of
+from dsv4.api.request_fields import body_of
 
 jiter = pytest.importorskip("jiter")
 

@@ -9,7 +9,7 @@ from saying import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, responses
-from dsv4.api.ids import mark_id, mark_text, marked_id, marked_text
+from dsv4.api.neutral_request import mark_id, mark_text, marked_id, marked_text
 
 
 def read(*items: Any, dialect: str = "v4", **fields: Any) -> Any:

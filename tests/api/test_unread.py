@@ -14,7 +14,7 @@ from openai.types.shared_params import Reasoning
 from saying import PROTOCOLS, body
 
 from dsv4.api import ApiError
-from dsv4.api.unread import HARMLESS, READ, READ_INSIDE, unread_fields
+from dsv4.api.unread_fields import HARMLESS, READ, READ_INSIDE, unread_fields
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 

@@ -205,7 +205,7 @@ def test_a_key_is_asked_for_and_stays_in_the_tab(browser: Any, axe: str, tmp_pat
 
 
 def test_without_the_extra_tokens_the_page_says_so(browser: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("dsv4.serve.assembly.load_tokenizer", lambda settings: None)
+    monkeypatch.setattr("dsv4.serve.asgi_app.load_tokenizer", lambda settings: None)
     with served() as url:
         tab = browser.new_page()
         tab.goto(f"{url}/playground/")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsv4.cli.main import main
-from dsv4.serve import running
+from dsv4.serve import uvicorn_runner
 from dsv4.serve.settings import Settings
 
 
@@ -28,7 +28,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(address)
         opened.set()
 
-    monkeypatch.setattr(running, "serve", serve)
+    monkeypatch.setattr(uvicorn_runner, "serve", serve)
     monkeypatch.setattr("webbrowser.open", open_)
     return found
 

@@ -14,8 +14,8 @@ import aiohttp
 import uvicorn
 
 from dsv4 import serve
-from dsv4.serve.running import BoundedProtocol
 from dsv4.serve.server import Server
+from dsv4.serve.uvicorn_runner import BoundedProtocol
 
 TOOLS = [
     {

@@ -12,7 +12,7 @@ import pytest
 from errand import Errand, Failure
 from printed import Printed
 
-from dsv4.serve.posture import all_clients, posture_of
+from dsv4.serve.banner import all_clients, posture_of
 from dsv4.serve.settings import Settings
 
 if sys.version_info >= (3, 11):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4.serve.demo.writing import BROKEN
+from dsv4.serve.demo.demo_model import BROKEN
 
 PATH = "/v1/chat/completions"
 

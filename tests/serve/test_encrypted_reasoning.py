@@ -12,7 +12,7 @@ from test_replay import SCHEMA, Agent
 from test_stores import redis_url  # noqa: F401
 
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4.api.ids import ID_MARK, TEXT_MARK, mark_id
+from dsv4.api.neutral_request import ID_MARK, TEXT_MARK, mark_id
 from dsv4.serve import Chunk
 
 TOOLS = [{"type": "function", "name": "bash", "parameters": SCHEMA}]

@@ -13,7 +13,7 @@ from dsv4._format.tokens import DSML, THINK_END, THINK_START
 from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import chat
 from dsv4.serve.backend import Chunk
-from dsv4.serve.healing import Healer
+from dsv4.serve.healing_reader import Healer
 from dsv4.tokens import Tokenizer
 
 MARKUP = (
@@ -102,9 +102,9 @@ def whole(path: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def folded(path: str, events: list[Any]) -> dict[str, Any]:
-    from dsv4.api.chat.writing import fold as fold_chat
-    from dsv4.api.messages.writing import fold as fold_messages
-    from dsv4.api.responses.writing import fold as fold_responses
+    from dsv4.api.chat import fold as fold_chat
+    from dsv4.api.messages import fold as fold_messages
+    from dsv4.api.responses import fold as fold_responses
 
     folds = dict(zip(PATHS, (fold_chat, fold_messages, fold_responses), strict=True))
     return whole(path, folds[path]([e for e in events if e != "[DONE]" and e != {"type": "ping"}]))

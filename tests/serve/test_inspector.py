@@ -14,7 +14,7 @@ from gateway import TOOLS, Gateway, gateway, run
 
 from dsv4.serve import Settings
 from dsv4.serve.backend import Chunk, Model
-from dsv4.serve.inspector import LARGEST, Inspector, inspector_for, same_start
+from dsv4.serve.observe.inspector import LARGEST, Inspector, inspector_for, same_start
 from dsv4.serve.settings import SettingError
 
 JSON = {"content-type": "application/json"}

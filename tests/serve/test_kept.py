@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from dsv4._parse.events import ArgumentsDelta, ContentDelta, Event, ReasoningDelta, ToolCallStart
-from dsv4.serve.kept import KeptEvents, joined
+from dsv4.serve.choice_reader import KeptEvents, joined
 
 
 def test_pieces_of_one_text_are_joined_and_nothing_else_is() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsv4.serve.keys import ANYBODY, Keyring, read_keys
+from dsv4.serve.access import ANYBODY, Keyring, read_keys
 from dsv4.serve.settings import SettingError
 
 

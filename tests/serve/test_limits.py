@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from dsv4.serve.limits import Busy, Gate
+from dsv4.serve.access import Busy, Gate
 
 
 def test_no_more_than_the_streams_run_at_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, Gateway, gateway, run
 
-from dsv4.serve.metrics import Metrics
+from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.settings import SettingError
 
 

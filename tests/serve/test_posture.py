@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dsv4.serve.posture import Posture, described, posture_of, short_clients
+from dsv4.serve.banner import Posture, described, posture_of, short_clients
 from dsv4.serve.settings import Settings
 
 

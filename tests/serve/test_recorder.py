@@ -14,8 +14,8 @@ from standins import ChatServer
 
 from dsv4._format.tokens import DSML
 from dsv4.cli.main import main
-from dsv4.serve.demo.writing import BROKEN
-from dsv4.serve.recorder import Exchange, Recorder, read_exchange
+from dsv4.serve.demo.demo_model import BROKEN
+from dsv4.serve.observe.recorder import Exchange, Recorder, read_exchange
 from dsv4.serve.settings import SettingError
 from dsv4.tokens import Tokenizer
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.serve.replay.turns import Call, Turn, place_of, says_the_same
+from dsv4.serve.storage.stored_turns import Call, Turn, place_of, says_the_same
 
 TURN = Turn(
     id="turn_1",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.serve.replay.seal import LARGEST, Seal, read_seal
 from dsv4.serve.settings import SettingError
+from dsv4.serve.storage.stored_turns import LARGEST, Seal, read_seal
 
 SEAL = Seal(b"a key of sixteen+")
 

@@ -8,8 +8,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-from dsv4.serve.flags import add_flags, flags_of
-from dsv4.serve.settings import HINTS, SettingError, Settings, load, to_toml
+from dsv4.serve.settings import HINTS, SettingError, Settings, add_flags, flags_of, load, to_toml
 from loading import ROOT, loaded
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.serve import sse
+from dsv4.serve import http_client
 from dsv4.serve.backend import BackendError
-from dsv4.serve.sse import EventReader
+from dsv4.serve.http_client import EventReader
 
 STREAM = (
     b': hi\n\ndata: {"a": 1}\n\nevent: x\ndata:two\ndata: lines\n\n'
@@ -41,7 +41,7 @@ def test_half_an_event_is_seen() -> None:
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "LONGEST_LINE", 100)
+    monkeypatch.setattr(http_client, "LONGEST_LINE", 100)
     reader = EventReader()
     reader.feed(b"data: 123456")
     with pytest.raises(BackendError, match="a line without an end"):

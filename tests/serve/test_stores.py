@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from dsv4.serve.replay.memory import MemoryStore
-from dsv4.serve.replay.redis import RedisStore
-from dsv4.serve.replay.sqlite import SqliteStore
-from dsv4.serve.replay.store import Store
-from dsv4.serve.replay.stores import store_for
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.storage.redis_store import RedisStore
+from dsv4.serve.storage.sqlite_store import SqliteStore
+from dsv4.serve.storage.turn_store import MemoryStore, Store, store_for
 
 MakeStore = Callable[..., Store]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dsv4._parse.events import ContentDelta, Event, ReasoningDelta, ToolCallStart
 from dsv4.serve.backend import Logprob
-from dsv4.serve.token_logprobs import TokenLogprobs
+from dsv4.serve.choice_reader import TokenLogprobs
 
 
 def given(*steps: tuple[list[str], list[Event]]) -> list[Any]:

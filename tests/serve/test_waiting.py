@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from gateway import Gateway, events_of, gateway, run
 
+from dsv4.serve.asgi import Watch
 from dsv4.serve.settings import Settings
-from dsv4.serve.watch import Watch
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 500}
 BODIES: dict[str, dict[str, Any]] = {

@@ -1,18 +1,17 @@
-"""Three protocols over one format: OpenAI's Chat Completions and Responses, Anthropic's Messages.
+"""Three protocols over one format: OpenAI's Chat Completions and Responses, Anthropic's
+Messages.
 
-Each has a module with the same names: `read` makes an `ApiRequest` of a body, `Writer` protocol
-events of the parser's, `frames` bytes of those; `whole` is the response of a request that does not
-stream, `error` that of one that failed.
+Each has a module with the same names: `read` makes an `ApiRequest` of a body, `Writer` makes
+protocol events of the parser's, `frames` bytes of those; `whole` is the response to a request
+that does not stream, `error` the response to one that failed.
 """
 
 from dsv4.api import chat, messages, responses
-from dsv4.api.asked import Sampling
-from dsv4.api.converting import convert
+from dsv4.api.api_request import ApiRequest, Settings
+from dsv4.api.conversion import convert
 from dsv4.api.errors import ApiError, ContextOverflow
-from dsv4.api.request import ApiRequest
-from dsv4.api.settings import Settings
-from dsv4.api.tools import ToolName
-from dsv4.api.usage import Usage
+from dsv4.api.event_writer import Usage
+from dsv4.api.neutral_request import Sampling, ToolName
 
 __all__ = [
     "ApiError",

@@ -1,4 +1,4 @@
-"""What is wrong with a request, or went wrong with it, before a protocol puts it into words.
+"""Errors of a request, with their HTTP status, and how OpenAI's two protocols write them.
 
 dsv4.Error
 └── ApiError            a status, a type, a message and the field it is about
@@ -11,6 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsv4.errors import EncodeError, Error, OptionError, short_repr
+
+# What is wrong with a request, or went wrong with it, before a protocol puts it into words.
+#
+# dsv4.Error └── ApiError            a status, a type, a message and the field it is about     └──
+# ContextOverflow a prompt longer than the model's context
+
 
 # What both vendors call an error of a status. A protocol changes the few names that differ.
 TYPES: dict[int, str] = {
@@ -89,3 +95,33 @@ def as_api_error(error: BaseException) -> ApiError:
     if isinstance(error, (EncodeError, OptionError)):
         return ApiError(error.problem, path=error.path)
     return ApiError("The server failed to answer this request.", status=500)
+
+
+# Errors as OpenAI writes them, in both of its protocols.
+
+
+def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
+    """The HTTP status and the body of an answer that is an error, for `exception`."""
+    return as_api_error(exception).status, error_body(exception)
+
+
+def error_body(exception: BaseException) -> dict[str, Any]:
+    """An error as OpenAI writes it."""
+    found = as_api_error(exception)
+    return {
+        "error": {
+            "message": _words(found),
+            "type": found.type,
+            "param": found.path,
+            "code": found.code,
+        }
+    }
+
+
+def _words(error: ApiError) -> str:
+    if not isinstance(error, ContextOverflow):
+        return str(error)
+    return (
+        f"This model's maximum context length is {error.limit} tokens. However, your messages "
+        f"resulted in {error.tokens} tokens. Please reduce the length of the messages."
+    )

@@ -12,7 +12,7 @@ from dsv4.cli.tokenizing import load_tokenizer
 from dsv4.cli.writing import output
 
 if TYPE_CHECKING:
-    from dsv4.serve.recorder import Exchange
+    from dsv4.serve.observe.recorder import Exchange
 
 EXAMPLE = "dsv4 replay exchanges.jsonl"
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        from dsv4.serve.replaying import differences
+        from dsv4.serve.observe.rerun import differences
     except ImportError as error:
         raise missing_part("replaying", error, "serve") from None
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _exchanges(path: str) -> Iterator[tuple[str, Exchange]]:
-    from dsv4.serve.recorder import read_exchange
+    from dsv4.serve.observe.recorder import read_exchange
 
     for place, value, problem in read_json_lines(path):
         if problem is not None:

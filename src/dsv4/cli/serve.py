@@ -20,7 +20,7 @@ dsv4 serve --backend vllm --upstream http://gpu:8000
 
 
 def add_arguments(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
-    from dsv4.serve.flags import add_flags
+    from dsv4.serve.settings import add_flags
 
     add_flags(parser, fixed)
     parser.add_argument(
@@ -37,8 +37,7 @@ def run(
     listens: Callable[[str], None] = lambda url: None,
 ) -> int:
     """`fixed` are settings that a flag may still change, `listens` is called with the URL."""
-    from dsv4.serve.flags import flags_of
-    from dsv4.serve.settings import SettingError, load
+    from dsv4.serve.settings import SettingError, flags_of, load
 
     try:
         settings = load({**(fixed or {}), **flags_of(args)})
@@ -54,12 +53,12 @@ def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], 
         write_text(None, to_toml(settings))
         return DONE
     if args.clients:
-        from dsv4.serve.posture import all_clients, posture_of
+        from dsv4.serve.banner import all_clients, posture_of
 
         write_text(None, all_clients(posture_of(settings)))
         return DONE
     try:
-        from dsv4.serve.running import serve
+        from dsv4.serve.uvicorn_runner import serve
     except ImportError as error:
         raise missing_part("serving", error, "serve") from None
 

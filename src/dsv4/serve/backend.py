@@ -1,4 +1,4 @@
-"""What the server asks of a backend: a prompt in, pieces of a completion out.
+"""What the gateway asks of a backend: a prompt in, pieces of a completion out.
 
 Any object with these methods can be passed to `dsv4.serve.app`, so an engine in the same process
 works as well as one behind HTTP.

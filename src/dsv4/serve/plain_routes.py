@@ -1,4 +1,6 @@
-"""The routes that generate nothing: models, counts, health, prompts and completions looked at."""
+"""The routes that generate nothing: models, token counts, health, and prompts and completions
+to look at.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,23 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Event
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser
-from dsv4.api import ApiError, fields
+from dsv4.api import ApiError, request_fields
 from dsv4.errors import ParseError
-from dsv4.serve.answering import PROTOCOLS, api_error, encoded, read_json
-from dsv4.serve.asgi import Receive, Scope, Send, headers_of, read_body, send_bytes, send_json
+from dsv4.serve.access import Key
+from dsv4.serve.asgi import (
+    ClientGone,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_bytes,
+    send_json,
+)
 from dsv4.serve.backend import BackendError
-from dsv4.serve.generation import ClientGone
-from dsv4.serve.keys import Key
-from dsv4.serve.metrics import CONTENT_TYPE
+from dsv4.serve.completion_route import PROTOCOLS, encoded, read_json
+from dsv4.serve.completion_run import as_answerable
+from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.server import Server
 from dsv4.tokens import IdParser
 
@@ -55,7 +66,7 @@ class Plain:
         except ClientGone:
             return
         except Exception as error:
-            status, shown = spoken_by(headers, self._protocol).error(api_error(error))
+            status, shown = spoken_by(headers, self._protocol).error(as_answerable(error))
             await send_json(send, status, shown)
             if not isinstance(error, ValueError):
                 raise
@@ -182,7 +193,7 @@ class Routes:
             if self._server.tokenizer is None:
                 raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
             for n, id in enumerate(body["ids"]):
-                fields.whole_number(0)(id, f"ids[{n}]")
+                request_fields.whole_number(0)(id, f"ids[{n}]")
             by_ids = IdParser(self._server.tokenizer, parser)
             return [*by_ids.feed_ids(body["ids"]), *by_ids.finish()]
         if not isinstance(body.get("text"), str):

@@ -1,11 +1,17 @@
-"""The playground beside the API: its files, and its functions as routes.
+"""The playground and the inspector beside the API: their files and their functions as routes.
 
-GET  /playground/           the page, and the files that it loads
-POST /playground/api/NAME   a function of `dsv4.playground.functions`, JSON in and JSON out
+GET  /playground/                    the page, and the files that it loads
+POST /playground/api/NAME            a function of `dsv4._playground`, JSON in and JSON out
+POST /playground/inspector/changes   what has changed since a version; waits a little for
+something
+POST /playground/inspector/request   everything that is known of one request
+POST /playground/inspector/clear     forgets all requests that have ended
 
-A page of somebody else's must not reach what runs on this machine: requests are answered under the
-server's own names alone (which ends DNS rebinding), and never for a foreign origin. The files are
-public; functions ask for a key where the server has keys.
+A page of somebody else's must not reach what runs on this machine: requests are answered only
+under the server's own names (which prevents DNS rebinding), and never for a foreign origin. The
+files are public; functions ask for a key where the server has keys. What clients said is shown
+only to whoever runs the server: on loopback where no keys are asked for, elsewhere with a key
+that is marked `admin` in the file of keys.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,11 +33,12 @@ from starlette.routing import BaseRoute, Route
 from dsv4 import playground
 from dsv4._view.html_page import STYLE
 from dsv4.api import ApiError
-from dsv4.errors import Error
+from dsv4.errors import Error, short_repr
 from dsv4.playground.bench import Bench
 from dsv4.playground.functions import FUNCTIONS
 from dsv4.playground.problems import Problem, message_and_location
 from dsv4.serve.asgi import (
+    ClientGone,
     DisconnectWatch,
     Receive,
     Scope,
@@ -40,9 +48,20 @@ from dsv4.serve.asgi import (
     send_bytes,
     send_json,
 )
-from dsv4.serve.generation import ClientGone
+from dsv4.serve.completion_route import read_json
+from dsv4.serve.observe.inspector import PATIENCE, Inspector
 from dsv4.serve.server import Server
 from dsv4.serve.settings import MIB, Settings
+
+# The playground beside the API: its files, and its functions as routes.
+#
+# GET  /playground/           the page, and the files that it loads POST /playground/api/NAME   a
+# function of `dsv4.playground.functions`, JSON in and JSON out
+#
+# A page of somebody else's must not reach what runs on this machine: requests are answered under
+# the server's own names alone (which ends DNS rebinding), and never for a foreign origin. The
+# files are public; functions ask for a key where the server has keys.
+
 
 PAGE = Path(playground.__file__).parent / "page"
 MAX_BODY = 16 * MIB
@@ -242,3 +261,100 @@ def _object(data: bytes) -> dict[str, Any]:
 def _json(value: Any) -> bytes:
     # Half characters (lone surrogates) have no UTF-8; as escapes they have a form in JSON.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+# The inspector as routes, for the playground's page.
+#
+# POST /playground/inspector/changes   what has changed since a version; waits a little for
+# something POST /playground/inspector/request   all that is known of one request POST
+# /playground/inspector/clear     forgets all that have ended
+#
+# What clients said is shown to whoever runs the server, and to nobody else: on loopback where no
+# keys are asked for, elsewhere with a key that is marked `admin` in the file of keys.
+
+
+def inspector_routes(server: Server) -> list[BaseRoute]:
+    """The routes, where the settings ask for them."""
+    if server.inspector is None:
+        return []
+    endpoint = Inspecting(server, server.inspector, Guard(server.settings))
+    return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
+
+
+class Inspecting:
+    """Answers those who may look."""
+
+    def __init__(self, server: Server, inspector: Inspector, guard: Guard) -> None:
+        self._server = server
+        self._inspector = inspector
+        self._guard = guard
+        self._names = {"changes": self._changes, "request": self._request, "clear": self._clear}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            status, body = 200, await self._answer(scope, receive)
+        except ClientGone:
+            return
+        except ApiError as error:
+            status, body = error.status, {"error": {"message": error.message}}
+        await send_json(send, status, body, HEADERS)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Any:
+        headers = headers_of(scope)
+        self._guard.check(headers)
+        self._admit(scope, headers)
+        # Other kinds can be sent by a form on any page, without a question asked before.
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise ApiError("expected a body of application/json", status=415)
+        answer = self._names.get(scope["path_params"]["name"])
+        if answer is None:
+            expected = ", ".join(self._names)
+            raise ApiError(f"found another name, expected one of {expected}", status=404)
+        data = await read_body(scope, receive, self._server.settings)
+        return await answer(read_json(data, self._server.settings.max_depth))
+
+    def _admit(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        """Raises an `ApiError` for somebody who may not look."""
+        if self._server.keys.asks:
+            key = self._server.keys.owner(headers)
+            if key is None:
+                raise ApiError("The API key is missing or not known here.", status=401)
+            if not key.admin:
+                problem = "found a key without `admin` before its name in the file of keys"
+                raise ApiError(f"{problem}, expected one with it", status=403)
+        elif not (self._server.settings.is_loopback and _is_here(scope)):
+            problem = "found a server without keys that listens beyond loopback"
+            raise ApiError(f"{problem}, expected an `admin` key", status=403)
+
+    async def _changes(self, body: dict[str, Any]) -> Any:
+        name, since = body.get("name", ""), _whole(body, "since", 0)
+        patience = body.get("patience", PATIENCE)
+        patience = patience if isinstance(patience, (int, float)) else PATIENCE
+        return await self._inspector.next_changes(str(name), since, patience)
+
+    async def _request(self, body: dict[str, Any]) -> Any:
+        number = _whole(body, "number")
+        seen = self._inspector.get(number)
+        if seen is None:
+            raise ApiError(f"found {number}, expected a request that is kept", status=404)
+        return seen.details()
+
+    async def _clear(self, body: dict[str, Any]) -> Any:
+        self._inspector.clear()
+        return {"cleared": True}
+
+
+def _is_here(scope: Scope) -> bool:
+    """Whether the client is on this machine."""
+    client = scope.get("client")
+    try:
+        return client is None or ip_address(client[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _whole(body: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    value = body.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ApiError(f"found {short_repr(value)}, expected a whole number", path=name)
+    return value

@@ -1,8 +1,13 @@
-"""What the routes of one app share: settings, backend, tokenizer, keys, limits, memory."""
+"""What the routes of one app share: settings, backend, tokenizer, keys, limits, stored turns,
+prefixes seen.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
@@ -10,20 +15,68 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.api import Settings as ApiSettings
 from dsv4.errors import UnknownModel
+from dsv4.serve.access import Gate, Keyring, read_keys
 from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
-from dsv4.serve.conversations import Conversations
-from dsv4.serve.inspector import Begins, inspector_for
-from dsv4.serve.keys import Keyring, read_keys
-from dsv4.serve.limits import Gate
-from dsv4.serve.metrics import Metrics
-from dsv4.serve.prefix import Prefixes
-from dsv4.serve.recorder import Recorder
-from dsv4.serve.replay.recall import Memory
-from dsv4.serve.replay.seal import read_seal
-from dsv4.serve.replay.stores import store_for
+from dsv4.serve.observe.inspector import Begins, inspector_for
+from dsv4.serve.observe.metrics import Metrics
+from dsv4.serve.observe.recorder import Recorder
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.threads import Threads
+from dsv4.serve.storage.stored_conversations import Conversations, Threads
+from dsv4.serve.storage.stored_turns import Memory, read_seal
+from dsv4.serve.storage.turn_store import store_for
 from dsv4.tokens import Tokenizer, VocabularyError
+
+# How much of a prompt an earlier one of the same client had already: what a prefix cache saves.
+
+
+_OWNERS = 256
+_REMEMBERED = 8
+
+
+class Prefixes:
+    """The last sequences of each owner, prompts with what was sampled after them."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, deque[bytes]] = OrderedDict()
+
+    def shared(self, owner: str, ids: Sequence[int]) -> int:
+        """How many tokens a prompt shares with the best of the owner's last sequences."""
+        packed = _packed(ids)
+        return max((_shared(packed, known) for known in self._last.get(owner, ())), default=0)
+
+    def note(self, owner: str, ids: Sequence[int]) -> None:
+        """Remembers a sequence; one that it continues goes."""
+        known = self._last.setdefault(owner, deque(maxlen=_REMEMBERED))
+        self._last.move_to_end(owner)
+        packed = _packed(ids)
+        for earlier in [k for k in known if packed.startswith(k)]:
+            known.remove(earlier)
+        known.append(packed)
+        while len(self._last) > _OWNERS:
+            self._last.popitem(last=False)
+
+
+def _packed(ids: Sequence[int]) -> bytes:
+    return array("I", ids).tobytes()
+
+
+_WIDTH = array("I").itemsize
+
+
+def _shared(a: bytes, b: bytes) -> int:
+    """The length of the common start, in tokens: comparing halves is comparing memory."""
+    low, high = 0, min(len(a), len(b)) // _WIDTH
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low * _WIDTH : middle * _WIDTH] == b[low * _WIDTH : middle * _WIDTH]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+# What the routes of one app share: settings, backend, tokenizer, keys, limits, memory.
+
 
 # Where neither the settings nor the backend say.
 DEFAULT_CONTEXT = 131_072

@@ -1,4 +1,6 @@
-"""One HTTP server behind the gateway: requests to it, and what it answers, with clear failures."""
+"""One HTTP server behind the gateway: requests to it, its answers, and clear errors when it
+fails.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from dsv4.api.bodies import quick_reader
+from dsv4.api.request_fields import quick_reader
 from dsv4.serve.backend import BackendError, Chunk, Chunks
-from dsv4.serve.http_client import Answer, HttpClient, HttpError
+from dsv4.serve.http_client import Answer, EventReader, HttpClient, HttpError
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.sse import EventReader
 
 _DONE = b"[DONE]"
 # The types of what may be a stream. A server that says nothing sends the second.

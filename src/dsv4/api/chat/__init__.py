@@ -1,7 +1,250 @@
-"""OpenAI's Chat Completions."""
+"""OpenAI's Chat Completions: `read`, `Writer`, `frames`, `fold`, `whole` and `error`."""
 
-from dsv4.api.chat.reading import read
-from dsv4.api.chat.writing import Writer, fold, frames, whole
-from dsv4.api.openai_errors import error
+from __future__ import annotations
 
-__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
+from collections.abc import Iterable
+from typing import Any
+
+from dsv4._parse.events import ContentDelta, ReasoningDelta
+from dsv4.api import event_writer
+from dsv4.api.api_request import ApiRequest
+from dsv4.api.chat_requests import read
+from dsv4.api.errors import error, error_body
+from dsv4.api.event_writer import (
+    Events,
+    EventWriter,
+    HeldCall,
+    Logprobs,
+    ProtocolEvent,
+    Usage,
+    full_name,
+    written,
+)
+
+__all__ = [
+    "Writer",
+    "error",
+    "fold",
+    "frames",
+    "read",
+    "whole",
+]
+
+
+FINISH = {
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+    "stop": "stop",
+    "stop_string": "stop",
+}
+
+
+class LastChunk(dict[str, Any]):
+    """The chunk after which a stream says that it is done."""
+
+
+class Comment(list[ProtocolEvent]):
+    """No event, but something to send: a comment that keeps a connection alive."""
+
+
+class Writer(EventWriter):
+    """The chunks of a completion."""
+
+    id_prefix = "chatcmpl-"
+    frame = staticmethod(event_writer.unnamed)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        field = self.call.settings.reasoning_field
+        self._fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
+
+    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+        """The first chunk of every choice, which says whose words follow."""
+        self._input = Usage(prompt=input_tokens, cached=cached)
+        role = {"role": "assistant", "content": ""}
+        return [self._chunk(dict(role), choice) for choice in range(self.call.n)]
+
+    def keep_alive(self) -> Events:
+        """A comment: it is no event, and `frames` writes it."""
+        return Comment()
+
+    def fail(self, error: BaseException) -> Events:
+        """The error's own form, which must be the last thing of a stream."""
+        return [error_body(error)]
+
+    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+        """The last chunk of every choice, and the usage.
+
+        `usage` is what was counted, `reason` why the engine stopped: one for all choices, or a
+        list of them.
+        """
+        reasons = reason if isinstance(reason, (list, tuple)) else [reason] * self.call.n
+        events = [
+            self._chunk({}, choice, finish=FINISH[outcome.reason(reasons[choice])])
+            for choice, outcome in enumerate(self.outcomes)
+        ]
+        counted = usage_fields(usage or self._input)
+        events[-1]["usage"] = counted
+        if self.call.include_usage:
+            events.append({**self._head(), "choices": [], "usage": counted})
+        return [*events[:-1], LastChunk(events[-1])]
+
+    def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        if len(self._fields) == 1:
+            self._open(ReasoningDelta, choice)
+        delta = dict.fromkeys(self._fields, text)
+        return [self._chunk(delta, choice, self._logprobs("reasoning_content", logprobs))]
+
+    def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        self._open(ContentDelta, choice)
+        return [self._chunk({"content": text}, choice, self._logprobs("content", logprobs))]
+
+    def _open(self, event: type, choice: int) -> None:
+        if self.hot is not event or self.hot_choice != choice:
+            field = "content" if event is ContentDelta else self._fields[0]
+            self.heat(event, choice, self._chunk({field: "\0"}, choice))
+
+    def call_start(self, call: HeldCall, choice: int) -> Events:
+        self.hot = None
+        started = {"id": call.id, "type": "function"}
+        function = {"name": full_name(call), "arguments": ""}
+        return [self._call_chunk(call, choice, {**started, "function": function})]
+
+    def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
+        return [self._call_chunk(call, choice, {"function": {"arguments": text}})] if text else []
+
+    def call_delta(self, call: HeldCall, choice: int) -> ProtocolEvent:
+        return self._call_chunk(call, choice, {"function": {"arguments": "\0"}})
+
+    def call_end(self, call: HeldCall, choice: int) -> Events:
+        return []
+
+    def _head(self) -> ProtocolEvent:
+        return {
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": self.model,
+        }
+
+    def _chunk(
+        self, delta: dict[str, Any], choice: int, logprobs: Any = None, finish: str | None = None
+    ) -> ProtocolEvent:
+        chosen = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+        return {**self._head(), "choices": [chosen]}
+
+    def _call_chunk(self, call: HeldCall, choice: int, delta: dict[str, Any]) -> ProtocolEvent:
+        return self._chunk({"tool_calls": [{"index": call.position, **delta}]}, choice)
+
+    def _logprobs(self, field: str, logprobs: Logprobs) -> dict[str, Any] | None:
+        if not self.call.logprobs or logprobs is None:
+            return None
+        return {"content": None, "refusal": None, field: list(logprobs)}
+
+
+def frames(events: Iterable[ProtocolEvent]) -> bytes:
+    """The bytes of `events`, as server-sent events."""
+    if isinstance(events, Comment):
+        return event_writer.KEEP_ALIVE
+    return b"".join(
+        event_writer.unnamed(event) + event_writer.DONE
+        if isinstance(event, LastChunk)
+        else event_writer.unnamed(event)
+        for event in events
+    )
+
+
+def usage_fields(usage: Usage) -> dict[str, Any]:
+    """Usage as Chat Completions writes it, with the fields that DeepSeek adds."""
+    return {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "prompt_cache_hit_tokens": usage.cached,
+        "prompt_cache_miss_tokens": usage.prompt - usage.cached,
+    }
+
+
+def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
+    """The whole completion that chunks, `events`, make."""
+    head: dict[str, Any] = {}
+    choices: dict[int, dict[str, Any]] = {}
+    for event in events:
+        if not head:
+            fields = ("id", "object", "created", "model")
+            head = {field: event[field] for field in fields}
+        if event.get("usage"):
+            head["usage"] = event["usage"]
+        for chunk in event["choices"]:
+            _fold_choice(choices.setdefault(chunk["index"], _new_choice(chunk["index"])), chunk)
+    whole = [_finished(choices[index]) for index in sorted(choices)]
+    usage = head.pop("usage", None)
+    return {**head, "object": "chat.completion", "choices": whole, "usage": usage}
+
+
+def _new_choice(index: int) -> dict[str, Any]:
+    return {"index": index, "texts": {}, "calls": [], "logprobs": {}, "finish_reason": "stop"}
+
+
+def _fold_choice(choice: dict[str, Any], chunk: dict[str, Any]) -> None:
+    for field, value in chunk["delta"].items():
+        if field == "tool_calls":
+            for call in value:
+                _fold_call(choice["calls"], call)
+        elif field != "role":
+            choice["texts"].setdefault(field, []).append(value)
+    for field, tokens in (chunk["logprobs"] or {}).items():
+        if tokens:
+            choice["logprobs"].setdefault(field, []).extend(tokens)
+    if chunk["finish_reason"]:
+        choice["finish_reason"] = chunk["finish_reason"]
+
+
+def _fold_call(calls: list[dict[str, Any]], delta: dict[str, Any]) -> None:
+    if "id" in delta:
+        calls.append({"id": delta["id"], "type": "function", "name": "", "parts": []})
+        calls[-1]["name"] = delta["function"]["name"]
+    calls[delta["index"]]["parts"].append(delta["function"]["arguments"])
+
+
+def _finished(choice: dict[str, Any]) -> dict[str, Any]:
+    texts = {field: "".join(parts) for field, parts in choice["texts"].items()}
+    message: dict[str, Any] = {"role": "assistant", "content": texts.pop("content", ""), **texts}
+    calls = [
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": "".join(call["parts"])},
+        }
+        for call in choice["calls"]
+    ]
+    if calls:
+        message["tool_calls"] = calls
+        message["content"] = message["content"] or None
+    known = choice["logprobs"]
+    return {
+        "index": choice["index"],
+        "message": message,
+        "logprobs": {"content": None, "refusal": None, **known} if known else None,
+        "finish_reason": choice["finish_reason"],
+    }
+
+
+def whole(
+    call: ApiRequest,
+    events: Iterable[Any],
+    *,
+    usage: Usage | None = None,
+    reason: Any = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The response of `call`, a request that does not stream: the writer's chunks, folded.
+
+    `events` are the parser's; where the request wants several choices, a list of them for each.
+    `usage` and `reason` are what `Writer.finish` takes, `options` what `Writer` takes.
+    """
+    writer = Writer(call, **options)
+    return fold(written(writer, events, usage, reason))

@@ -1,6 +1,252 @@
-"""Anthropic's Messages."""
+"""Anthropic's Messages: `read`, `Writer`, `frames`, `fold`, `whole` and `error`."""
 
-from dsv4.api.messages.reading import read
-from dsv4.api.messages.writing import Writer, error, fold, frames, whole
+from __future__ import annotations
 
-__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from dsv4._parse.events import ContentDelta, ReasoningDelta
+from dsv4.api import event_writer
+from dsv4.api.api_request import ApiRequest
+from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
+from dsv4.api.event_writer import (
+    Events,
+    EventWriter,
+    HeldCall,
+    Logprobs,
+    ProtocolEvent,
+    Usage,
+    full_name,
+    written,
+)
+from dsv4.api.messages_requests import read
+from dsv4.api.neutral_request import mark_id
+
+__all__ = [
+    "Writer",
+    "error",
+    "fold",
+    "frames",
+    "read",
+    "whole",
+]
+
+
+STOP_REASONS = {
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+    "stop_string": "stop_sequence",
+    "stop": "end_turn",
+}
+# Python converts no integers of more than about 4,300 digits.
+LONG = 4_000
+# What is open: the event that goes on with it, the type of its deltas and the field of their text.
+THINKING = (ReasoningDelta, "thinking_delta", "thinking")
+TEXT = (ContentDelta, "text_delta", "text")
+
+
+class Writer(EventWriter):
+    """The stream events of a message."""
+
+    id_prefix = "msg_"
+    frame = staticmethod(event_writer.named)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._index = -1  # of the block that is open, or was last
+        self._open: tuple[type, str, str] | None = None
+
+    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+        """The message without its content, with the tokens of the prompt."""
+        self._input = Usage(prompt=input_tokens, cached=cached)
+        message: dict[str, Any] = {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage_fields(self._input),
+        }
+        return [{"type": "message_start", "message": message}]
+
+    def keep_alive(self) -> Events:
+        """A ping."""
+        return [{"type": "ping"}]
+
+    def fail(self, error: BaseException) -> Events:
+        """An error event, which must be the last thing of a stream."""
+        return [error_body(error)]
+
+    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+        """The end of the open block, why the message ends, and the usage.
+
+        `usage` is what was counted, `reason` why the engine stopped.
+        """
+        outcome = self.outcomes[0]
+        why = outcome.reason(reason)
+        delta = {
+            "stop_reason": STOP_REASONS[why],
+            "stop_sequence": outcome.stop if why == "stop_string" else None,
+        }
+        counted = usage_fields(usage or self._input)
+        end = {"type": "message_delta", "delta": delta, "usage": counted}
+        return [*self._close(), end, {"type": "message_stop"}]
+
+    def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        block = {"type": "thinking", "thinking": "", "signature": ""}
+        return [*self._turn_to(THINKING, block), self._delta("thinking_delta", "thinking", text)]
+
+    def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        block = {"type": "text", "text": ""}
+        return [*self._turn_to(TEXT, block), self._delta("text_delta", "text", text)]
+
+    def call_start(self, call: HeldCall, choice: int) -> Events:
+        block = {"type": "tool_use", "id": call.id, "name": full_name(call), "input": {}}
+        return [*self._close(), self._start_block(block)]
+
+    def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
+        return [self._delta("input_json_delta", "partial_json", text)] if text else []
+
+    def call_delta(self, call: HeldCall, choice: int) -> ProtocolEvent:
+        return self._delta("input_json_delta", "partial_json", "\0")
+
+    def call_end(self, call: HeldCall, choice: int) -> Events:
+        return [{"type": "content_block_stop", "index": self._index}]
+
+    # One block is open at a time.
+
+    def _turn_to(self, what: tuple[type, str, str], block: dict[str, Any]) -> Events:
+        if self._open is what:
+            return []
+        events = [*self._close(), self._start_block(block)]
+        self._open = what
+        self.heat(what[0], 0, self._delta(what[1], what[2], "\0"))
+        return events
+
+    def _start_block(self, block: dict[str, Any]) -> ProtocolEvent:
+        self._index += 1
+        return {"type": "content_block_start", "index": self._index, "content_block": block}
+
+    def _delta(self, kind: str, field: str, text: str) -> ProtocolEvent:
+        delta = {"type": kind, field: text}
+        return {"type": "content_block_delta", "index": self._index, "delta": delta}
+
+    def _close(self) -> Events:
+        if self._open is None:
+            return []
+        events = []
+        if self._open is THINKING:
+            signature = self._signature()
+            events.append(self._delta("signature_delta", "signature", signature))
+        self._open = self.hot = None
+        return [*events, {"type": "content_block_stop", "index": self._index}]
+
+    def _signature(self) -> str:
+        """Clients give it back unchanged, and some drop thinking that has none."""
+        return self._sealed() or mark_id(self.id)
+
+
+def frames(events: Iterable[ProtocolEvent]) -> bytes:
+    """The bytes of `events`, as server-sent events."""
+    return b"".join(map(event_writer.named, events))
+
+
+def usage_fields(usage: Usage) -> dict[str, Any]:
+    """Usage as Messages writes it: what was in a cache is not counted as input."""
+    return {
+        "input_tokens": usage.prompt - usage.cached,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning},
+    }
+
+
+def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
+    """The whole message that `events` of a stream make."""
+    message: dict[str, Any] = {}
+    blocks: list[dict[str, Any]] = []
+    parts: list[list[str]] = []
+    for event in events:
+        kind = event["type"]
+        if kind == "message_start":
+            message = dict(event["message"])
+        elif kind == "content_block_start":
+            blocks.append(dict(event["content_block"]))
+            parts.append([])
+        elif kind == "content_block_delta":
+            _fold_delta(blocks[-1], parts[-1], event["delta"])
+        elif kind == "message_delta":
+            message.update(event["delta"])
+            message["usage"] = event["usage"]
+    message["content"] = [
+        _finished(block, "".join(p)) for block, p in zip(blocks, parts, strict=True)
+    ]
+    return message
+
+
+FIELDS = {"thinking_delta": "thinking", "text_delta": "text", "input_json_delta": "partial_json"}
+
+
+def _fold_delta(block: dict[str, Any], parts: list[str], delta: dict[str, Any]) -> None:
+    if delta["type"] == "signature_delta":
+        block["signature"] = delta["signature"]
+    else:
+        parts.append(delta[FIELDS[delta["type"]]])
+
+
+def _finished(block: dict[str, Any], text: str) -> dict[str, Any]:
+    if block["type"] == "tool_use":
+        return {**block, "input": _arguments(text or "{}")}
+    return {**block, block["type"]: text}
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # an integer with more digits than Python converts: it stays text
+        return json.loads(text, parse_int=_maybe_number)
+
+
+def _maybe_number(digits: str) -> int | str:
+    return int(digits) if len(digits) < LONG else digits
+
+
+def whole(
+    call: ApiRequest,
+    events: Iterable[Any],
+    *,
+    usage: Usage | None = None,
+    reason: Any = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The response of `call`, a request that does not stream: the writer's events, folded.
+
+    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
+    `Writer` takes.
+    """
+    return fold(written(Writer(call, **options), events, usage, reason))
+
+
+def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
+    """The HTTP status and the body of an answer that is an error, for `exception`."""
+    return as_api_error(exception).status, error_body(exception)
+
+
+def error_body(exception: BaseException) -> dict[str, Any]:
+    """An error as Anthropic writes it."""
+    found = as_api_error(exception)
+    error: dict[str, Any] = {"type": found.type, "message": _words(found)}
+    if found.details is not None:
+        error["details"] = dict(found.details)
+    return {"type": "error", "error": error}
+
+
+def _words(error: ApiError) -> str:
+    if not isinstance(error, ContextOverflow):
+        return str(error)
+    return f"prompt is too long: {error.tokens} tokens > {error.limit} maximum"

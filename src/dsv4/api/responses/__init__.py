@@ -1,7 +1,429 @@
-"""OpenAI's Responses."""
+"""OpenAI's Responses: `read`, `Writer`, `frames`, `fold`, `whole` and `error`."""
 
-from dsv4.api.openai_errors import error
-from dsv4.api.responses.reading import read
-from dsv4.api.responses.writing import Writer, fold, frames, whole
+from __future__ import annotations
 
-__all__ = ["Writer", "error", "fold", "frames", "read", "whole"]
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dsv4._parse.events import ContentDelta, Event, ReasoningDelta
+from dsv4.api import event_writer
+from dsv4.api.api_request import ApiRequest
+from dsv4.api.errors import ApiError, ContextOverflow, as_api_error, error, error_body
+from dsv4.api.event_writer import (
+    Events,
+    EventWriter,
+    HeldCall,
+    Logprobs,
+    ProtocolEvent,
+    Usage,
+    quoted,
+    quoted_ascii,
+    written,
+)
+from dsv4.api.neutral_request import INPUT, mark_text
+from dsv4.api.responses_requests import read
+
+__all__ = [
+    "Writer",
+    "error",
+    "fold",
+    "frames",
+    "read",
+    "whole",
+]
+
+
+# The text of a custom tool's call, which the model writes as the one parameter of a call.
+
+
+OPENING = f'{{"{INPUT}": "'
+# What is complete of a JSON string, up to its end: no quote, no half of an escape, nor the first of
+# two escapes that are one character.
+_HEX = "[0-9a-fA-F]"
+_PAIR = rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"
+_COMPLETE = re.compile(rf'(?:[^"\\]+|\\[^u]|{_PAIR}|\\u(?![dD][89abAB]){_HEX}{{4}})*')
+
+
+def input_of(arguments: str) -> str:
+    """The text in complete arguments. Where the model wrote something else, all of it."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return arguments
+    text = value.get(INPUT) if isinstance(value, dict) and len(value) == 1 else None
+    return text if isinstance(text, str) else arguments
+
+
+class InputText:
+    """The same, piece by piece: for arguments that are sent as they come."""
+
+    def __init__(self) -> None:
+        self._given: list[str] = []
+        self._held = ""
+        self._state = "opening"
+
+    def feed(self, text: str) -> str:
+        """The raw text that a piece of arguments brings."""
+        if self._state == "closed":
+            return ""
+        self._held += text
+        if self._state == "opening" and not self._opens():
+            return ""
+        taken = self._taken()
+        self._given.append(taken)
+        return taken
+
+    @property
+    def text(self) -> str:
+        """What was given so far."""
+        return "".join(self._given)
+
+    def rest(self, arguments: str) -> str:
+        """What is still missing once the arguments are complete."""
+        whole, given = input_of(arguments), self.text
+        rest = whole[len(given) :] if whole.startswith(given) else ""
+        self._given.append(rest)
+        return rest
+
+    def _opens(self) -> bool:
+        if len(self._held) < len(OPENING):
+            return False
+        if not self._held.startswith(OPENING):
+            self._state = "closed"
+            return False
+        self._held = self._held[len(OPENING) :]
+        self._state = "open"
+        return True
+
+    def _taken(self) -> str:
+        found = _COMPLETE.match(self._held)
+        end = found.end() if found else 0
+        escaped, self._held = self._held[:end], self._held[end:]
+        if self._held[:1] == '"':
+            self._state = "closed"
+        return str(json.loads(f'"{escaped}"', strict=False)) if escaped else ""
+
+
+# OpenAI's Responses: the parser's events -> stream events, the last with the whole response.
+
+
+# Why an answer is not whole.
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+class Prose:
+    """A reasoning or message item that is open: one part, which grows."""
+
+    def __init__(self, kind: type, id: str, index: int) -> None:
+        self.kind = kind
+        self.id = id
+        self.index = index
+        self.texts: list[str] = []
+        self.logprobs: list[dict[str, Any]] = []
+        # A delta up to its number, from there to its text, and what follows.
+        self.template = ("", "", "")
+
+    @property
+    def thinks(self) -> bool:
+        return self.kind is ReasoningDelta
+
+    @property
+    def place(self) -> dict[str, Any]:
+        return {"item_id": self.id, "output_index": self.index, "content_index": 0}
+
+    def part(self, text: str) -> dict[str, Any]:
+        if self.thinks:
+            return {"type": "reasoning_text", "text": text}
+        logprobs = [_with_bytes(token) for token in self.logprobs]
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+
+    def item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+        if self.thinks:
+            head = {"id": self.id, "type": "reasoning", "status": status, "summary": []}
+        else:
+            head = {"id": self.id, "type": "message", "status": status, "role": "assistant"}
+        return {**head, "content": content}
+
+
+class Writer(EventWriter):
+    """The stream events of a response."""
+
+    id_prefix = "resp_"
+    frame = staticmethod(event_writer.named)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._count = -1  # of the last event
+        self._output: list[dict[str, Any]] = []  # items that are done
+        self._open: Prose | None = None
+        self._inputs: InputText | None = None  # of the custom call that is being sent
+
+    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+        """The response without its output, twice, as clients expect it."""
+        self._input = Usage(prompt=input_tokens, cached=cached)
+        return [
+            self._event("response.created", response=self._response("in_progress")),
+            self._event("response.in_progress", response=self._response("in_progress")),
+        ]
+
+    def keep_alive(self) -> Events:
+        """The response in progress, once more: a comment would reset no client's timer."""
+        return [self._event("response.in_progress", response=self._response("in_progress"))]
+
+    def fail(self, error: BaseException) -> Events:
+        """The response with the error, which must be the last thing of a stream."""
+        response = self._response("failed", list(self._output))
+        response["error"] = _failure(as_api_error(error))
+        return [self._event("response.failed", response=response)]
+
+    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+        """The end of the open item, and the whole response.
+
+        `usage` is what was counted, `reason` why the engine stopped.
+        """
+        outcome = self.outcomes[0]
+        missing = INCOMPLETE.get(outcome.reason(reason))
+        status = "completed" if missing is None else "incomplete"
+        events = self._close(status)
+        output = list(self._output)
+        if status == "incomplete":
+            output += (self._item(call, "incomplete", call.parts) for call in outcome.cut)
+        response = self._response(status, output, usage or self._input)
+        if status == "incomplete":
+            response["incomplete_details"] = {"reason": missing}
+        return [*events, self._event(f"response.{status}", response=response)]
+
+    # Text: one item is open at a time.
+
+    def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        events = self._turn_to(ReasoningDelta)
+        return [*events, self._delta(text, ())]
+
+    def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        events = self._turn_to(ContentDelta)
+        return [*events, self._delta(text, logprobs if self.call.logprobs else None)]
+
+    def _turn_to(self, kind: type) -> Events:
+        if self._open is not None and self._open.kind is kind:
+            return []
+        events = self._close("completed")
+        prefix = "rs" if kind is ReasoningDelta else "msg"
+        prose = Prose(kind, f"{prefix}_{self._name}_{len(self._output)}", len(self._output))
+        item = prose.item("in_progress", [])
+        events += (
+            self._event("response.output_item.added", output_index=prose.index, item=item),
+            self._event("response.content_part.added", **prose.place, part=prose.part("")),
+        )
+        self._open = prose
+        prose.template = self._template(prose)
+        return events
+
+    def _delta(self, text: str, logprobs: Logprobs) -> ProtocolEvent:
+        prose = self._open
+        assert prose is not None
+        prose.texts.append(text)
+        if prose.thinks:
+            return self._event("response.reasoning_text.delta", **prose.place, delta=text)
+        prose.logprobs += logprobs or ()
+        known = [_without_bytes(token) for token in logprobs or ()]
+        kind = "response.output_text.delta"
+        return self._event(kind, **prose.place, delta=text, logprobs=known)
+
+    def _template(self, prose: Prose) -> tuple[str, str, str]:
+        number, self._count = self._count, 10**15  # a number that stands nowhere else
+        frame = event_writer.named(self._delta("\0", None)).decode()
+        self._count = number
+        prose.texts.clear()
+        before, _, rest = frame.partition(str(10**15 + 1))
+        between, _, after = rest.rpartition(event_writer.quoted("\0"))
+        return before, between, after
+
+    def _close(self, status: str) -> Events:
+        prose, self._open = self._open, None
+        if prose is None:
+            return []
+        text = "".join(prose.texts)
+        part = prose.part(text)
+        item = prose.item(status, [part])
+        if prose.thinks:
+            item["encrypted_content"] = self._sealed() or mark_text(text)
+            done = self._event("response.reasoning_text.done", **prose.place, text=text)
+        else:
+            known = [_without_bytes(token) for token in prose.logprobs]
+            kind = "response.output_text.done"
+            done = self._event(kind, **prose.place, text=text, logprobs=known)
+        closed = self._event("response.content_part.done", **prose.place, part=part)
+        return [done, closed, self._item_done(item, prose.index)]
+
+    # Calls.
+
+    def call_start(self, call: HeldCall, choice: int) -> Events:
+        events = self._close("completed")
+        item = self._item(call, "in_progress", [])
+        index = len(self._output)
+        events.append(self._event("response.output_item.added", output_index=index, item=item))
+        self._inputs = InputText() if call.tool.kind == "custom" and self._streamed else None
+        return events
+
+    def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
+        if call.tool.kind == "custom":
+            text = input_of(text) if self._inputs is None else self._inputs.feed(text)
+        return [self._call_delta(call, text)] if text else []
+
+    def call_end(self, call: HeldCall, choice: int) -> Events:
+        events: Events = []
+        if self._inputs is not None:
+            rest = self._inputs.rest("".join(call.parts))
+            events += [self._call_delta(call, rest)] if rest else []
+        item = self._item(call, "completed", call.parts)
+        place = {"item_id": item["id"], "output_index": len(self._output)}
+        if call.tool.kind == "custom":
+            if self._inputs is not None:
+                item["input"] = self._inputs.text
+            kind = "response.custom_tool_call_input.done"
+            events.append(self._event(kind, **place, input=item["input"]))
+        else:
+            kind, whole = "response.function_call_arguments.done", item["arguments"]
+            events.append(self._event(kind, **place, name=item["name"], arguments=whole))
+        return [*events, self._item_done(item, place["output_index"])]
+
+    def _call_delta(self, call: HeldCall, text: str) -> ProtocolEvent:
+        custom = call.tool.kind == "custom"
+        what = "custom_tool_call_input" if custom else "function_call_arguments"
+        place = {"item_id": _item_id(call), "output_index": len(self._output)}
+        return self._event(f"response.{what}.delta", **place, delta=text)
+
+    def _item(self, call: HeldCall, status: str, parts: list[str]) -> dict[str, Any]:
+        tool, arguments = call.tool, "".join(parts)
+        head = {"id": _item_id(call), "status": status, "call_id": call.id, "name": tool.name}
+        if tool.namespace is not None:
+            head["namespace"] = tool.namespace
+        if tool.kind == "custom":
+            text = input_of(arguments) if arguments else ""
+            return {"type": "custom_tool_call", **head, "input": text}
+        return {"type": "function_call", **head, "arguments": arguments}
+
+    # Frames.
+
+    def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
+        """The same as bytes of server-sent events, by a shorter way for the commonest of them.
+
+        A delta has its number too, and its text is needed again: so the way is its own."""
+        if len(events) == 1 and logprobs is None:
+            event, prose = events[0], self._open
+            if prose is not None and event.__class__ is prose.kind:
+                text: str = event.text  # type: ignore[union-attr]
+                if text:
+                    prose.texts.append(text)
+                    self._count = number = self._count + 1
+                    before, between, after = prose.template
+                    piece = quoted_ascii(text) if text.isascii() else quoted(text)
+                    return f"{before}{number}{between}{piece}{after}".encode()
+        return super().frames(events, choice, logprobs)
+
+    # Events and the response they belong to.
+
+    @property
+    def _name(self) -> str:
+        return self.id.removeprefix(self.id_prefix)
+
+    def _event(self, kind: str, **fields: Any) -> ProtocolEvent:
+        self._count += 1
+        return {"type": kind, "sequence_number": self._count, **fields}
+
+    def _item_done(self, item: dict[str, Any], index: int) -> ProtocolEvent:
+        self._output.append(item)
+        return self._event("response.output_item.done", output_index=index, item=item)
+
+    def _response(
+        self, status: str, output: list[dict[str, Any]] | None = None, usage: Usage | None = None
+    ) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "model": self.model,
+            **self.call.echo,
+            "output": output or [],
+            "usage": None if usage is None else usage_fields(usage),
+        }
+
+
+def _item_id(call: HeldCall) -> str:
+    prefix = "ctc" if call.tool.kind == "custom" else "fc"
+    return f"{prefix}_{call.id.removeprefix('call_')}"
+
+
+def _without_bytes(token: dict[str, Any]) -> dict[str, Any]:
+    """A token's probabilities as a delta has them."""
+    top = [{"token": t["token"], "logprob": t["logprob"]} for t in token.get("top_logprobs") or ()]
+    return {"token": token["token"], "logprob": token["logprob"], "top_logprobs": top}
+
+
+def _with_bytes(token: dict[str, Any]) -> dict[str, Any]:
+    """A token's probabilities as a part has them."""
+    top = [_byte_form(t) for t in token.get("top_logprobs") or ()]
+    return {**_byte_form(token), "top_logprobs": top}
+
+
+def _byte_form(token: dict[str, Any]) -> dict[str, Any]:
+    known = token.get("bytes")
+    data = list(token["token"].encode("utf-8", "replace")) if known is None else known
+    return {"token": token["token"], "bytes": data, "logprob": token["logprob"]}
+
+
+def _failure(error: ApiError) -> dict[str, Any]:
+    """Why a response failed. Clients take some codes for final, and try again after others."""
+    if isinstance(error, ContextOverflow) or error.code is not None:
+        code = error.code
+    elif error.status == 429:
+        code = "rate_limit_exceeded"
+    else:
+        code = "invalid_prompt" if 400 <= error.status < 500 else "server_error"
+    return {"code": code, "message": error_body(error)["error"]["message"]}
+
+
+def frames(events: Iterable[ProtocolEvent]) -> bytes:
+    """The bytes of `events`, as server-sent events."""
+    return b"".join(map(event_writer.named, events))
+
+
+def usage_fields(usage: Usage) -> dict[str, Any]:
+    """Usage as Responses writes it, with all the details that it requires."""
+    return {
+        "input_tokens": usage.prompt,
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.total,
+    }
+
+
+def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
+    """The whole response: the last of `events` has it."""
+    response: dict[str, Any] = {}
+    for event in events:
+        response = event.get("response", response)
+    return response
+
+
+def whole(
+    call: ApiRequest,
+    events: Iterable[Any],
+    *,
+    usage: Usage | None = None,
+    reason: Any = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The response of `call`, a request that does not stream: the writer's events, folded.
+
+    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
+    `Writer` takes.
+    """
+    return fold(written(Writer(call, **options), events, usage, reason))

@@ -10,7 +10,7 @@ from dsv4.tokens import Tokenizer
 def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend:
     """The backend that the settings name."""
     if settings.backend == "demo":
-        from dsv4.serve.backends.demo import Demo
+        from dsv4.serve.demo.demo_model import Demo
 
         return Demo(tokenizer, settings.pace)
     if settings.backend == "vllm":
@@ -26,9 +26,9 @@ def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend
 
         return Llamacpp(settings, tokenizer)
     if settings.backend == "completions":
-        from dsv4.serve.backends.completions import Completions
+        from dsv4.serve.backends.openai_compatible import Completions
 
         return Completions(settings)
-    from dsv4.serve.backends.chat import Chat
+    from dsv4.serve.backends.openai_compatible import Chat
 
     return Chat(settings)

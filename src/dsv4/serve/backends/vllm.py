@@ -1,4 +1,6 @@
-"""vLLM, by its `/v1/completions`: ids in, ids out."""
+"""vLLM, by its `/v1/completions`: ids in, ids out. Other servers with OpenAI's forms are read
+with its functions.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,458 @@
+"""`ApiRequest`: a request of any protocol, understood. Everything that depends on the dialect
+and on the server's settings is decided here, once for all protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache, partial
+from typing import Any, Literal, TypeAlias
+
+from dsv4._encode.prompt import Prompt
+from dsv4._format.dialects import Dialect
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.parser_options import new_id
+from dsv4.api.errors import ApiError
+from dsv4.api.neutral_request import (
+    AUTO,
+    UNSAID,
+    Asked,
+    Format,
+    Message,
+    Sampling,
+    Shown,
+    ToolName,
+    joined_turn,
+    prompt_name,
+    shown,
+    shown_for,
+)
+from dsv4.api.request_content import BLANK_LINE, refuse_images, without_images
+from dsv4.api.request_fields import EFFORTS, OFF
+from dsv4.errors import Location, path_of
+from dsv4.request import Request
+
+# What a server decides for all of its requests.
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server decides for all of its requests.
+
+    - `thinking`, `effort`: what holds where a request says nothing.
+    - `later_system`: what becomes of system messages after the first other message, in a dialect
+      without a system token: a `"reminder"` in the user turn, `"in_place"` as the released encoder
+      writes them, or `"in_front"`, joined to the first system message.
+    - `read_images`: whether the backend reads images, in a dialect that has them.
+      `unsupported_images`: those that cannot be read are `"replace"`d by a text, or `"refuse"`d.
+    - `grammars`: whether the backend takes grammars, so that a call can be forced after thinking.
+    - `reasoning_field`: where Chat Completions writes reasoning: `"reasoning_content"`,
+      `"reasoning"` or `"both"`.
+    - `calls`: `"whole"` sends a call once it is complete, `"streamed"` its arguments as they come.
+    - `max_tokens`, `max_tokens_thinking`, `max_tokens_max_effort`: the most tokens of a completion
+      where a request does not say.
+    - `model`: the name that is echoed where a request gives none.
+    - `drop_thinking`: whether old reasoning is dropped as the format does.
+    - `loads`: what reads JSON. Without one it is `jiter.from_json`, where that is installed (the
+      extra `fast`), else Python's own. It must keep the order of keys, integers of any size and
+      floats as `json.loads` does; where it raises a ValueError, Python's own decides. With
+      `json.loads` Python's own is used in any case.
+    """
+
+    thinking: bool = True
+    effort: str | int | None = "high"
+    later_system: Literal["reminder", "in_place", "in_front"] = "reminder"
+    read_images: bool = True
+    unsupported_images: Literal["replace", "refuse"] = "replace"
+    grammars: bool = False
+    reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
+    calls: Literal["whole", "streamed"] = "whole"
+    max_tokens: int = 8_192
+    max_tokens_thinking: int = 65_536
+    max_tokens_max_effort: int = 131_072
+    model: str = "deepseek-v4"
+    drop_thinking: bool = True
+    loads: Callable[[bytes], Any] | None = None
+
+
+DEFAULTS = Settings()
+
+
+# A request of any protocol, understood.
+
+
+# What an id of a call begins with. The parser's own ids begin as the first.
+CALL_IDS = {"chat": "call_", "responses": "call_", "messages": "toolu_"}
+
+
+@dataclass(frozen=True)
+class ApiRequest:
+    """A request of any protocol, understood: the prompt's side of it, and the server's.
+
+    - `request`: conversation and options; `request.encode()` is the prompt.
+    - `protocol`: `"chat"`, `"responses"` or `"messages"`; `model`: the name to echo.
+    - `max_tokens`: the most tokens to generate, `sampling` how to pick them.
+    - `stream`, `include_usage`, `n`, `logprobs`, `top_logprobs`: what is wanted back, in what form.
+    - `parallel`: False where generation must end after the first call.
+    - `user`: whom the client says it is for; `cache_key`: what it says belongs together.
+    - `names`: the client's name of each tool, by the name in the prompt.
+    - `ignored`: the tools that were left out because nobody here can run them.
+    - `echo`: what a response repeats of the request.
+    - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
+      reasoning that came back with it.
+    - `settings`: those it was read with.
+    """
+
+    request: Request
+    protocol: Literal["chat", "responses", "messages"]
+    model: str
+    max_tokens: int
+    sampling: Sampling = UNSAID
+    stream: bool = False
+    include_usage: bool = False
+    n: int = 1
+    logprobs: bool = False
+    top_logprobs: int = 0
+    parallel: bool = True
+    user: str | None = None
+    cache_key: str | None = None
+    names: Mapping[str, ToolName] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    echo: Mapping[str, Any] = field(default_factory=dict)
+    marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    settings: Settings = DEFAULTS
+
+    def parser(self, prompt: Prompt | None = None) -> StreamParser:
+        """The parser of what the model writes: it fits the prompt, and its ids the protocol.
+
+        `prompt` is what `request.encode()` gave; without it the prompt is made once more. Calls
+        come as they are written, also those that are cut short: the writer holds them back.
+        """
+        ending = None if prompt is None else prompt.ending
+        return self.request.parser(ending=ending, new_id=_NEW_IDS[self.protocol])
+
+
+_NEW_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_IDS.items()}
+
+
+# Where the client's own body has what a `Request` has elsewhere: for errors.
+
+
+# A tool's schema, and the schema of an answer, as each protocol names them.
+PARAMETERS = {"chat": "parameters", "responses": "parameters", "messages": "input_schema"}
+FORMAT = {
+    "chat": "response_format.json_schema.schema",
+    "responses": "text.format.schema",
+    "messages": "output_config.format.schema",
+}
+TOOLS, SCHEMA = ("tools",), ("response_format", "json_schema", "schema")
+
+
+def client_path(call: ApiRequest, location: Location) -> str:
+    """The path in the body of `call` of a location in its request."""
+    if location[:1] == TOOLS and len(location) > 1:
+        start, rest = _tool(call, location[1]), location[2:]
+        if rest[:1] == ("parameters",):
+            rest = (PARAMETERS[call.protocol], *rest[1:])
+    elif location[:3] == SCHEMA:
+        start, rest = FORMAT[call.protocol], location[3:]
+    else:
+        return path_of(location)
+    return path_of((start, *rest))
+
+
+def _tool(call: ApiRequest, index: str | int) -> str:
+    """Where a tool is declared that may have had others before it, or another name."""
+    shown = list(call.request.tools or ())
+    return call.names[shown[int(index)]["name"]].path
+
+
+# Messages as they come -> the turns of a conversation, as the format takes them.
+
+
+REMINDER = "<system-reminder>\n{}\n</system-reminder>"
+
+
+class Turns:
+    """The conversation of a request: `messages` for the format, and the `marks` of its turns."""
+
+    def __init__(self, asked: Asked, dialect: Dialect, settings: Settings) -> None:
+        self.messages: list[Message] = []
+        self.marks: dict[int, tuple[str, ...]] = {}
+        self._path = asked.path
+        self._dialect = dialect
+        self._settings = settings
+        self._reads_images = settings.read_images and dialect.image_token is not None
+        self._system: list[str] = []  # texts before the first turn
+        self._later = settings.later_system if dialect.system_token is None else "in_place"
+        for message in asked.messages:
+            self._add(message)
+        self._end()
+        self._begin()
+
+    def _add(self, message: Message) -> None:
+        role = message["role"]
+        if role == "assistant":
+            self._add_assistant(message)
+        elif role == "system":
+            self._add_system(message["content"])
+        elif message["content"].__class__ is list and not self._reads_images:
+            self.messages.append({**message, "content": self._without_images(message["content"])})
+        else:
+            self.messages.append(message)
+
+    # Assistant messages in a row are one turn, and so is thinking between its other parts.
+
+    def _add_assistant(self, message: Message) -> None:
+        if "tool_calls" in message and any("namespace" in c for c in message["tool_calls"]):
+            message = {**message, "tool_calls": list(map(self._named, message["tool_calls"]))}
+        if self.messages and self.messages[-1]["role"] == "assistant":
+            self.messages[-1] = joined_turn(self.messages[-1], message)
+        else:
+            self.messages.append(message)
+
+    def _named(self, call: dict[str, Any]) -> dict[str, Any]:
+        if "namespace" not in call:
+            return call
+        function = call["function"]
+        name = prompt_name((call["namespace"], function["name"]), self._dialect)
+        return {"id": call["id"], "type": "function", "function": {**function, "name": name}}
+
+    # System texts before the first turn are one message. Later ones go where the settings say.
+
+    def _add_system(self, text: str) -> None:
+        if not self.messages or self._later == "in_front":
+            self._system.append(text)
+        elif self._later == "reminder":
+            self.messages.append(reminder(text))
+        else:
+            self.messages.append({"role": "system", "content": text})
+
+    def _without_images(self, content: Any) -> str:
+        if self._settings.unsupported_images == "refuse":
+            refuse_images(content)
+        return without_images(content)
+
+    def _end(self) -> None:
+        """A prompt must ask for something: a system text at its end does so as a reminder."""
+        if not self.messages and self._system:
+            self.messages.append(reminder(self._system.pop()))
+        elif not self.messages:
+            raise ApiError("found no message, expected at least one", path=self._path)
+        elif self.messages[-1]["role"] == "system" and self._dialect.system_token is None:
+            self.messages[-1] = reminder(self.messages[-1]["content"])
+
+    def _begin(self) -> None:
+        if self._system:
+            first = {"role": "system", "content": BLANK_LINE.join(self._system)}
+            self.messages.insert(0, first)
+        for index, message in enumerate(self.messages):
+            if "marks" in message:
+                self.marks[index] = message["marks"]
+                self.messages[index] = {k: v for k, v in message.items() if k != "marks"}
+
+
+def reminder(text: str) -> Message:
+    """A system text as a part of the user's turn."""
+    return {"role": "user", "content": REMINDER.format(text)}
+
+
+def check_end(asked: Asked) -> None:
+    """Raises where the messages end with a turn that nobody is asked to go on with."""
+    last = asked.messages[-1] if asked.messages else None
+    if last is None or last["role"] != "assistant":
+        return
+    if not (asked.continues or last.get("prefix")):
+        expected = 'a message of the user or a tool, or "prefix": true to continue this one'
+        message = f"found an assistant message at the end, expected {expected}"
+        raise ApiError(message, path=asked.last_path)
+    turn = len(asked.messages)
+    while turn and asked.messages[turn - 1]["role"] == "assistant":
+        turn -= 1
+    if any(message.get("tool_calls") for message in asked.messages[turn:]):
+        raise ApiError("found calls at the end, expected their results", path=asked.last_path)
+    if not any(message["role"] in ("user", "tool") for message in asked.messages[:turn]):
+        raise ApiError("found nobody to answer, expected a user message", path=asked.last_path)
+
+
+def continued(messages: list[Message], asked: Asked, thinking: bool) -> tuple[list[Message], str]:
+    """The messages, and the text that the model goes on with where they leave it no other way.
+
+    A last assistant turn is left open. Reasoning alone cannot be: it is given as text.
+    """
+    check_end(asked)
+    last = messages[-1]
+    if last["role"] != "assistant":
+        return messages, ""
+    if last.get("content"):
+        return [*messages[:-1], {**last, "prefix": True}], ""
+    return messages[:-1], (last.get("reasoning_content") or "") if thinking else ""
+
+
+# What is asked for -> `ApiRequest`: everything that depends on the dialect and the settings.
+
+
+NO_MARKS: dict[int, tuple[str, ...]] = {}
+Protocol: TypeAlias = Literal["chat", "responses", "messages"]
+
+
+def resolve(asked: Asked, protocol: Protocol, dialect: Dialect, settings: Settings) -> ApiRequest:
+    """The request as a dialect and a server's settings make it."""
+    return Terms(asked, protocol, dialect, settings).with_messages(asked)
+
+
+class Terms:
+    """What a request's options come to in a dialect, under a server's settings.
+
+    It is the same for any messages, so the same options need this once.
+    """
+
+    def __init__(
+        self, asked: Asked, protocol: Protocol, dialect: Dialect, settings: Settings
+    ) -> None:
+        self.asked = asked
+        self.dialect = dialect
+        self.settings = settings
+        tools = _tools(asked, dialect)
+        self.thinking = _thinking(asked, settings)
+        effort = _effort(asked, dialect, settings) if self.thinking else None
+        self._prompted = self._for_prompt(tools, effort)
+        self._served = {
+            **_for_server(asked),
+            "protocol": protocol,
+            "model": asked.model or settings.model,
+            "max_tokens": asked.max_tokens or _most_tokens(self.thinking, effort, settings),
+            "names": tools.names,
+            "marks": NO_MARKS,
+            "settings": settings,
+        }
+
+    def _for_prompt(self, tools: Shown, effort: str | int | None) -> dict[str, Any]:
+        """The options of the `Request`."""
+        asked = self.asked
+        prompted: dict[str, Any] = {**OPTIONS, "effort": effort, "dialect": self.dialect}
+        if not self.thinking:
+            prompted["thinking"] = False
+        if tools.functions is not None:
+            prompted["tools"] = tools.functions
+        if asked.choice is not AUTO:
+            prompted["tool_choice"] = _choice(asked, tools)
+        if asked.format is not None:
+            prompted["response_format"] = _response_format(asked.format)
+        if asked.stop:
+            prompted["stop"] = asked.stop
+        if not self.settings.drop_thinking:
+            prompted["drop_thinking"] = False
+        return prompted
+
+    def with_messages(self, asked: Asked) -> ApiRequest:
+        """The request with the messages that are asked about."""
+        turns = Turns(asked, self.dialect, self.settings)
+        messages, prefix = continued(turns.messages, asked, self.thinking)
+        call = self.with_turns(messages)
+        if prefix:
+            call.request.__dict__["prefix"] = prefix
+        if turns.marks:
+            call.__dict__["marks"] = turns.marks
+        return call
+
+    def with_turns(self, messages: list[Message]) -> ApiRequest:
+        """The request with messages that are turns as they are.
+
+        Constructors would take longer than a short conversation takes to encode: they set fields
+        one by one, and a `Request` checks what has been checked here.
+        """
+        request = _new(Request)
+        held = request.__dict__
+        held |= self._prompted
+        held["messages"] = messages
+        call = _new(ApiRequest)
+        held = call.__dict__
+        held |= self._served
+        held["request"] = request
+        return call
+
+
+_new = object.__new__
+# The options of a `Request` that says nothing. Those of a class are found more slowly.
+OPTIONS = {
+    option.name: option.default for option in fields(Request) if option.default is not MISSING
+}
+
+# What is said for the server alone.
+SERVED = (
+    *("sampling", "stream", "include_usage", "n", "logprobs", "top_logprobs", "user", "cache_key"),
+)
+
+
+def _for_server(asked: Asked) -> dict[str, Any]:
+    """The fields of an `ApiRequest` that are said as they are."""
+    said = vars(asked)
+    served = {name: said[name] for name in SERVED if name in said}
+    served |= {"ignored": asked.declared.ignored, "echo": asked.echo}
+    if asked.parallel is False:
+        served["parallel"] = False
+    return served
+
+
+def _tools(asked: Asked, dialect: Dialect) -> Shown:
+    if asked.choice is AUTO:
+        return shown(asked.declared, dialect)
+    return shown_for(asked.declared, asked.choice, dialect)
+
+
+def _thinking(asked: Asked, settings: Settings) -> bool:
+    """Whether the model thinks, which depends on whether it must call a tool."""
+    thinking = False if asked.effort == OFF else asked.thinking
+    if asked.choice.mode not in ("required", "tool"):
+        return settings.thinking if thinking is None else thinking
+    # A call is forced by writing its beginning, which a model that thinks first cannot follow.
+    if thinking is False or not asked.wants_thinking:
+        return False
+    if not settings.grammars:
+        message = (
+            "found a call that must be made, and thinking, expected one of them: the backend takes "
+            "no grammars. Switch thinking off, or leave the choice to the model"
+        )
+        raise ApiError(message, path=asked.choice.path)
+    return True
+
+
+def _effort(asked: Asked, dialect: Dialect, settings: Settings) -> str | int | None:
+    said = asked.effort if asked.effort is not None else settings.effort
+    return dialect_effort(said, dialect, asked.effort_path)
+
+
+def _choice(asked: Asked, tools: Shown) -> Any:
+    name = tools.forced
+    if name in ("auto", "none", "required"):  # a tool may have the name of a mode
+        return {"type": "function", "function": {"name": name}}
+    return asked.choice.mode if name is None else name
+
+
+def _response_format(form: Format) -> dict[str, Any]:
+    if form.schema is None:
+        return {"type": "json_object"}
+    return {"type": "json_schema", "json_schema": {"schema": form.schema}}
+
+
+def _most_tokens(thinking: bool, effort: Any, settings: Settings) -> int:
+    if not thinking:
+        return settings.max_tokens
+    return settings.max_tokens_max_effort if effort == "max" else settings.max_tokens_thinking
+
+
+@lru_cache
+def dialect_effort(asked: str | int | None, dialect: Dialect, path: str) -> str | int | None:
+    """The effort as the dialect names it, None where it has no such text."""
+    efforts = dialect.efforts
+    if isinstance(asked, int):
+        numbers = [known for known in efforts if isinstance(known, int)]
+        if asked in numbers:
+            return asked
+        expected = f"{min(numbers)} to {max(numbers)}" if numbers else "a name: it has no numbers"
+        message = f"found {asked}, expected for the dialect {dialect.name}: {expected}"
+        raise ApiError(message, path=path)
+    name = EFFORTS.get(asked, asked) if asked is not None else None
+    return name if name in efforts else None

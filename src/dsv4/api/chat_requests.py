@@ -1,0 +1,591 @@
+"""Chat Completions requests: a body is read into a neutral request, and dumped from one."""
+
+from __future__ import annotations
+
+import marshal
+from typing import Any
+
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4.api import request_fields
+from dsv4.api.api_request import DEFAULTS, ApiRequest, Settings, Terms
+from dsv4.api.errors import ApiError, wrong
+from dsv4.api.neutral_request import (
+    Asked,
+    Choice,
+    Declared,
+    Format,
+    Message,
+    Remembered,
+    Sampling,
+    Tool,
+    ToolKey,
+    arguments_text,
+    declared_in,
+    flat_calls,
+    flat_tools,
+    read_allowed,
+    read_function,
+    read_schema,
+    switched,
+    turns,
+    without_nothing,
+)
+from dsv4.api.request_content import (
+    BILLING,
+    BLANK_LINE,
+    UNSUPPORTED_IMAGE,
+    Block,
+    Content,
+    Reader,
+    Said,
+    arguments_of,
+    call,
+    content_of,
+    image,
+    read_text,
+    system_text,
+    text_content,
+    text_reader,
+)
+from dsv4.api.request_fields import OFF, UNSUPPORTED, body_of, clean, is_clean
+
+# Chat Completions: a body -> what it asks for.
+
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def read(
+    body: Any, *, dialect: str | Dialect = "v4", settings: Settings | None = None
+) -> ApiRequest:
+    """A Chat Completions request.
+
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
+    the format to write; `settings` are the server's. Raises `ApiError`.
+    """
+    settings = settings or DEFAULTS
+    if body.__class__ is not dict:
+        body = body_of(body, settings.loads)
+    terms = terms_in(body, dialect_named(dialect), settings)
+    given = body.get("messages")
+    if given.__class__ is not list:
+        given = _listed(given)
+    if are_turns(given):
+        call = terms.with_turns(given[:])
+    else:
+        call = terms.with_messages(_with_messages(terms.asked, given))
+    if "user" in body or "prompt_cache_key" in body:
+        call.__dict__.update(request_fields.said_in(body, OWN_FIELDS))
+    return call
+
+
+def asked_in(body: dict[str, Any]) -> Asked:
+    """What a body asks for."""
+    return _with_messages(options_in(body), _listed(body.get("messages")))
+
+
+def options_in(body: dict[str, Any]) -> Asked:
+    """What a body asks for with every field but its messages."""
+    said = request_fields.said_in(body, FIELDS)
+    said["continues"] = False
+    if not MORE.isdisjoint(said):
+        _say_more(said)
+    return Asked(said)
+
+
+def _with_messages(options: Asked, given: list[Any]) -> Asked:
+    messages = [m for n, message in enumerate(given) for m in _read_message(message, n)]
+    return Asked({**vars(options), "messages": messages, "given": len(given)})
+
+
+_known_terms = Remembered[Terms]()
+
+
+def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
+    """What the options of a body come to, remembered."""
+    options = body.copy()
+    options.pop("messages", None)
+    tools = options.pop("tools", None)
+    if not SHARED_FIELDS.issuperset(options):
+        options = {field: options[field] for field in options if field in SHARED_FIELDS}
+    try:
+        dumped = marshal.dumps(options)
+        dumped_tools = None if tools is None else marshal.dumps(tools)
+    except ValueError:
+        return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
+    # What is remembered holds the dialect and the settings: no others have their ids.
+    key = (dumped, dumped_tools, id(dialect), id(settings))
+    terms = _known_terms.get(key)
+    if terms is None:
+        copy = marshal.loads(dumped)
+        if not _are_equal(copy, options):
+            return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
+        terms = Terms(options_in({**copy, "tools": tools}), "chat", dialect, settings)
+        _known_terms.keep(key, terms, len(dumped) + len(dumped_tools or b""))
+    return terms
+
+
+def _are_equal(copy: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
+    writes as if it were bytes."""
+    try:
+        return copy == options
+    except Exception:  # an array does not say whether it is equal
+        return False
+
+
+# Messages. Those of most requests are turns as they are, and are passed on. Others are read with
+# care, and made anew from the fields that are known.
+
+
+def _listed(given: Any) -> list[Any]:
+    if given is None:
+        raise wrong(given, "a list of messages", "messages")
+    return request_fields.listed(given, "messages")
+
+
+def are_turns(messages: list[Any]) -> bool:
+    """Whether messages are turns as they are: plain ones, a system message at most in front, no
+    assistant after another, and someone to answer at the end."""
+    before = None
+    try:
+        for message in messages:
+            if message.__class__ is not dict:
+                return False
+            role, content = message["role"], message["content"]
+            if content.__class__ is str:
+                if not (content.isascii() or is_clean(content)):
+                    return False
+            elif content is not None or role != "assistant":
+                return False
+            if role == "user":
+                if len(message) != 2:
+                    return False
+            elif role == "assistant":
+                if before == role or (len(message) != 2 and not _is_plain_assistant(message)):
+                    return False
+            elif role == "tool":
+                if not _is_plain_result(message):
+                    return False
+            elif role != "system" or before or len(message) != 2 or content[:1] in _SYSTEM_TO_READ:
+                return False
+            before = role
+    except KeyError:  # no role, or no content
+        return False
+    return before == "user" or before == "tool"
+
+
+# What a system text begins with that is not passed on as it is: nothing, or perhaps billing.
+_SYSTEM_TO_READ = ("", BILLING[0])
+_PLAIN_RESULT = {"role", "content", "tool_call_id"}
+_PLAIN_CALL = {"id", "type", "function"}
+_PLAIN_FUNCTION = {"name", "arguments"}
+
+
+def _is_plain_result(message: Message) -> bool:
+    if message.keys() != _PLAIN_RESULT:
+        return False
+    id = message["tool_call_id"]
+    return id.__class__ is str and is_clean(id)
+
+
+def _is_plain_assistant(message: Message) -> bool:
+    known = 2
+    if "reasoning_content" in message:
+        known += 1
+        reasoning = message["reasoning_content"]
+        if reasoning.__class__ is str:
+            if not (reasoning.isascii() or is_clean(reasoning)):
+                return False
+        elif reasoning is not None:
+            return False
+    if "tool_calls" in message:
+        known += 1
+        calls = message["tool_calls"]
+        if calls.__class__ is not list or not all(map(_is_plain_call, calls)):
+            return False
+    return len(message) == known
+
+
+def _is_plain_call(call: Any) -> bool:
+    if call.__class__ is not dict or call.keys() != _PLAIN_CALL:
+        return False
+    function = call["function"]
+    if function.__class__ is not dict or function.keys() != _PLAIN_FUNCTION:
+        return False
+    id, name, arguments = call["id"], function["name"], function["arguments"]
+    return (
+        id.__class__ is name.__class__ is arguments.__class__ is str
+        and is_clean(id)
+        and is_clean(name)
+        and is_clean(arguments)
+        and arguments[:1] == "{"
+        and "\\ud" not in arguments
+        and "\\uD" not in arguments
+    )
+
+
+def _read_message(message: Any, index: int) -> list[Message]:
+    path = f"messages[{index}]"
+    if not isinstance(message, dict):
+        raise wrong(message, 'a message: an object with a "role"', path)
+    role = message.get("role")
+    reader = MESSAGES.get(role) if isinstance(role, str) else None
+    if reader is None:
+        raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
+    return reader(message, path)
+
+
+def _read_system(message: Message, path: str) -> list[Message]:
+    text = system_text(message.get("content"), f"{path}.content", PARTS)
+    return [{"role": "system", "content": text}] if text else []
+
+
+def _read_user(message: Message, path: str) -> list[Message]:
+    content = content_of(message.get("content"), f"{path}.content", PARTS)
+    return [{"role": "user", "content": content}]
+
+
+def _read_result(message: Message, path: str) -> list[Message]:
+    id = request_fields.maybe_text_at(message, "tool_call_id", path)
+    content = content_of(message.get("content"), f"{path}.content", PARTS)
+    return [{"role": "tool", "tool_call_id": id, "content": content}]
+
+
+def _read_assistant(message: Message, path: str) -> list[Message]:
+    text = text_content(message.get("content"), f"{path}.content", PARTS)
+    refusal = request_fields.maybe_text_at(message, "refusal", path)
+    content = f"{text}{BLANK_LINE}{refusal}" if text and refusal else text or refusal or ""
+    read: Message = {"role": "assistant", "content": content}
+    for field in ("reasoning_content", "reasoning"):
+        reasoning = request_fields.maybe_text_at(message, field, path)
+        if reasoning and "reasoning_content" not in read:
+            read["reasoning_content"] = reasoning
+    calls = _read_calls(message, path)
+    if calls:
+        read["tool_calls"] = calls
+    if message.get("prefix") is not None and request_fields.flag(
+        message["prefix"], f"{path}.prefix"
+    ):
+        read["prefix"] = True
+    return [read]
+
+
+def _read_calls(message: Message, path: str) -> list[dict[str, Any]]:
+    given = message.get("tool_calls")
+    calls = [] if given is None else request_fields.listed(given, f"{path}.tool_calls")
+    read = [_read_call(item, f"{path}.tool_calls[{n}]") for n, item in enumerate(calls)]
+    legacy = message.get("function_call")
+    if legacy is not None:
+        function = request_fields.table(legacy, f"{path}.function_call")
+        read.append(_called(None, function, f"{path}.function_call", path))
+    return read
+
+
+def _read_call(item: Any, path: str) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise wrong(item, "a call: an object", path)
+    if item.get("type") == "custom" and isinstance(item.get("custom"), dict):
+        custom, inside = item["custom"], f"{path}.custom"
+        text = request_fields.maybe_text_at(custom, "input", inside) or ""
+        return call(
+            item.get("id"), request_fields.name_at(custom, inside), {"input": text}, f"{path}.id"
+        )
+    function = request_fields.table(item.get("function"), f"{path}.function")
+    return _called(item.get("id"), function, f"{path}.function", f"{path}.id")
+
+
+def _called(id: Any, function: dict[str, Any], path: str, id_path: str) -> dict[str, Any]:
+    name = request_fields.text(function.get("name"), f"{path}.name")
+    arguments = arguments_of(function.get("arguments"), f"{path}.arguments")
+    return call(id, name, arguments, id_path)
+
+
+MESSAGES = {
+    "system": _read_system,
+    "developer": _read_system,
+    "user": _read_user,
+    "assistant": _read_assistant,
+    "tool": _read_result,
+    "function": _read_result,
+}
+
+
+def _read_image(part: Block, path: str) -> Said:
+    source = part.get("image_url")
+    if isinstance(source, str):
+        return image(clean(source), path)
+    if source is None:
+        return UNSUPPORTED_IMAGE
+    inside = request_fields.table(source, f"{path}.image_url")
+    url = request_fields.maybe_text_at(inside, "url", f"{path}.image_url")
+    return image(url, path, inside.get("detail")) if url else UNSUPPORTED_IMAGE
+
+
+PARTS: dict[str, Reader] = {
+    "text": read_text,
+    "image_url": _read_image,
+    "refusal": text_reader("refusal"),
+}
+
+
+# Tools.
+
+
+def _declared(value: Any, path: str) -> Declared:
+    return declared_in(value, path, _read_tools, "chat")
+
+
+def _read_tools(value: Any, path: str) -> Declared:
+    tools: list[Tool] = []
+    ignored: list[str] = []
+    for n, item in enumerate(request_fields.listed(value, path)):
+        where = f"{path}[{n}]"
+        tool = request_fields.table(item, where)
+        kind = tool.get("type", "function")
+        if kind is not None and not isinstance(kind, str):
+            raise wrong(kind, 'a type, such as "function"', f"{where}.type")
+        if kind in (None, "function"):
+            tools.append(_read_tool(tool, where))
+        elif kind == "custom":
+            message = 'found "custom", expected "function": the Responses API has custom tools'
+            raise ApiError(message, path=f"{where}.type")
+        else:
+            ignored.append(clean(kind))
+    return Declared(tuple(tools), tuple(ignored))
+
+
+def _read_tool(tool: dict[str, Any], path: str) -> Tool:
+    if tool.get("function") is None and "name" in tool:
+        return read_function(tool, path)  # a function object without its wrapper
+    return read_function(
+        request_fields.table(tool.get("function"), f"{path}.function"), f"{path}.function"
+    )
+
+
+def _old(new: str) -> request_fields.Check:
+    """A field of long ago, which has a successor."""
+
+    def check(value: Any, path: str) -> None:
+        if value:
+            raise ApiError(f'found the old form, expected "{new}" in its place', path=path)
+
+    return check
+
+
+CHOICES = ("auto", "none", "required")
+
+
+def _read_choice(value: Any, path: str) -> Choice:
+    if isinstance(value, str):
+        return Choice(request_fields.one_of(*CHOICES)(value, path))
+    kind = request_fields.type_at(value, path)
+    if kind == "function":
+        return Choice("tool", _function_key(value, path))
+    if kind == "allowed_tools":
+        allowed = request_fields.table(value.get("allowed_tools"), f"{path}.allowed_tools")
+        return read_allowed(allowed, f"{path}.allowed_tools", _function_key)
+    raise wrong(kind, '"function" or "allowed_tools"', f"{path}.type")
+
+
+def _function_key(value: Any, path: str) -> ToolKey:
+    function = request_fields.table(
+        request_fields.table(value, path).get("function"), f"{path}.function"
+    )
+    return None, request_fields.name_at(function, f"{path}.function")
+
+
+# Everything else.
+
+
+def _read_format(value: Any, path: str) -> Format | None:
+    kind = request_fields.one_of("text", "json_object", "json_schema")(
+        request_fields.table(value, path).get("type"), f"{path}.type"
+    )
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return Format()
+    inside = f"{path}.json_schema"
+    return read_schema(request_fields.table(value.get("json_schema"), inside), inside)
+
+
+def _include_usage(value: Any, path: str) -> bool:
+    wanted = request_fields.table(value, path).get("include_usage")
+    return False if wanted is None else request_fields.flag(wanted, f"{path}.include_usage")
+
+
+TEMPLATE_OPTIONS: dict[str, request_fields.Check] = {
+    "thinking": request_fields.flag,
+    "enable_thinking": request_fields.flag,
+    "reasoning_effort": request_fields.effort,
+}
+
+
+def _template_options(value: Any, path: str) -> dict[str, Any]:
+    return request_fields.checked(request_fields.table(value, path), TEMPLATE_OPTIONS, path)
+
+
+# Fields that are read: the name that all protocols share, and the check.
+FIELDS: dict[str, tuple[str, request_fields.Check]] = {
+    "model": ("model", request_fields.text),
+    "tools": ("declared", _declared),
+    "tool_choice": ("choice", _read_choice),
+    "functions": ("functions", _old("tools")),
+    "function_call": ("functions", _old("tool_choice")),
+    "parallel_tool_calls": ("parallel", request_fields.flag),
+    "response_format": ("format", _read_format),
+    "thinking": ("thinking", request_fields.switch),
+    "reasoning_effort": ("effort", request_fields.effort),
+    "chat_template_kwargs": ("options", _template_options),
+    "max_tokens": ("max_tokens", request_fields.whole_number(1)),
+    "max_completion_tokens": ("max_completion_tokens", request_fields.whole_number(1)),
+    "stop": ("stop", request_fields.texts),
+    "stream": ("stream", request_fields.flag),
+    "stream_options": ("include_usage", _include_usage),
+    "n": ("n", request_fields.whole_number(1, 128)),
+    "logprobs": ("logprobs", request_fields.flag),
+    "top_logprobs": ("top_logprobs", request_fields.whole_number(0, 20)),
+    "seed": ("seed", request_fields.whole_number(-(2**63), 2**63 - 1)),
+    "temperature": ("temperature", request_fields.number(0)),
+    "top_p": ("top_p", request_fields.number(0, 1)),
+    "top_k": ("top_k", request_fields.whole_number(-1)),
+    "presence_penalty": ("presence_penalty", request_fields.number(-2, 2)),
+    "frequency_penalty": ("frequency_penalty", request_fields.number(-2, 2)),
+    "user": ("user", request_fields.text),
+    "prompt_cache_key": ("cache_key", request_fields.text),
+    **{name: ("unsupported", check) for name, check in UNSUPPORTED["chat"].items()},
+}
+# Those that differ from one client to the next are no part of what is remembered.
+OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
+SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
+SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
+THINKING = {"thinking", "effort", "options"}
+MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions", "unsupported"}
+
+
+def _say_more(said: dict[str, Any]) -> None:
+    """What several fields say together."""
+    said.pop("functions", None)
+    said.pop("unsupported", None)
+    if "max_completion_tokens" in said:  # the newer name counts
+        said["max_tokens"] = said.pop("max_completion_tokens")
+    if not SAMPLING.isdisjoint(said):
+        sampling = {name: said.pop(name) for name in SAMPLING & said.keys()}
+        said["sampling"] = Sampling(**sampling)
+    if not THINKING.isdisjoint(said):
+        _say_thinking(said)
+
+
+def _say_thinking(said: dict[str, Any]) -> None:
+    """The switch and the effort, which have several places. What says off wins."""
+    options = said.pop("options", {})
+    switches = [said.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
+    said["thinking"] = False if False in switches else True if True in switches else None
+    said["effort_path"] = "reasoning_effort"
+    if "effort" not in said and "reasoning_effort" in options:
+        said["effort"] = options["reasoning_effort"]
+        said["effort_path"] = "chat_template_kwargs.reasoning_effort"
+    wanted = said.get("effort") not in (None, request_fields.OFF)
+    said["wants_thinking"] = said["thinking"] is True or wanted
+
+
+# What is asked for -> a Chat Completions body.
+
+
+NAME = "Chat Completions"
+
+
+def say(asked: Asked) -> dict[str, Any]:
+    """The body. Raises `ApiError` for what Chat Completions cannot say."""
+    messages = [_message(message) for message in turns(asked)]
+    if messages[-1]["role"] == "assistant":
+        messages[-1]["prefix"] = True
+    tools = [_tool(tool) for tool in flat_tools(asked, NAME)]
+    sampling, thinking = asked.sampling, switched(asked)
+    return without_nothing(
+        model=asked.model,
+        messages=messages,
+        tools=tools or None,
+        tool_choice=_dump_choice(asked.choice),
+        parallel_tool_calls=asked.parallel,
+        response_format=_dump_format(asked.format),
+        thinking=None if thinking is None else {"type": "enabled" if thinking else "disabled"},
+        reasoning_effort=None if asked.effort == OFF or thinking is False else asked.effort,
+        max_tokens=asked.max_tokens,
+        stop=list(asked.stop) or None,
+        stream=asked.stream or None,
+        stream_options={"include_usage": True} if asked.include_usage else None,
+        n=asked.n if asked.n > 1 else None,
+        logprobs=asked.logprobs or None,
+        top_logprobs=asked.top_logprobs or None,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        seed=sampling.seed,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        user=asked.user,
+        prompt_cache_key=asked.cache_key,
+    )
+
+
+def _message(message: Message) -> Message:
+    role = message["role"]
+    if role == "assistant":
+        return _assistant(message)
+    said = {"role": role, "content": _content(message["content"])}
+    if role == "tool":
+        said["tool_call_id"] = message["tool_call_id"]
+    return said
+
+
+def _assistant(message: Message) -> Message:
+    said: Message = {"role": "assistant", "content": message.get("content") or ""}
+    if message.get("reasoning_content"):
+        said["reasoning_content"] = message["reasoning_content"]
+    calls = [_call(call) for call in flat_calls(message, NAME)]
+    if calls:
+        said["tool_calls"] = calls
+    return said
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    arguments = arguments_text(function["arguments"])
+    return {
+        "id": call["id"],
+        "type": "function",
+        "function": {"name": function["name"], "arguments": arguments},
+    }
+
+
+def _content(content: Content) -> Any:
+    if isinstance(content, str):
+        return content
+    return [{field: block[field] for field in block if field != "path"} for block in content]
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function = without_nothing(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        strict=tool.strict,
+    )
+    return {"type": "function", "function": function}
+
+
+def _dump_choice(choice: Choice) -> Any:
+    if choice.tool is not None:
+        return {"type": "function", "function": {"name": choice.tool[1]}}
+    return None if choice.mode == "auto" else choice.mode
+
+
+def _dump_format(form: Format | None) -> dict[str, Any] | None:
+    if form is None:
+        return None
+    if form.schema is None:
+        return {"type": "json_object"}
+    schema = without_nothing(name=form.name or "response", schema=form.schema, strict=form.strict)
+    return {"type": "json_schema", "json_schema": schema}

@@ -1,0 +1,429 @@
+"""The writer that all protocols share: the parser's events in, protocol events or bytes of
+server-sent events out.
+
+A protocol says how it writes text and calls. When that happens is decided here, so that no
+protocol ever sends an incomplete call.
+"""
+
+from __future__ import annotations
+
+import json
+import json.encoder
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dsv4._parse.call_arguments import without_duplicates
+from dsv4._parse.events import (
+    DUPLICATE_PARAMETER,
+    ArgumentsDelta,
+    ContentDelta,
+    Diagnostic,
+    End,
+    Event,
+    ReasoningDelta,
+    StopHit,
+    ToolCallAborted,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from dsv4._parse.parser_options import new_id
+from dsv4.api.api_request import CALL_IDS, ApiRequest
+from dsv4.api.neutral_request import QUALIFIED, ToolName
+
+# Protocol events as server-sent events: bytes that any client reads.
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+# JSON may hold these as they are, and the standard for events gives them no meaning. But there are
+# readers that end a line at them, because Python's own `splitlines` does.
+_LINE_ENDS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+# A text of ASCII alone as JSON.
+quoted_ascii: Callable[[str], str] = json.encoder.encode_basestring
+
+
+def is_safe(text: str) -> bool:
+    """Whether a text certainly holds none of those: they are not printable, as Unicode has it."""
+    return text.isascii() or text.isprintable()
+
+
+def quoted(text: str) -> str:
+    """A text as JSON, without line ends of any kind, and as UTF-8 can write it."""
+    return quoted_ascii(text) if is_safe(text) else _safe(quoted_ascii(text))
+
+
+def to_json(value: Any) -> str:
+    """A value as JSON on one line, in as few characters as possible."""
+    text = _encoder.encode(value)
+    return text if is_safe(text) else _safe(text)
+
+
+def _safe(text: str) -> str:
+    return _LINE_ENDS.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found.group()
+    return "\ufffd" if character >= "\ud800" else f"\\u{ord(character):04x}"
+
+
+def named(event: dict[str, Any]) -> bytes:
+    """A frame of `event` with its type as the name, as the newer protocols have them."""
+    return f"event: {event['type']}\ndata: {to_json(event)}\n\n".encode()
+
+
+def unnamed(event: dict[str, Any]) -> bytes:
+    """A frame of `event` without a name."""
+    return f"data: {to_json(event)}\n\n".encode()
+
+
+KEEP_ALIVE = b": keep-alive\n\n"
+DONE = b"data: [DONE]\n\n"
+
+
+# How many tokens a request took.
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of the prompt (`cached` of them were in a cache) and of the completion (`reasoning`
+    of them were thinking)."""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        """Prompt and completion."""
+        return self.prompt + self.completion
+
+
+# What became of a completion: what a writer must know of it, whatever it writes.
+
+
+@dataclass(slots=True)
+class HeldCall:
+    """A call whose end has not come."""
+
+    id: str
+    tool: ToolName
+    parts: list[str] = field(default_factory=list)
+    # Its place among the calls that were sent, None while nothing of it was.
+    position: int | None = None
+    # What stands around more of its arguments, where they are sent as they come.
+    around: tuple[str, str] | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One choice so far: its calls, and how it ended."""
+
+    open: dict[int, HeldCall] = field(default_factory=dict)
+    sent: int = 0
+    complete: int = 0
+    cut: list[HeldCall] = field(default_factory=list)
+    repeats_keys: bool = False
+    finish: str = "stop"
+    stop: str | None = None
+
+    def reason(self, said: str | None) -> str:
+        """Why it ended: "tool_calls", "content_filter", "length", "stop_string" or "stop".
+
+        Complete calls count most, because clients run none of them after "length". Then a cut, of
+        which the engine (`said`) or the parser knows.
+        """
+        if self.complete:
+            return "tool_calls"
+        if said == "content_filter":
+            return said
+        if said == "length" or self.finish == "length":
+            return "length"
+        return "stop" if self.stop is None else "stop_string"
+
+
+# The writer that all protocols share: the parser's events in, calls held until they are complete.
+#
+# A protocol says how it writes text and calls. When that happens is decided here, so that no
+# protocol ever sends half a call.
+
+
+ProtocolEvent: TypeAlias = dict[str, Any]
+Events: TypeAlias = list[ProtocolEvent]
+# What a backend knows about tokens: one object for each, as Chat Completions has them.
+Logprobs: TypeAlias = Sequence[dict[str, Any]] | None
+
+
+class EventWriter:
+    """Takes the parser's events one at a time and gives the protocol's.
+
+    `start`, any number of `write` and `keep_alive`, then `finish`, or `fail` at any time. Each
+    gives a list of events, which may be empty.
+    """
+
+    id_prefix = ""
+    # How an event becomes bytes.
+    frame: Callable[[ProtocolEvent], bytes]
+
+    def __init__(
+        self,
+        call: ApiRequest,
+        *,
+        id: str | None = None,
+        created: int | None = None,
+        model: str | None = None,
+        seal: Callable[[], str | None] | None = None,
+    ) -> None:
+        """`call` is the request that is answered. `id` (made if not given), `created` (a time in
+        seconds) and `model` (the request's if not given) are written into the response. `seal`
+        is asked, when reasoning ends, what the client is to give back with it; None, or none at
+        all, leaves that to the protocol."""
+        self.call = call
+        self.id = id or new_id(self.id_prefix)
+        self.created = int(time.time()) if created is None else created
+        self.model = model or call.model
+        self.outcomes = [Outcome() for _ in range(call.n)]
+        # Which event goes on with the text that is open, and what stands around a piece of it.
+        self.hot: type | None = None
+        self.hot_choice = 0
+        self.before = self.after = ""
+        self._streamed = call.settings.calls == "streamed"
+        self._seal = seal
+        self._input = Usage()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that comes now would be written: one call was wanted, and it is here."""
+        return not self.call.parallel and all(outcome.complete for outcome in self.outcomes)
+
+    def _sealed(self) -> str | None:
+        return None if self._seal is None else self._seal()
+
+    def write(self, event: Event, choice: int = 0, logprobs: Logprobs = None) -> Events:
+        """What an event brings. `choice` is the index of the choice it belongs to, `logprobs` what
+        the backend knows about its tokens."""
+        handler = HANDLERS.get(event.__class__)
+        if handler is None:
+            return []
+        outcome = self.outcomes[choice]
+        if outcome.complete and not self.call.parallel and handler in CONTENT:
+            return []
+        events: Events = handler(self, event, choice, outcome, logprobs)
+        return events
+
+    def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
+        """What `events` bring, as bytes of server-sent events.
+
+        `choice` and `logprobs` are as for `write`. The commonest event, more of the text that is
+        open, takes a shorter way: what stands before and after its text is ready.
+        """
+        if len(events) == 1 and logprobs is None:
+            event = events[0]
+            kind = event.__class__
+            if kind is self.hot and choice == self.hot_choice:
+                text: str = event.text  # type: ignore[union-attr]
+                if text:
+                    piece = quoted_ascii(text) if text.isascii() else quoted(text)
+                    return f"{self.before}{piece}{self.after}".encode()
+            elif kind is ArgumentsDelta:
+                return self._arguments_frame(event, choice)  # type: ignore[arg-type]
+        return self._all_frames(events, choice, logprobs)
+
+    def _arguments_frame(self, event: ArgumentsDelta, choice: int) -> bytes:
+        held = self.outcomes[choice].open.get(event.index)
+        if held is None:
+            return b""
+        if self._streamed and (held.around is None or not event.text):
+            return self._all_frames([event], choice, None)
+        held.parts.append(event.text)
+        if held.around is None:
+            return b""
+        before, after = held.around
+        return f"{before}{quoted(event.text)}{after}".encode()
+
+    def _all_frames(self, events: Sequence[Event], choice: int, logprobs: Logprobs) -> bytes:
+        written = [e for event in events for e in self.write(event, choice, logprobs)]
+        return b"".join(map(self.frame, written)) if written else b""
+
+    def heat(self, event: type, choice: int, delta: ProtocolEvent) -> None:
+        """Makes the text that is open the one with a shorter way. `delta` is how a piece of it is
+        written, with a zero byte for its text."""
+        self.hot, self.hot_choice = event, choice
+        self.before, self.after = self._around(delta)
+
+    def _around(self, delta: ProtocolEvent) -> tuple[str, str]:
+        """What a frame has before and after its text, which is a zero byte in `delta`."""
+        before, _, after = self.frame(delta).decode().rpartition(quoted("\0"))
+        return before, after
+
+    def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
+        """What opens a response. The prompt has `input_tokens` tokens, `cached` of them known."""
+        raise NotImplementedError
+
+    def keep_alive(self) -> Events:
+        """What can be sent while nothing comes."""
+        raise NotImplementedError
+
+    def fail(self, error: BaseException) -> Events:
+        """What tells the client that the response will not be completed, because of `error`."""
+        raise NotImplementedError
+
+    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+        """What closes a response: `usage` is what was counted, `reason` why the engine stopped."""
+        raise NotImplementedError
+
+    # How a protocol writes. `position` counts the calls of a choice that are sent.
+
+    def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        """More of the thinking of a `choice`: `text`, with the `logprobs` of its tokens."""
+        raise NotImplementedError
+
+    def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
+        """More of the answer of a `choice`: `text`, with the `logprobs` of its tokens."""
+        raise NotImplementedError
+
+    def call_start(self, call: HeldCall, choice: int) -> Events:
+        """The start of a `call` of a `choice`: its id and its name."""
+        raise NotImplementedError
+
+    def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
+        """More of the arguments of a `call` of a `choice`: `text`."""
+        raise NotImplementedError
+
+    def call_delta(self, call: HeldCall, choice: int) -> ProtocolEvent | None:
+        """How more of the arguments of a `call` of a `choice` is written, with a zero byte for its
+        text. None where that is not all that changes."""
+        return None
+
+    def call_end(self, call: HeldCall, choice: int) -> Events:
+        """The end of a `call` of a `choice`."""
+        raise NotImplementedError
+
+    # When it writes.
+
+    def _reasoning(
+        self, event: ReasoningDelta, choice: int, outcome: Outcome, logprobs: Logprobs
+    ) -> Events:
+        return self.reasoning(event.text, choice, logprobs) if event.text else []
+
+    def _content(
+        self, event: ContentDelta, choice: int, outcome: Outcome, logprobs: Logprobs
+    ) -> Events:
+        return self.content(event.text, choice, logprobs) if event.text else []
+
+    def _start(self, event: ToolCallStart, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        held = HeldCall(self._call_id(event.id), self._tool(event))
+        outcome.open[event.index] = held
+        return self._begin(held, choice, outcome) if self._streamed else []
+
+    def _arguments(
+        self, event: ArgumentsDelta, choice: int, outcome: Outcome, _: Logprobs
+    ) -> Events:
+        held = outcome.open.get(event.index)
+        if held is None:
+            return []
+        held.parts.append(event.text)
+        return self.call_arguments(held, event.text, choice) if self._streamed else []
+
+    def _end_call(self, event: ToolCallEnd, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        held = outcome.open.pop(event.index, None)
+        if held is None:
+            return []
+        outcome.complete += 1
+        if self._streamed:
+            return self.call_end(held, choice)
+        arguments = "".join(held.parts)
+        if outcome.repeats_keys:
+            arguments = without_duplicates(arguments)
+            held.parts = [arguments]
+        return [
+            *self._begin(held, choice, outcome),
+            *self.call_arguments(held, arguments, choice),
+            *self.call_end(held, choice),
+        ]
+
+    def _begin(self, held: HeldCall, choice: int, outcome: Outcome) -> Events:
+        held.position = outcome.sent
+        outcome.sent += 1
+        events = self.call_start(held, choice)
+        delta = self.call_delta(held, choice) if self._streamed else None
+        held.around = None if delta is None else self._around(delta)
+        return events
+
+    def _abort(self, event: ToolCallAborted, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        held = outcome.open.pop(event.index, None)
+        if held is not None:
+            held.parts.append(event.closing)
+            outcome.cut.append(held)
+        return []
+
+    def _diagnose(self, event: Diagnostic, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        outcome.repeats_keys |= event.kind == DUPLICATE_PARAMETER
+        return []
+
+    def _stop(self, event: StopHit, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        outcome.stop = event.string
+        return []
+
+    def _end(self, event: End, choice: int, outcome: Outcome, _: Logprobs) -> Events:
+        outcome.finish = event.finish
+        return []
+
+    def _call_id(self, id: str) -> str:
+        """The parser's id, in this protocol's form."""
+        prefix = CALL_IDS[self.call.protocol]
+        if not id:
+            return new_id(prefix)
+        other = CALL_IDS["chat"]
+        return prefix + id[len(other) :] if id.startswith(other) else id
+
+    def _tool(self, event: ToolCallStart) -> ToolName:
+        """What the client calls the tool. One that it did not declare keeps the model's name."""
+        if event.namespace is None:
+            return self.call.names.get(event.name) or ToolName(event.name)
+        name = f"{event.namespace}{QUALIFIED}{event.name}"
+        return self.call.names.get(name) or ToolName(event.name, event.namespace)
+
+
+def full_name(call: HeldCall) -> str:
+    """The name of a called tool, in a protocol that has no namespaces."""
+    tool = call.tool
+    return tool.name if tool.namespace is None else f"{tool.namespace}{QUALIFIED}{tool.name}"
+
+
+def written(
+    writer: EventWriter, events: Iterable[Any], usage: Usage | None, reason: Any
+) -> Iterator[ProtocolEvent]:
+    """Everything that a writer writes for the parser's events: those of one choice, or of each.
+
+    An event may also be a pair: the event itself, and the log probabilities of its tokens.
+    """
+    counted = usage or Usage()
+    yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
+    choices = [events] if writer.call.n == 1 else events
+    for choice, choice_events in enumerate(choices):
+        for event in choice_events:
+            said, logprobs = event if isinstance(event, tuple) else (event, None)
+            yield from writer.write(said, choice, logprobs)
+    yield from writer.finish(usage=usage, reason=reason)
+
+
+HANDLERS: dict[type, Any] = {
+    ReasoningDelta: EventWriter._reasoning,
+    ContentDelta: EventWriter._content,
+    ToolCallStart: EventWriter._start,
+    ArgumentsDelta: EventWriter._arguments,
+    ToolCallEnd: EventWriter._end_call,
+    ToolCallAborted: EventWriter._abort,
+    Diagnostic: EventWriter._diagnose,
+    StopHit: EventWriter._stop,
+    End: EventWriter._end,
+}
+# What is not written any more after the one call that was wanted.
+CONTENT = {
+    HANDLERS[kind]
+    for kind in (ReasoningDelta, ContentDelta, ToolCallStart, ArgumentsDelta, ToolCallEnd)
+}

@@ -1,0 +1,473 @@
+"""Messages requests: a body is read into a neutral request, and dumped from one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4.api import request_fields
+from dsv4.api.api_request import DEFAULTS, ApiRequest, Settings, resolve
+from dsv4.api.errors import ApiError, wrong
+from dsv4.api.neutral_request import (
+    AUTO,
+    NO_TOOLS,
+    Asked,
+    Choice,
+    Declared,
+    Format,
+    Message,
+    Sampling,
+    Tool,
+    arguments_object,
+    declared_in,
+    flat_calls,
+    flat_tools,
+    mark_id,
+    read_function,
+    read_schema,
+    switched,
+    turns,
+    without_nothing,
+)
+from dsv4.api.request_content import (
+    BLANK_LINE,
+    UNSUPPORTED_DOCUMENT,
+    UNSUPPORTED_IMAGE,
+    Block,
+    Content,
+    Reader,
+    Said,
+    arguments_of,
+    call,
+    content_of,
+    image,
+    joined,
+    nothing,
+    read_block,
+    read_text,
+    system_text,
+    without_images,
+)
+from dsv4.api.request_fields import OFF, UNSUPPORTED, body_of, clean
+
+# Anthropic's Messages: a body -> what it asks for.
+
+
+ROLES = ("user", "assistant", "system")
+ERROR = "Error: "
+
+
+def read(
+    body: Any, *, dialect: str | Dialect = "v4", settings: Settings | None = None
+) -> ApiRequest:
+    """A Messages request, or one to count its tokens.
+
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
+    the format to write; `settings` are the server's. Nothing is stored here: whoever keeps threads
+    puts the messages, the tools and the system text of `thread` into the body first. Raises
+    `ApiError`.
+    """
+    settings = settings or DEFAULTS
+    asked = asked_in(body_of(body, settings.loads))
+    return resolve(asked, "messages", dialect_named(dialect), settings)
+
+
+def asked_in(body: dict[str, Any]) -> Asked:
+    """What a body asks for."""
+    known = request_fields.checked(body, FIELDS)
+    if "messages" not in known:
+        raise wrong(body.get("messages"), "a list of messages", "messages")
+    given = known["messages"]
+    if not given:
+        raise ApiError("found no message, expected at least one", path="messages")
+    system = known.get("system", "")
+    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    for n, message in enumerate(given):
+        messages += _read_message(message, f"messages[{n}]")
+    output = known.get("output_config", {})
+    choice, parallel = known.get("tool_choice", (AUTO, None))
+    said = {
+        "messages": messages,
+        "model": known.get("model"),
+        "declared": known.get("tools", NO_TOOLS),
+        "choice": choice,
+        "format": output.get("format", known.get("output_format")),
+        "thinking": known.get("thinking"),
+        "effort": output.get("effort"),
+        "effort_path": "output_config.effort",
+        "wants_thinking": known.get("thinking") is True,
+        "sampling": Sampling(known.get("temperature"), known.get("top_p"), known.get("top_k")),
+        "max_tokens": known.get("max_tokens"),
+        "stop": known.get("stop_sequences", ()),
+        "stream": known.get("stream", False),
+        "parallel": parallel,
+        "user": known.get("metadata"),
+        "given": len(given),
+    }
+    return Asked(said)
+
+
+# Messages.
+
+
+def _read_message(message: Any, path: str) -> list[Message]:
+    if not isinstance(message, dict):
+        raise wrong(message, 'a message: an object with a "role"', path)
+    role, content = message.get("role"), message.get("content")
+    inside = f"{path}.content"
+    if role == "user":
+        return _read_user(content, inside)
+    if role == "assistant":
+        return [_read_assistant(content, inside)]
+    if role == "system":
+        text = system_text(content, inside, BLOCKS)
+        return [{"role": "system", "content": text}] if text else []
+    raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
+
+
+def _read_user(content: Any, path: str) -> list[Message]:
+    """Results of tools are messages of their own, and so is what stands between them."""
+    if content is None or isinstance(content, str):
+        return [{"role": "user", "content": clean(content or "")}]
+    messages: list[Message] = []
+    said: list[Said] = []
+    blocks = request_fields.listed(content, path)
+    for n, block in enumerate(blocks):
+        where = f"{path}[{n}]"
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            _add_user(said, messages)
+            said = []
+            messages.append(_read_result(block, where))
+        else:
+            said.append(read_block(block, where, BLOCKS))
+    if not messages or said:
+        _add_user(said or [""], messages)
+    return messages
+
+
+def _add_user(said: list[Said], messages: list[Message]) -> None:
+    if said:
+        messages.append({"role": "user", "content": joined(said)})
+
+
+def _read_result(block: Block, path: str) -> Message:
+    id = request_fields.maybe_text_at(block, "tool_use_id", path)
+    content = content_of(block.get("content"), f"{path}.content", BLOCKS)
+    failed = block.get("is_error")
+    if failed is not None and request_fields.flag(failed, f"{path}.is_error"):
+        content = _failed(content)
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def _failed(content: Content) -> Content:
+    if isinstance(content, str):
+        return ERROR + content
+    first = content[0]
+    if first["type"] == "text":
+        return [{**first, "text": ERROR + first["text"]}, *content[1:]]
+    return [{"type": "text", "text": ERROR}, *content]
+
+
+def _read_assistant(content: Any, path: str) -> Message:
+    if content is None or isinstance(content, str):
+        return {"role": "assistant", "content": clean(content or "")}
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    marks: list[str] = []
+    for n, block in enumerate(request_fields.listed(content, path)):
+        where = f"{path}[{n}]"
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "thinking":
+            thoughts.append(request_fields.maybe_text_at(block, "thinking", where) or "")
+            marks.append(request_fields.maybe_text_at(block, "signature", where) or "")
+        elif kind == "tool_use":
+            calls.append(_read_call(block, where))
+        else:
+            said = read_block(block, where, ASSISTANT_BLOCKS)
+            texts.append(without_images(joined([said])))
+    message: Message = {"role": "assistant", "content": BLANK_LINE.join(filter(None, texts))}
+    if any(thoughts):
+        message["reasoning_content"] = BLANK_LINE.join(filter(None, thoughts))
+    if calls:
+        message["tool_calls"] = calls
+    if any(marks):
+        message["marks"] = tuple(filter(None, marks))
+    return message
+
+
+def _read_call(block: Block, path: str) -> dict[str, Any]:
+    name = request_fields.text(block.get("name"), f"{path}.name")
+    arguments = arguments_of(block.get("input"), f"{path}.input")
+    return call(block.get("id"), name, arguments, f"{path}.id")
+
+
+# Blocks.
+
+
+def _read_image(block: Block, path: str) -> Said:
+    source = block.get("source")
+    if source is None:
+        return UNSUPPORTED_IMAGE
+    where = f"{path}.source"
+    given = request_fields.table(source, where)
+    kind = request_fields.type_at(given, where)
+    if kind == "url":
+        url = request_fields.maybe_text_at(given, "url", where)
+        return image(url, path) if url else UNSUPPORTED_IMAGE
+    data = request_fields.maybe_text_at(given, "data", where)
+    media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
+    if kind != "base64" or not data:
+        return UNSUPPORTED_IMAGE
+    return image(f"data:{media};base64,{data}", path)
+
+
+def _read_document(block: Block, path: str) -> Said:
+    """A document that has text is its text."""
+    source = block.get("source")
+    if source is None:
+        return UNSUPPORTED_DOCUMENT
+    where = f"{path}.source"
+    given = request_fields.table(source, where)
+    kind = request_fields.type_at(given, where)
+    if kind == "text":
+        return request_fields.maybe_text_at(given, "data", where) or UNSUPPORTED_DOCUMENT
+    if kind == "content":
+        content = content_of(given.get("content"), f"{where}.content", BLOCKS)
+        return without_images(content) or UNSUPPORTED_DOCUMENT
+    return UNSUPPORTED_DOCUMENT
+
+
+def _read_reference(block: Block, path: str) -> Said:
+    """A tool that a search has found."""
+    return request_fields.name_at(block, path, "tool_name")
+
+
+BLOCKS: dict[str, Reader] = {
+    "text": read_text,
+    "image": _read_image,
+    "document": _read_document,
+    "tool_reference": _read_reference,
+}
+ASSISTANT_BLOCKS: dict[str, Reader] = {**BLOCKS, "redacted_thinking": nothing}
+
+
+# Tools.
+
+
+def _declared(value: Any, path: str) -> Declared:
+    return declared_in(value, path, _read_tools, "messages")
+
+
+def _read_tools(value: Any, path: str) -> Declared:
+    tools: list[Tool] = []
+    ignored: list[str] = []
+    for n, item in enumerate(request_fields.listed(value, path)):
+        where = f"{path}[{n}]"
+        tool = request_fields.table(item, where)
+        kind = tool.get("type")
+        if kind is not None and not isinstance(kind, str):
+            raise wrong(kind, 'a type, such as "custom"', f"{where}.type")
+        if kind in (None, "custom"):
+            tools.append(read_function(tool, where, "input_schema"))
+        else:
+            ignored.append(request_fields.maybe_text_at(tool, "name", where) or clean(kind))
+    return Declared(tuple(tools), tuple(ignored))
+
+
+def _read_choice(value: Any, path: str) -> tuple[Choice, bool | None]:
+    """The choice, and whether calls may be made in parallel, if it says so."""
+    kind = request_fields.one_of("auto", "any", "tool", "none")(
+        request_fields.table(value, path).get("type"), f"{path}.type"
+    )
+    single = value.get("disable_parallel_tool_use")
+    if single is not None:
+        request_fields.flag(single, f"{path}.disable_parallel_tool_use")
+    parallel = None if single is None else not single
+    if kind == "tool":
+        return Choice(
+            "tool", (None, request_fields.name_at(value, path)), path=f"{path}.name"
+        ), parallel
+    return Choice("required" if kind == "any" else kind), parallel
+
+
+# Everything else.
+
+
+def _system(value: Any, path: str) -> str:
+    return system_text(value, path, BLOCKS)
+
+
+def _output(value: Any, path: str) -> dict[str, Any]:
+    return request_fields.checked(request_fields.table(value, path), OUTPUT, path)
+
+
+def _read_format(value: Any, path: str) -> Format:
+    request_fields.one_of("json_schema")(
+        request_fields.table(value, path).get("type"), f"{path}.type"
+    )
+    return read_schema(value, path)
+
+
+def _read_user_id(value: Any, path: str) -> str | None:
+    return request_fields.maybe_text_at(request_fields.table(value, path), "user_id", path)
+
+
+OUTPUT: dict[str, request_fields.Check] = {"effort": request_fields.effort, "format": _read_format}
+
+FIELDS: dict[str, request_fields.Check] = {
+    "messages": request_fields.listed,
+    "system": _system,
+    "model": request_fields.text,
+    "tools": _declared,
+    "tool_choice": _read_choice,
+    "thinking": request_fields.switch,
+    "output_config": _output,
+    "output_format": _read_format,
+    "max_tokens": request_fields.whole_number(1),
+    "stop_sequences": request_fields.texts,
+    "stream": request_fields.flag,
+    "temperature": request_fields.number(0),
+    "top_p": request_fields.number(0, 1),
+    "top_k": request_fields.whole_number(-1),
+    "metadata": _read_user_id,
+    **UNSUPPORTED["messages"],
+}
+
+
+# What is asked for -> a Messages body.
+
+
+NAME = "Messages"
+MODES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
+_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+
+
+def say(asked: Asked) -> dict[str, Any]:
+    """The body. Raises `ApiError` for what Messages cannot say."""
+    system, messages = _conversation(list(turns(asked)))
+    thinking = switched(asked)
+    switch = None if thinking is None else {"type": "adaptive" if thinking else "disabled"}
+    output = without_nothing(
+        effort=None if asked.effort == OFF or thinking is False else asked.effort,
+        format=_dump_format(asked.format),
+    )
+    return without_nothing(
+        model=asked.model,
+        system=system or None,
+        messages=messages,
+        max_tokens=asked.max_tokens or _most_tokens(asked, thinking),
+        tools=[_tool(tool) for tool in flat_tools(asked, NAME)] or None,
+        tool_choice=_dump_choice(asked.choice, asked.parallel),
+        thinking=switch,
+        output_config=output or None,
+        stop_sequences=list(asked.stop) or None,
+        stream=asked.stream or None,
+        temperature=asked.sampling.temperature,
+        top_p=asked.sampling.top_p,
+        top_k=asked.sampling.top_k,
+        metadata={"user_id": asked.user} if asked.user is not None else None,
+    )
+
+
+def _most_tokens(asked: Asked, thinking: bool | None) -> int:
+    """Messages has no default for it: so it says ours."""
+    if thinking is False:
+        return DEFAULTS.max_tokens
+    most = asked.effort in ("max", "ultra")
+    return DEFAULTS.max_tokens_max_effort if most else DEFAULTS.max_tokens_thinking
+
+
+def _conversation(messages: list[Message]) -> tuple[list[Block], list[Message]]:
+    """System texts of the beginning, and everything else: one message for each turn."""
+    first = 0
+    while first < len(messages) - 1 and messages[first]["role"] == "system":
+        first += 1
+    system = [{"type": "text", "text": message["content"]} for message in messages[:first]]
+    said: list[Message] = []
+    for role, run in groupby(messages[first:], _role):
+        if role == "user":
+            said.append({"role": "user", "content": _dump_user(run)})
+        elif role == "assistant":
+            said += ({"role": "assistant", "content": _assistant(m)} for m in run)
+        else:
+            said += ({"role": "system", "content": m["content"]} for m in run)
+    return system, said
+
+
+def _role(message: Message) -> str:
+    return "user" if message["role"] == "tool" else str(message["role"])
+
+
+def _dump_user(run: Iterable[Message]) -> list[Block]:
+    blocks: list[Block] = []
+    for message in run:
+        content = _content(message["content"])
+        if message["role"] == "user":
+            blocks += content
+        else:
+            result = {"type": "tool_result", "content": content}
+            if message["tool_call_id"] is not None:
+                result["tool_use_id"] = message["tool_call_id"]
+            blocks.append(result)
+    return blocks
+
+
+def _content(content: Content) -> list[Block]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block if block["type"] == "text" else _image(block) for block in content]
+
+
+def _image(block: Block) -> Block:
+    url = block["image_url"]["url"]
+    data = _DATA_URL.fullmatch(url)
+    if data is None:
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    source = {"type": "base64", "media_type": data.group(1), "data": data.group(2)}
+    return {"type": "image", "source": source}
+
+
+def _assistant(message: Message) -> list[Block]:
+    blocks: list[Block] = []
+    if message.get("reasoning_content"):
+        signature = (message.get("marks") or (mark_id(""),))[0]
+        thinking = message["reasoning_content"]
+        blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
+    if message.get("content"):
+        blocks.append({"type": "text", "text": message["content"]})
+    for call in flat_calls(message, NAME):
+        function = call["function"]
+        given = arguments_object(function["arguments"])
+        block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
+        blocks.append({field: value for field, value in block.items() if value is not None})
+    return blocks
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return without_nothing(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.parameters,
+        strict=tool.strict,
+    )
+
+
+def _dump_choice(choice: Choice, parallel: bool | None) -> dict[str, Any] | None:
+    if choice.mode == "auto" and parallel is not False:
+        return None
+    said: dict[str, Any] = {"type": MODES[choice.mode]}
+    if choice.tool is not None:
+        said["name"] = choice.tool[1]
+    if parallel is False:
+        said["disable_parallel_tool_use"] = True
+    return said
+
+
+def _dump_format(form: Format | None) -> dict[str, Any] | None:
+    if form is None:
+        return None
+    return {"type": "json_schema", "schema": form.schema or {"type": "object"}}

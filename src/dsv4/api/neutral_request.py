@@ -1,0 +1,507 @@
+"""A request in no protocol's words: what it asks for, the tools it declares, and what is
+needed to write it again.
+
+Every protocol is read into a `NeutralRequest` and can be written from one, so a request is
+converted without being understood any further. Whatever depends on the dialect or the server's
+settings comes later, in `api_request.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import marshal
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from dsv4._format.dialects import Dialect
+from dsv4.api import request_fields
+from dsv4.api.errors import ApiError, wrong
+from dsv4.api.request_content import BLANK_LINE, RAW, is_object_text
+from dsv4.api.request_fields import OFF, clean_value
+
+# The marks that come back with a turn.
+
+
+# What a mark holds is text that anyone may read and write: it is never trusted with more.
+# The first names a turn that is kept, and is never shown to a model. In the histories of clients
+# it stands in place of reasoning, too. The second holds the reasoning itself.
+ID_MARK = "dsv4.1."
+TEXT_MARK = "dsv4.2."
+
+
+def mark_id(id: str) -> str:
+    """The id of a turn, as clients give it back unchanged: a version, and the id in base64url."""
+    return ID_MARK + _packed(id)
+
+
+def mark_text(text: str) -> str:
+    """Reasoning, as clients give it back unchanged: another version, and the text in base64url."""
+    return TEXT_MARK + _packed(text)
+
+
+def marked_id(mark: str) -> str | None:
+    """The id in a mark of ours, None if the mark holds none."""
+    return _unpacked(mark, ID_MARK)
+
+
+def marked_text(mark: str) -> str | None:
+    """The reasoning in a mark of ours, None if the mark holds none."""
+    return _unpacked(mark, TEXT_MARK)
+
+
+def _packed(text: str) -> str:
+    data = text.encode("utf-8", "replace")
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def _unpacked(mark: str, version: str) -> str | None:
+    if not mark.startswith(version):
+        return None
+    data = mark[len(version) :]
+    try:
+        decoded = base64.b64decode(data + "=" * (-len(data) % 4), altchars=b"-_", validate=True)
+        return decoded.decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+
+
+# What was read before, for clients that send the same again: tools and options, all day long.
+#
+# The key is what a client sent, as marshal writes it, which tells 1 from True and keeps the order
+# of keys. What is remembered is read from a copy: the caller may change what is theirs.
+
+
+_V = TypeVar("_V")
+
+# At most this many values, of at most this many bytes each.
+ENTRIES = 64
+BYTES = 262_144
+
+
+class Remembered(Generic[_V]):
+    """Values by what they were read from: the last few, the oldest out first."""
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, _V] = {}
+        self.get = self._values.get
+
+    def keep(self, key: Hashable, value: _V, size: int) -> None:
+        """Remembers a value that was read from `size` bytes, unless those are too many."""
+        if size > BYTES:
+            return
+        while len(self._values) >= ENTRIES:
+            try:
+                self._values.pop(next(iter(self._values)), None)
+            except (StopIteration, RuntimeError):  # another thread was at it
+                break
+        self._values[key] = value
+
+
+# What a request asks for, in no protocol's words.
+#
+# Every protocol is read into this value and can be written from it: so a request is translated
+# without being understood any further. Whatever depends on the dialect or on the server's
+# settings comes later (`resolving.py`).
+
+
+Message: TypeAlias = dict[str, Any]
+# The namespace, if any, and the name by which the client knows a tool.
+ToolKey: TypeAlias = tuple["str | None", str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are picked, where the request says so."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+
+
+UNSAID = Sampling()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A declared tool. `path` is where the request has it."""
+
+    name: str
+    path: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    namespace: str | None = None
+    namespace_description: str | None = None
+    # A custom tool takes one text, which may have to follow a grammar.
+    kind: Literal["function", "custom"] = "function"
+    format: dict[str, Any] | None = None
+    strict: bool | None = None
+
+    @property
+    def key(self) -> ToolKey:
+        return self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """The tools of a request, and the names of those that nobody here can run."""
+
+    tools: tuple[Tool, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+NO_TOOLS = Declared()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a request says about calls. `allowed` narrows the declared tools, None does not."""
+
+    mode: Literal["auto", "none", "required", "tool"] = "auto"
+    tool: ToolKey | None = None
+    allowed: frozenset[ToolKey] | None = None
+    # Where the request says it.
+    path: str = "tool_choice"
+
+
+AUTO = Choice()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The form of an answer: a JSON object, or one that follows a schema."""
+
+    schema: dict[str, Any] | None = None
+    name: str | None = None
+    strict: bool | None = None
+
+
+class Asked:
+    """What a request asks for. None is what it does not say.
+
+    `messages` are the format's own (docs/format.md, section 2), one for each message, item or run
+    of blocks: nothing is merged or moved yet. A call may have a `namespace`, an assistant message
+    `marks`: what the client gives back of ours. A list as content holds text and images alone.
+    """
+
+    messages: list[Message]
+    model: str | None = None
+    declared: Declared = NO_TOOLS
+    choice: Choice = AUTO
+    format: Format | None = None
+    thinking: bool | None = None
+    effort: str | int | None = None
+    effort_path: str = "effort"
+    # Whether the request itself wants thinking, not only a default.
+    wants_thinking: bool = False
+    # Whether a last assistant message is continued though it does not say so.
+    continues: bool = True
+    sampling: Sampling = UNSAID
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    include_usage: bool = False
+    n: int = 1
+    logprobs: bool = False
+    top_logprobs: int = 0
+    parallel: bool | None = None
+    user: str | None = None
+    cache_key: str | None = None
+    # Where the request has its messages, and how many it has: for errors.
+    path: str = "messages"
+    given: int = 0
+    echo: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def last_path(self) -> str:
+        """Where the last message stands."""
+        return f"{self.path}[{self.given - 1}]"
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        # What a request does not say is the class's own. Most say little, and a constructor that
+        # sets every field takes longer than reading a short conversation.
+        self.__dict__ = said
+
+
+# Declared tools: how the model sees them, and how a call of one finds its way back.
+
+
+# What stands between a namespace and a name. V4.1 has a form of its own for it, which came with
+# the system token; before it, the form that clients themselves use where names must be flat.
+FLAT, QUALIFIED = "__", "::"
+
+# The one parameter of a custom tool.
+INPUT = "input"
+INPUT_SCHEMA = {
+    "type": "object",
+    "properties": {INPUT: {"type": "string"}},
+    "required": [INPUT],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolName:
+    """What the client calls a tool that the model knows by another name."""
+
+    name: str
+    namespace: str | None = None
+    kind: Literal["function", "custom"] = "function"
+    # Where the request declares it.
+    path: str = field(default="", compare=False)
+
+
+def prompt_name(key: ToolKey, dialect: Dialect) -> str:
+    """The name by which the model sees a tool."""
+    namespace, name = key
+    if namespace is None:
+        return name
+    return f"{namespace}{FLAT if dialect.system_token is None else QUALIFIED}{name}"
+
+
+def chosen(tools: Iterable[Tool], choice: Choice) -> tuple[Tool, ...]:
+    """The tools that a request wants shown. Those it names must be there."""
+    tools = tuple(tools)
+    keys = {tool.key for tool in tools}
+    wanted = choice.allowed if choice.allowed is not None else frozenset[ToolKey]()
+    for key in (*sorted(wanted, key=str), *([choice.tool] if choice.tool else [])):
+        if key not in keys:
+            names = ", ".join(tool.name for tool in tools) or "no tool: none is declared"
+            message = f"found the tool {key[1]!r}, expected one of {names}"
+            raise ApiError(message, path=choice.path)
+    if choice.allowed is not None:
+        tools = tuple(tool for tool in tools if tool.key in wanted)
+    if choice.mode == "required" and not tools:
+        message = "found a call that must be made, expected tools: none is declared"
+        raise ApiError(message, path=choice.path)
+    return tools
+
+
+def functions(tools: Iterable[Tool], dialect: Dialect) -> list[dict[str, Any]]:
+    """The tools as the prompt shows them."""
+    return [_function(tool, dialect) for tool in tools]
+
+
+def _function(tool: Tool, dialect: Dialect) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": prompt_name(tool.key, dialect)}
+    description = shown_description(tool)
+    if description is not None:
+        shown["description"] = description
+    if tool.kind == "custom":
+        shown["parameters"] = INPUT_SCHEMA
+    elif tool.parameters is not None:
+        shown["parameters"] = tool.parameters
+    return shown
+
+
+def shown_description(tool: Tool) -> str | None:
+    """A tool's own words, after those of its namespace and before its grammar."""
+    description = tool.description
+    if tool.format is not None and tool.format.get("definition"):
+        grammar = f"The input follows this grammar ({tool.format.get('syntax')}):\n"
+        grammar += tool.format["definition"]
+        description = f"{description}\n\n{grammar}" if description else grammar
+    if tool.namespace_description:
+        return f"{tool.namespace_description}\n{description or ''}"
+    return description
+
+
+def schema_at(value: Any, path: str) -> dict[str, Any]:
+    """A JSON schema: an object that can be written as JSON."""
+    if not isinstance(value, dict):
+        raise wrong(value, "a JSON schema: an object", path)
+    schema: dict[str, Any] = clean_value(value, path)
+    return schema
+
+
+def read_function(function: dict[str, Any], path: str, schema: str = "parameters") -> Tool:
+    """A function object. `schema` is the name of the field that holds its parameters."""
+    parameters, strict = function.get(schema), function.get("strict")
+    return Tool(
+        request_fields.name_at(function, path),
+        path,
+        request_fields.maybe_text_at(function, "description", path),
+        None if parameters is None else schema_at(parameters, f"{path}.{schema}"),
+        strict=strict if isinstance(strict, bool) else None,
+    )
+
+
+def read_allowed(allowed: dict[str, Any], path: str, key: Any) -> Choice:
+    """A choice that allows some of the tools. `key` reads one of its entries, or gives None."""
+    given = allowed.get("mode")
+    if given is not None:
+        request_fields.one_of("auto", "required")(given, f"{path}.mode")
+    mode: Literal["auto", "required"] = "required" if given == "required" else "auto"
+    listed = request_fields.listed(allowed.get("tools"), f"{path}.tools")
+    keys = [key(item, f"{path}.tools[{n}]") for n, item in enumerate(listed)]
+    return Choice(mode, allowed=frozenset(k for k in keys if k is not None))
+
+
+def names_of(tools: Iterable[Tool], dialect: Dialect) -> dict[str, ToolName]:
+    """The way back: from the name in the prompt to the client's own."""
+    named = [(prompt_name(tool.key, dialect), tool) for tool in tools]
+    refuse_doubles((name, tool.path) for name, tool in named)
+    return {name: ToolName(tool.name, tool.namespace, tool.kind, tool.path) for name, tool in named}
+
+
+def refuse_doubles(named: Iterable[tuple[str, str]]) -> None:
+    """Raises where two tools have one name. Each is given with where the request has it."""
+    seen: set[str] = set()
+    for name, path in named:
+        if name in seen:
+            message = f"found a second tool with the name {name!r}, expected each name once"
+            raise ApiError(message, path=f"{path}.name")
+        seen.add(name)
+
+
+def client_name(name: str, names: Mapping[str, ToolName]) -> ToolName:
+    """What the client calls the tool. One that it did not declare has the name it came with."""
+    return names.get(name) or ToolName(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Tools as the prompt shows them, and the table of their names."""
+
+    functions: list[dict[str, Any]] | None
+    names: Mapping[str, ToolName]
+    forced: str | None
+
+
+# A client sends the same tools with every request, and each time they are the same value
+# (`declared_in`). What a dialect makes of them is remembered for the last few.
+@lru_cache(ENTRIES)
+def shown(declared: Declared, dialect: Dialect) -> Shown:
+    """How a dialect shows all tools that a request declares."""
+    return shown_for(declared, AUTO, dialect)
+
+
+def shown_for(declared: Declared, choice: Choice, dialect: Dialect) -> Shown:
+    """How a dialect shows the tools that a request declares and chooses."""
+    names = names_of(declared.tools, dialect)
+    tools = chosen(declared.tools, choice)
+    forced = prompt_name(choice.tool, dialect) if choice.tool is not None else None
+    return Shown(functions(tools, dialect) or None, MappingProxyType(names), forced)
+
+
+_remembered = Remembered[Declared]()
+
+
+def declared_in(
+    tools: Any, path: str, read: Callable[[Any, str], Declared], protocol: str
+) -> Declared:
+    """What `read` makes of a request's list of tools, remembered."""
+    try:
+        dumped = marshal.dumps(tools)
+    except ValueError:
+        return read(tools, path)  # says what is wrong
+    key = (dumped, protocol)
+    declared = _remembered.get(key)
+    if declared is None:
+        declared = read(marshal.loads(dumped), path)
+        _remembered.keep(key, declared, len(dumped))
+    return declared
+
+
+# The form that an answer must have.
+
+
+def read_schema(holder: dict[str, Any], path: str) -> Format:
+    """The schema of an answer, with its name."""
+    strict = holder.get("strict")
+    return Format(
+        schema_at(holder.get("schema"), f"{path}.schema"),
+        request_fields.maybe_text_at(holder, "name", path),
+        strict if isinstance(strict, bool) else None,
+    )
+
+
+# What all protocols need to say again what was asked for.
+
+
+def turns(asked: Asked) -> Iterator[Message]:
+    """The messages, those of one assistant turn as one."""
+    open_turn: Message | None = None
+    for message in asked.messages:
+        if message["role"] == "assistant":
+            open_turn = message if open_turn is None else joined_turn(open_turn, message)
+            continue
+        if open_turn is not None:
+            yield open_turn
+            open_turn = None
+        yield message
+    if open_turn is not None:
+        yield open_turn
+
+
+def flat_tools(asked: Asked, protocol: str) -> list[Tool]:
+    """The tools that are shown, in a protocol that has functions alone."""
+    allowed = asked.choice.allowed
+    tools = [t for t in asked.declared.tools if allowed is None or t.key in allowed]
+    for tool in tools:
+        if tool.kind == "custom" or tool.namespace is not None:
+            what = "a custom tool" if tool.kind == "custom" else "a tool of a namespace"
+            raise ApiError(f"found {what}, which {protocol} cannot say", path=tool.path)
+    return tools
+
+
+def flat_calls(message: Message, protocol: str) -> list[dict[str, Any]]:
+    """The calls of a turn, in a protocol that has no namespaces."""
+    calls: list[dict[str, Any]] = list(message.get("tool_calls", ()))
+    for call in calls:
+        if "namespace" in call:
+            name = call["function"]["name"]
+            problem = f"found a call of {name!r} in a namespace, which {protocol} cannot say"
+            raise ApiError(problem, path="input")
+    return calls
+
+
+def arguments_text(arguments: Any) -> str:
+    """Arguments as text."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def arguments_object(arguments: Any) -> dict[str, Any]:
+    """Arguments as an object. Text that is none is one parameter, as the format writes it."""
+    if isinstance(arguments, dict):
+        return arguments
+    try:
+        value = json.loads(arguments) if is_object_text(arguments) else None
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {RAW: arguments}
+
+
+def switched(asked: Asked) -> bool | None:
+    """Whether thinking is on or off, None where the request leaves it open."""
+    if asked.effort == OFF:
+        return False
+    forced = asked.choice.mode in ("required", "tool")
+    if asked.thinking is None and forced:
+        return asked.wants_thinking
+    return asked.thinking
+
+
+def without_nothing(**fields: Any) -> dict[str, Any]:
+    """The fields that say something."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def joined_turn(first: Message, second: Message) -> Message:
+    """Two assistant messages as one: their reasoning, then their texts, then their calls."""
+    turn: Message = {"role": "assistant"}
+    for field in ("reasoning_content", "content"):
+        texts = [text for text in (first.get(field), second.get(field)) if text]
+        turn[field] = BLANK_LINE.join(texts)
+    for field in ("tool_calls", "marks"):
+        if field in first or field in second:
+            turn[field] = (*first.get(field, ()), *second.get(field, ()))
+    if second.get("prefix"):
+        turn["prefix"] = True
+    return turn

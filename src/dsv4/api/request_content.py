@@ -1,0 +1,199 @@
+"""What messages hold, in the form that all protocols share: text and images, system texts,
+tool calls.
+
+A protocol has a table of the blocks it knows. A block that is in no table is named in the prompt
+by its type, as the format does it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from dsv4._format.texts import UNSUPPORTED
+from dsv4.api.errors import ApiError, wrong
+from dsv4.api.request_fields import clean, clean_value, maybe_text_at, type_at, without_surrogates
+
+# Content in the form that all protocols share: text, or a list of text and image blocks.
+#
+# A protocol has a table of the blocks it knows. What a block says is text or an image; of a block
+# that nobody knows its type is said, as the format does it.
+
+
+BLANK_LINE = "\n\n"
+
+Block: TypeAlias = dict[str, Any]
+Content: TypeAlias = "str | list[Block]"
+# What one block says: text, an image, or nothing at all.
+Said: TypeAlias = "str | Block | None"
+Reader: TypeAlias = Callable[[Block, str], Said]
+
+
+def unsupported(kind: str) -> str:
+    """What stands in the place of something that cannot be read."""
+    return kind.join(UNSUPPORTED)
+
+
+UNSUPPORTED_IMAGE = unsupported("Image")
+UNSUPPORTED_DOCUMENT = unsupported("Document")
+
+
+def content_of(value: Any, path: str, readers: Mapping[str, Reader]) -> Content:
+    """A content field: text, null, or a list of blocks."""
+    if isinstance(value, str):
+        return clean(value)
+    if value is None:
+        return ""
+    if not isinstance(value, (list, tuple)):
+        raise wrong(value, "text or a list of blocks", path)
+    return joined([read_block(block, f"{path}[{n}]", readers) for n, block in enumerate(value)])
+
+
+def text_content(value: Any, path: str, readers: Mapping[str, Reader]) -> str:
+    """A content field where there can be no images: they are named."""
+    content = content_of(value, path, readers)
+    return content if isinstance(content, str) else without_images(content)
+
+
+def read_block(block: Any, path: str, readers: Mapping[str, Reader]) -> Said:
+    if isinstance(block, str):
+        return clean(block)
+    kind = type_at(block, path)
+    reader = readers.get(kind)
+    return unsupported(kind) if reader is None else reader(block, path)
+
+
+def joined(said: list[Said]) -> Content:
+    """One text, unless there are images among the blocks."""
+    if all(part is None or isinstance(part, str) for part in said):
+        return BLANK_LINE.join(part for part in said if isinstance(part, str))
+    return [
+        {"type": "text", "text": part} if isinstance(part, str) else part
+        for part in said
+        if part is not None
+    ]
+
+
+def without_images(content: Content) -> str:
+    """The content as text, with a word in the place of each image."""
+    if isinstance(content, str):
+        return content
+    return BLANK_LINE.join(
+        block["text"] if block["type"] == "text" else UNSUPPORTED_IMAGE for block in content
+    )
+
+
+def refuse_images(content: Content) -> None:
+    """Raises for the first image of a content."""
+    for block in content if isinstance(content, list) else ():
+        if block["type"] != "text":
+            raise ApiError("found an image, expected text: images are not read", path=block["path"])
+
+
+def image(url: str, path: str, detail: Any = None) -> Block:
+    """An image. `path` is where the request has it."""
+    source = {"url": url} if not isinstance(detail, str) else {"url": url, "detail": detail}
+    return {"type": "image_url", "image_url": source, "path": path}
+
+
+def text_reader(field: str) -> Reader:
+    """A reader of blocks that are the text of one field. Null is empty."""
+
+    def read(block: Block, path: str) -> Said:
+        return maybe_text_at(block, field, path) or ""
+
+    return read
+
+
+read_text = text_reader("text")
+
+
+def nothing(block: Block, path: str) -> Said:
+    """A block that says nothing to the model."""
+    return None
+
+
+# System texts, as every protocol has them.
+
+
+# What a client puts before its first line, or before the beginning of its text. It changes from
+# session to session, and with it every cached prefix.
+BILLING = "x-anthropic-billing-header"
+BEGINNING = "You are"
+
+
+def system_text(value: Any, path: str, readers: Mapping[str, Reader]) -> str:
+    """The text of a system field or message: its blocks, those that say something."""
+    if isinstance(value, str):
+        return without_billing(clean(value))
+    if value is None:
+        return ""
+    if not isinstance(value, (list, tuple)):
+        raise wrong(value, "text or a list of text blocks", path)
+    said = [read_block(block, f"{path}[{n}]", readers) for n, block in enumerate(value)]
+    texts = [
+        without_billing(part) if isinstance(part, str) else UNSUPPORTED_IMAGE
+        for part in said
+        if part is not None
+    ]
+    return BLANK_LINE.join(filter(None, texts))
+
+
+def without_billing(text: str) -> str:
+    """A block without its billing line."""
+    if not text.startswith(BILLING):
+        return text
+    line_end, beginning = text.find("\n"), text.find(BEGINNING)
+    if beginning >= 0 and (line_end < 0 or beginning < line_end):
+        return text[beginning:]
+    return text[line_end + 1 :] if line_end >= 0 else ""
+
+
+# Calls in the history of a request. History never fails: what can be read is written.
+
+
+# The one parameter of arguments that are no object.
+RAW = "arguments"
+
+
+def call(id: Any, name: str, arguments: Any, path: str, namespace: Any = None) -> dict[str, Any]:
+    """A call as the format takes it. `path` is where the request has its id."""
+    if id is not None and not isinstance(id, str):
+        raise wrong(id, "the id of a call: text", path)
+    id = None if id is None else clean(id)
+    made = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    if namespace is not None:
+        made["namespace"] = namespace
+    return made
+
+
+def arguments_of(value: Any, path: str) -> Any:
+    """Arguments that the format can write: text of an object, or an object."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        if "\\ud" in value or "\\uD" in value:
+            return _cleaned(value)
+        return clean(value) if is_object_text(value) else {RAW: clean(value)}
+    cleaned = clean_value(value, path)
+    return cleaned if isinstance(cleaned, dict) else {RAW: cleaned}
+
+
+def is_object_text(text: str) -> bool:
+    """Whether a text is a JSON object, or broken JSON, which the format writes as it stands."""
+    if text[:1] == "{":
+        return True
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _cleaned(text: str) -> Any:
+    """Arguments whose text escapes surrogates, which may be lone ones."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return clean(text)
+    return without_surrogates(value) if isinstance(value, dict) else {RAW: clean(text)}

@@ -1,0 +1,384 @@
+"""The JSON body of a request, and the checks of its fields: each returns the value as it
+should be, or says what is wrong and where.
+
+Null means absent everywhere, so a check never sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from math import isfinite
+from typing import Any, TypeAlias
+
+from dsv4.api.errors import ApiError, wrong
+from dsv4.errors import short_repr
+
+# A request's body: bytes of JSON, or what they say, as a dict of plain values.
+
+
+# Half of a pair, as UTF-8 would write it if it could.
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# Deeper than any schema or argument that means something, and shallower than Python's own limits.
+DEEPEST = 250
+
+
+def quick_reader() -> Callable[[bytes], Any] | None:
+    """The reader of the extra `fast`, where that is installed.
+
+    It takes half as long as Python's own. Where it reads a body it gives the same, big integers,
+    floats and the order of keys included; where it does not, it raises a ValueError.
+    """
+    try:
+        reader: Callable[[bytes], Any] = import_module("jiter").from_json
+    except ImportError:
+        return None
+    return reader
+
+
+_jiter = quick_reader()
+_decoder = json.JSONDecoder()
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
+
+
+def body_of(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
+    """The body as a dict."""
+    if isinstance(body, dict):
+        return body
+    value = _read(body if body.__class__ is bytes else _bytes_of(body), loads)
+    if not isinstance(value, dict):
+        raise wrong(value, "a JSON object", "")
+    return value
+
+
+def _bytes_of(body: Any) -> bytes:
+    if isinstance(body, str):
+        return body.encode("utf-8", "surrogatepass")
+    if not isinstance(body, (bytes, bytearray, memoryview)):
+        raise wrong(body, "a request: an object, or bytes of JSON", "")
+    return bytes(body)
+
+
+def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
+    quick = _jiter if loads is None else loads
+    if quick is not None and quick is not json.loads:
+        try:
+            return quick(data)
+        except (ValueError, RecursionError):
+            pass  # what is wrong, and whether anything is, Python's own reader says
+    try:
+        return _read_text(data.decode())
+    except UnicodeDecodeError as error:
+        raise ApiError(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
+    except ValueError as error:
+        raise ApiError(f"The body is not JSON: {error}.") from None
+    except RecursionError:
+        raise ApiError("The body is nested too deep.") from None
+
+
+_BOM = "\ufeff"
+
+
+def _read_text(text: str) -> Any:
+    """What `json.loads` gives, which spends much of its time looking for space around."""
+    try:
+        value, end = _scan(text, 0)
+        if end == len(text):
+            return value
+    except StopIteration:  # no value begins here
+        pass
+    return _decoder.decode(text.removeprefix(_BOM))
+
+
+# A character outside the first 65,536 is written as two surrogates in JSON. Half of one, left by a
+# client that cut its text there, is no character: no tokenizer and no UTF-8 takes it. Every text of
+# a request goes through `clean`, and every value that is written as JSON through `clean_value`.
+
+
+def clean(text: str) -> str:
+    """A caller's text, exactly a `str`, with U+FFFD in the place of every lone surrogate."""
+    return str.__str__(text) if is_clean(text) else _SURROGATE.sub("\ufffd", text)
+
+
+def is_clean(text: str) -> bool:
+    """Whether a text holds no surrogates."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def clean_value(value: Any, path: str) -> Any:
+    """A caller's value, made of what JSON has, with clean texts."""
+    if not is_json(value):
+        raise wrong(value, "what JSON has, and not nested too deep", path)
+    # Marshal writes text as UTF-8 with surrogates let through. A look at its bytes takes much less
+    # time than a walk, and what looks like a surrogate and is none does no harm.
+    dumped = marshal.dumps(value)
+    found = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
+    return without_surrogates(value) if found else value
+
+
+def without_surrogates(value: Any) -> Any:
+    """A copy of a value with clean texts."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    return value
+
+
+def is_json(value: Any, depth: int = DEEPEST) -> bool:
+    """Whether a value is made of what JSON has, and not nested too deep."""
+    kind = value.__class__
+    if kind is str or kind is int or kind is bool or kind is float or value is None:
+        return True
+    if not depth:
+        return False
+    if kind is dict:
+        return all(k.__class__ is str and is_json(v, depth - 1) for k, v in value.items())
+    return kind is list and all(is_json(item, depth - 1) for item in value)
+
+
+# Fields of a request: each check gives the value as it should be, or says what is wrong and
+# where.
+#
+# Null is absent everywhere, so a check never sees it.
+
+
+Check: TypeAlias = Callable[[Any, str], Any]
+
+
+def checked(
+    fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = ""
+) -> dict[str, Any]:
+    """The fields that `checks` knows, those that are there and not null."""
+    known = {}
+    for key, value in fields.items():
+        if value is not None and key in checks:
+            known[key] = checks[key](value, f"{path}.{key}" if path else key)
+    return known
+
+
+def said_in(body: Mapping[str, Any], reads: Mapping[str, tuple[str, Check]]) -> dict[str, Any]:
+    """What a body says, by the names that all protocols share. `reads` has, for each field that is
+    read, that name and the check of its value."""
+    said = {}
+    for key, value in body.items():
+        if value is not None and key in reads:
+            name, check = reads[key]
+            said[name] = check(value, key)
+    return said
+
+
+def text(value: Any, path: str) -> str:
+    if isinstance(value, str):
+        return clean(value)
+    raise wrong(value, "text", path)
+
+
+def flag(value: Any, path: str) -> bool:
+    if value is True or value is False:
+        return value
+    raise wrong(value, "true or false", path)
+
+
+def table(value: Any, path: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise wrong(value, "an object", path)
+
+
+def listed(value: Any, path: str) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, tuple):
+        return list(value)
+    raise wrong(value, "a list", path)
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def whole_number(least: int, most: int | None = None) -> Check:
+    def check(value: Any, path: str) -> int:
+        if is_whole(value) and value >= least and (most is None or value <= most):
+            return int(value)
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise wrong(value, f"a whole number {limits}", path)
+
+    return check
+
+
+def number(least: float, most: float | None = None) -> Check:
+    def check(value: Any, path: str) -> float:
+        given = is_whole(value) or (isinstance(value, float) and isfinite(value))
+        if given and value >= least and (most is None or value <= most):
+            return float(value) if isinstance(value, float) else int(value)
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise wrong(value, f"a number {limits}", path)
+
+    return check
+
+
+def one_of(*names: str) -> Check:
+    def check(value: Any, path: str) -> str:
+        if isinstance(value, str) and value in names:
+            return str.__str__(value)
+        raise wrong(value, "one of " + ", ".join(f'"{name}"' for name in names), path)
+
+    return check
+
+
+def texts(value: Any, path: str) -> tuple[str, ...]:
+    """One text, or a list of them. None may be empty."""
+    if isinstance(value, str):
+        given = [value]
+    elif isinstance(value, (list, tuple)):
+        given = list(value)
+    else:
+        raise wrong(value, "text, or a list of texts", path)
+    for n, item in enumerate(given):
+        if not isinstance(item, str) or not item:
+            where = path if isinstance(value, str) else f"{path}[{n}]"
+            raise wrong(item, "text that is not empty", where)
+    return tuple(map(clean, given))
+
+
+def as_is(value: Any, path: str) -> Any:
+    """A field that is read elsewhere."""
+    return value
+
+
+def name_at(fields: Mapping[str, Any], path: str, key: str = "name") -> str:
+    """A name that must be there."""
+    value = fields.get(key)
+    if isinstance(value, str) and value:
+        return clean(value)
+    raise wrong(value, "a name", f"{path}.{key}")
+
+
+def maybe_text_at(fields: Mapping[str, Any], key: str, path: str) -> str | None:
+    """A text that may be missing."""
+    value = fields.get(key)
+    return value if value is None else text(value, f"{path}.{key}")
+
+
+def type_at(fields: Any, path: str) -> str:
+    """The `type` of a block, part or item."""
+    if not isinstance(fields, dict):
+        raise wrong(fields, "an object", path)
+    kind = fields.get("type")
+    if not isinstance(kind, str):
+        raise wrong(kind, 'a type, such as "text"', f"{path}.type")
+    return clean(kind)
+
+
+# Whether a model thinks, and how hard: the names that requests use, and what a dialect has.
+
+
+# Every name of an effort that clients send, as the format's own three. "none" is no thinking.
+EFFORTS = {
+    **{"minimal": "low", "low": "low"},
+    **{"medium": "high", "high": "high", "xhigh": "high"},
+    **{"max": "max", "ultra": "max"},
+}
+OFF = "none"
+
+SWITCH = {"enabled": True, "adaptive": True, "disabled": False}
+
+
+def effort(value: Any, path: str) -> str | int:
+    """A field that holds an effort: a name, or a whole number."""
+    if isinstance(value, str) and (value in EFFORTS or value == OFF):
+        return str.__str__(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    names = ", ".join(f'"{name}"' for name in (OFF, *EFFORTS))
+    raise wrong(value, f"one of {names}, or a whole number", path)
+
+
+def switch(value: Any, path: str) -> bool | None:
+    """The `thinking` object of a request: on, off, or nothing said."""
+    if not isinstance(value, dict):
+        raise wrong(value, 'an object such as {"type": "enabled"}', path)
+    kind = value.get("type")
+    if kind is None:
+        return None
+    if not isinstance(kind, str) or kind not in SWITCH:
+        names = ", ".join(f'"{name}"' for name in SWITCH)
+        raise wrong(kind, f"one of {names}", f"{path}.type")
+    return SWITCH[kind]
+
+
+# Fields that change what a model sees, and that nothing here can do: a request that has one is
+# refused, because an answer to anything less would look like an answer to it.
+
+
+FieldCheck: TypeAlias = Callable[[Any, str], None]
+
+# By these words the SDK knows that it must send the whole conversation itself.
+THREAD_UNSUPPORTED = {"error_code": "thread_unsupported_request"}
+
+
+def _refused(expected: str, details: Mapping[str, Any] | None = None) -> FieldCheck:
+    """Whatever the value."""
+
+    def check(value: Any, path: str) -> None:
+        raise ApiError(
+            f"found {short_repr(value)}, expected {expected}", path=path, details=details
+        )
+
+    return check
+
+
+def _refused_but(harmless: tuple[Any, ...], expected: str) -> FieldCheck:
+    """Any value but those that ask for nothing."""
+    refused = _refused(expected)
+
+    def check(value: Any, path: str) -> None:
+        if value not in harmless:
+            refused(value, path)
+
+    return check
+
+
+def _no_skills(value: Any, path: str) -> None:
+    """A container is for tools that run elsewhere. Skills in it would be shown to the model."""
+    if isinstance(value, dict) and value.get("skills"):
+        raise ApiError("found skills, expected none: they cannot be loaded here", path=path)
+
+
+_WHOLE = "the whole conversation: no threads are kept here"
+_OWN_TEMPLATE = "no template: the prompt is written in the format of the model"
+_PREFIX = 'an assistant message with "prefix": true at the end'
+
+UNSUPPORTED: dict[str, dict[str, FieldCheck]] = {
+    "chat": {
+        "web_search_options": _refused("none: nobody here can search the web"),
+        # Of servers that render templates.
+        "documents": _refused_but(([], ()), "the documents in messages"),
+        "chat_template": _refused(_OWN_TEMPLATE),
+        "continue_final_message": _refused_but((False,), _PREFIX),
+        "add_generation_prompt": _refused_but((True,), "true: a prompt asks for an answer"),
+    },
+    "messages": {
+        "thread": _refused(_WHOLE, THREAD_UNSUPPORTED),
+        "compaction": _refused("none: conversations are not compacted here"),
+        "mcp_servers": _refused_but(([], ()), "none: tools of MCP servers are not run here"),
+        "container": _no_skills,
+    },
+}
+# Which old reasoning is shown is decided by the format.
+REASONING_CONTEXT = _refused_but(("auto",), '"auto": the format decides which reasoning is kept')

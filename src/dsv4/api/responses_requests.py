@@ -1,0 +1,570 @@
+"""Responses requests: a body is read into a neutral request, dumped from one, and repeated in
+the response to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4.api import request_fields
+from dsv4.api.api_request import DEFAULTS, ApiRequest, Settings, resolve
+from dsv4.api.errors import ApiError, wrong
+from dsv4.api.neutral_request import (
+    AUTO,
+    ENTRIES,
+    INPUT,
+    NO_TOOLS,
+    Asked,
+    Choice,
+    Declared,
+    Format,
+    Message,
+    Sampling,
+    Tool,
+    ToolKey,
+    arguments_object,
+    arguments_text,
+    declared_in,
+    marked_text,
+    read_allowed,
+    read_function,
+    read_schema,
+    switched,
+    turns,
+    without_nothing,
+)
+from dsv4.api.request_content import (
+    BLANK_LINE,
+    UNSUPPORTED_IMAGE,
+    Block,
+    Content,
+    Reader,
+    Said,
+    arguments_of,
+    call,
+    content_of,
+    image,
+    read_text,
+    system_text,
+    text_content,
+    text_reader,
+    unsupported,
+)
+from dsv4.api.request_fields import OFF, REASONING_CONTEXT, body_of, clean
+
+# What a response repeats of its request.
+
+
+# As the vendor's types have them. Any other value is not repeated.
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+SYNTAXES = ("lark", "regex")
+
+
+def echo_of(body: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a response that come from the request, each valid or null.
+
+    `known` are the fields that were read, `body` has those that were not.
+    """
+    effort = known.get("reasoning", {}).get("effort")
+    return {
+        "instructions": known.get("instructions") or None,
+        "max_output_tokens": known.get("max_output_tokens"),
+        "metadata": _metadata(body.get("metadata")),
+        "parallel_tool_calls": known.get("parallel_tool_calls", True),
+        "previous_response_id": None,
+        "reasoning": {"effort": effort if effort in EFFORTS else None, "summary": None},
+        "store": False,
+        "temperature": known.get("temperature"),
+        "text": {"format": format_of(known.get("text", {}).get("format"))},
+        "tool_choice": choice_of(known.get("tool_choice", AUTO)),
+        "tools": tools_of(known.get("tools", NO_TOOLS)),
+        "top_p": known.get("top_p"),
+        "truncation": "disabled",
+        "user": known.get("user"),
+    }
+
+
+def _metadata(value: Any) -> dict[str, str] | None:
+    if not isinstance(value, dict):
+        return None
+    plain = all(isinstance(k, str) and isinstance(v, str) for k, v in value.items())
+    return value if plain else None
+
+
+def format_of(form: Format | None) -> dict[str, Any]:
+    if form is None:
+        return {"type": "text"}
+    if form.schema is None:
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "name": form.name or "response",
+        "schema": form.schema,
+        "strict": form.strict,
+    }
+
+
+def choice_of(choice: Choice) -> Any:
+    if choice.allowed is not None:
+        listed = [{"type": "function", "name": name} for _, name in sorted(choice.allowed, key=str)]
+        return {"type": "allowed_tools", "mode": choice.mode, "tools": listed}
+    if choice.tool is not None:
+        return {"type": "function", "name": choice.tool[1]}
+    return choice.mode
+
+
+@lru_cache(ENTRIES)
+def tools_of(declared: Declared) -> list[dict[str, Any]]:
+    """The tools again. Those of a namespace stand in it."""
+    echoed: list[dict[str, Any]] = []
+    spaces: dict[str, dict[str, Any]] = {}
+    for tool in declared.tools:
+        if tool.namespace is None:
+            echoed.append(_tool(tool))
+            continue
+        if tool.namespace not in spaces:
+            spaces[tool.namespace] = _namespace(tool)
+            echoed.append(spaces[tool.namespace])
+        spaces[tool.namespace]["tools"].append(_tool(tool))
+    return echoed
+
+
+def _namespace(tool: Tool) -> dict[str, Any]:
+    description = tool.namespace_description or ""
+    return {
+        "type": "namespace",
+        "name": tool.namespace,
+        "description": description,
+        "tools": [],
+    }
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    echoed: dict[str, Any] = {"type": tool.kind, "name": tool.name}
+    if tool.description is not None:
+        echoed["description"] = tool.description
+    if tool.kind == "custom":
+        if _is_valid(tool.format):
+            echoed["format"] = tool.format
+        return echoed
+    return {**echoed, "parameters": tool.parameters, "strict": tool.strict}
+
+
+def _is_valid(form: dict[str, Any] | None) -> bool:
+    if form is None:
+        return False
+    grammar = form.get("syntax") in SYNTAXES and isinstance(form.get("definition"), str)
+    return form.get("type") == "text" or (form.get("type") == "grammar" and grammar)
+
+
+# OpenAI's Responses: a body -> what it asks for.
+
+
+ROLES = ("user", "system", "developer", "assistant")
+
+
+def read(
+    body: Any, *, dialect: str | Dialect = "v4", settings: Settings | None = None
+) -> ApiRequest:
+    """A Responses request.
+
+    `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
+    the format to write; `settings` are the server's. Nothing is stored here: whoever stores
+    responses puts the items of `previous_response_id` into `input` first. Raises `ApiError`.
+    """
+    settings = settings or DEFAULTS
+    asked = asked_in(body_of(body, settings.loads))
+    return resolve(asked, "responses", dialect_named(dialect), settings)
+
+
+def asked_in(body: dict[str, Any]) -> Asked:
+    """What a body asks for."""
+    known = request_fields.checked(body, FIELDS)
+    _refuse_stored(body)
+    messages: list[Message] = []
+    if known.get("instructions"):
+        messages.append({"role": "system", "content": known["instructions"]})
+    if "input" not in known:
+        raise wrong(body.get("input"), "text or a list of items", "input")
+    given = known["input"]
+    for n, item in enumerate(given):
+        messages += _read_item(item, f"input[{n}]")
+    reasoning, text = known.get("reasoning", {}), known.get("text", {})
+    effort = reasoning.get("effort")
+    said = {
+        "messages": messages,
+        "model": known.get("model"),
+        "declared": known.get("tools", NO_TOOLS),
+        "choice": known.get("tool_choice", AUTO),
+        "format": text.get("format"),
+        "thinking": None if effort is None else effort != request_fields.OFF,
+        "effort": effort,
+        "effort_path": "reasoning.effort",
+        "wants_thinking": effort not in (None, request_fields.OFF),
+        "sampling": Sampling(known.get("temperature"), known.get("top_p")),
+        "max_tokens": known.get("max_output_tokens"),
+        "stream": known.get("stream", False),
+        "logprobs": known.get("include", False) or bool(known.get("top_logprobs")),
+        "top_logprobs": known.get("top_logprobs", 0),
+        "parallel": known.get("parallel_tool_calls"),
+        "user": known.get("user"),
+        "cache_key": known.get("prompt_cache_key"),
+        "path": "input",
+        "given": len(given),
+        "echo": echo_of(body, known),
+    }
+    return Asked(said)
+
+
+def _refuse_stored(body: dict[str, Any]) -> None:
+    """What would have to be stored, or done later, to be answered."""
+    for field in ("previous_response_id", "conversation", "prompt", "background"):
+        if body.get(field):
+            message = "found a reference, expected the items themselves: nothing is stored here"
+            if field == "background":
+                message = "found true, expected false: a response is made while its client waits"
+            raise ApiError(message, path=field)
+
+
+# Items. Each is a message of its own: those of one assistant turn are joined later.
+
+
+def _input(value: Any, path: str) -> list[Any]:
+    if isinstance(value, str):
+        return [{"role": "user", "content": clean(value)}]
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    raise wrong(value, "text or a list of items", path)
+
+
+def _read_item(item: Any, path: str) -> list[Message]:
+    if not isinstance(item, dict):
+        raise wrong(item, "an item: an object", path)
+    kind = item.get("type")
+    if kind is None and "role" in item:
+        kind = "message"
+    if not isinstance(kind, str):
+        raise wrong(kind, 'a type, such as "message"', f"{path}.type")
+    reader = ITEMS.get(kind)
+    return _unknown(clean(kind)) if reader is None else reader(item, path)
+
+
+def _unknown(kind: str) -> list[Message]:
+    """An item that nobody here knows, on the side where it must have come from."""
+    role = "assistant" if kind.endswith("_call") else "user"
+    return [{"role": role, "content": unsupported(kind)}]
+
+
+def _read_message(item: Block, path: str) -> list[Message]:
+    role, content, inside = item.get("role"), item.get("content"), f"{path}.content"
+    if role == "user":
+        return [{"role": "user", "content": content_of(content, inside, PARTS)}]
+    if role == "assistant":
+        return [{"role": "assistant", "content": text_content(content, inside, PARTS)}]
+    if role in ("system", "developer"):
+        text = system_text(content, inside, PARTS)
+        return [{"role": "system", "content": text}] if text else []
+    raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
+
+
+def _read_reasoning(item: Block, path: str) -> list[Message]:
+    """Thinking as its text, else as our own mark of it, else as its summary."""
+    content = _texts(item, "content", path)
+    summary = _texts(item, "summary", path)
+    mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
+    text = content or marked_text(mark) or summary
+    message: Message = {"role": "assistant", "reasoning_content": text, "content": ""}
+    if mark:
+        message["marks"] = (mark,)
+    return [message]
+
+
+def _texts(item: Block, field: str, path: str) -> str:
+    """A list of parts that hold text, or that text itself."""
+    value, where = item.get(field), f"{path}.{field}"
+    if value is None or isinstance(value, str):
+        return clean(value or "")
+    parts = [
+        read_text(request_fields.table(part, f"{where}[{n}]"), f"{where}[{n}]")
+        for n, part in enumerate(request_fields.listed(value, where))
+    ]
+    return BLANK_LINE.join(part for part in parts if isinstance(part, str) and part)
+
+
+def _read_call(item: Block, path: str) -> list[Message]:
+    arguments = arguments_of(item.get("arguments"), f"{path}.arguments")
+    return _called(item, arguments, path)
+
+
+def _read_custom_call(item: Block, path: str) -> list[Message]:
+    text = request_fields.maybe_text_at(item, "input", path) or ""
+    return _called(item, {INPUT: text}, path)
+
+
+def _called(item: Block, arguments: Any, path: str) -> list[Message]:
+    name = request_fields.text(item.get("name"), f"{path}.name")
+    namespace = request_fields.maybe_text_at(item, "namespace", path)
+    made = call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
+    return [{"role": "assistant", "content": "", "tool_calls": [made]}]
+
+
+def _read_output(item: Block, path: str) -> list[Message]:
+    id = request_fields.maybe_text_at(item, "call_id", path)
+    content = content_of(item.get("output"), f"{path}.output", PARTS)
+    return [{"role": "tool", "tool_call_id": id, "content": content}]
+
+
+def _refuse_reference(item: Block, path: str) -> list[Message]:
+    message = "found a reference, expected the item itself: nothing is stored here"
+    raise ApiError(message, path=path)
+
+
+ITEMS = {
+    "message": _read_message,
+    "reasoning": _read_reasoning,
+    "function_call": _read_call,
+    "custom_tool_call": _read_custom_call,
+    "function_call_output": _read_output,
+    "custom_tool_call_output": _read_output,
+    "item_reference": _refuse_reference,
+}
+
+
+def _read_image(part: Block, path: str) -> Said:
+    source = part.get("image_url")
+    if isinstance(source, dict):
+        source = source.get("url")
+    if source is not None and not isinstance(source, str):
+        raise wrong(source, "a URL", f"{path}.image_url")
+    return image(clean(source), path, part.get("detail")) if source else UNSUPPORTED_IMAGE
+
+
+PARTS: dict[str, Reader] = {
+    **dict.fromkeys(("input_text", "output_text", "text", "summary_text"), read_text),
+    "refusal": text_reader("refusal"),
+    "input_image": _read_image,
+    "image_url": _read_image,
+}
+
+
+# Tools.
+
+
+def _declared(value: Any, path: str) -> Declared:
+    return declared_in(value, path, _read_tools, "responses")
+
+
+def _read_tools(value: Any, path: str) -> Declared:
+    tools: list[Tool] = []
+    ignored: list[str] = []
+    for n, item in enumerate(request_fields.listed(value, path)):
+        where = f"{path}[{n}]"
+        kind = request_fields.type_at(item, where)
+        if kind == "namespace":
+            tools += _read_namespace(item, where, ignored)
+        elif kind in TOOLS:
+            tools.append(TOOLS[kind](item, where))
+        else:
+            ignored.append(kind)
+    return Declared(tuple(tools), tuple(ignored))
+
+
+def _read_namespace(item: Block, path: str, ignored: list[str]) -> list[Tool]:
+    name = request_fields.name_at(item, path)
+    description = request_fields.maybe_text_at(item, "description", path)
+    tools = []
+    for n, inner in enumerate(request_fields.listed(item.get("tools"), f"{path}.tools")):
+        where = f"{path}.tools[{n}]"
+        kind = request_fields.type_at(inner, where)
+        if kind in TOOLS:
+            tool = TOOLS[kind](inner, where)
+            tools.append(replace(tool, namespace=name, namespace_description=description))
+        else:
+            ignored.append(kind)
+    return tools
+
+
+def _read_custom(item: Block, path: str) -> Tool:
+    form = item.get("format")
+    if form is not None:
+        request_fields.table(form, f"{path}.format")
+        request_fields.maybe_text_at(form, "definition", f"{path}.format")
+        request_fields.maybe_text_at(form, "syntax", f"{path}.format")
+    description = request_fields.maybe_text_at(item, "description", path)
+    return Tool(request_fields.name_at(item, path), path, description, kind="custom", format=form)
+
+
+TOOLS: dict[str, Callable[[Block, str], Tool]] = {
+    "function": read_function,
+    "custom": _read_custom,
+}
+
+
+def _choice(value: Any, path: str) -> Choice:
+    if isinstance(value, str):
+        return Choice(request_fields.one_of("auto", "none", "required")(value, path))
+    kind = request_fields.type_at(value, path)
+    if kind in TOOLS:
+        return Choice("tool", _key(value, path))
+    if kind == "allowed_tools":
+        return read_allowed(value, path, _key)
+    expected = '"function", "custom" or "allowed_tools"'
+    raise wrong(kind, expected, f"{path}.type")
+
+
+def _key(value: Any, path: str) -> ToolKey | None:
+    """The tool that is meant, None for one that nobody here can run."""
+    if request_fields.type_at(value, path) not in TOOLS:
+        return None
+    return request_fields.maybe_text_at(value, "namespace", path), request_fields.name_at(
+        value, path
+    )
+
+
+# Everything else.
+
+
+def _instructions(value: Any, path: str) -> str:
+    return system_text(request_fields.text(value, path), path, PARTS)
+
+
+def _reasoning(value: Any, path: str) -> dict[str, Any]:
+    return request_fields.checked(request_fields.table(value, path), REASONING, path)
+
+
+def _text(value: Any, path: str) -> dict[str, Any]:
+    return request_fields.checked(request_fields.table(value, path), TEXT, path)
+
+
+def _format(value: Any, path: str) -> Format | None:
+    kind = request_fields.one_of("text", "json_object", "json_schema")(
+        request_fields.table(value, path).get("type"), f"{path}.type"
+    )
+    if kind == "json_schema":
+        return read_schema(value, path)
+    return Format() if kind == "json_object" else None
+
+
+def _include(value: Any, path: str) -> bool:
+    """Whether log probabilities are wanted: the one thing that is not there unasked."""
+    return "message.output_text.logprobs" in request_fields.listed(value, path)
+
+
+REASONING: dict[str, request_fields.Check] = {
+    "effort": request_fields.effort,
+    "context": REASONING_CONTEXT,
+}
+TEXT: dict[str, request_fields.Check] = {"format": _format}
+
+FIELDS: dict[str, request_fields.Check] = {
+    "input": _input,
+    "instructions": _instructions,
+    "model": request_fields.text,
+    "tools": _declared,
+    "tool_choice": _choice,
+    "parallel_tool_calls": request_fields.flag,
+    "text": _text,
+    "reasoning": _reasoning,
+    "max_output_tokens": request_fields.whole_number(1),
+    "stream": request_fields.flag,
+    "include": _include,
+    "top_logprobs": request_fields.whole_number(0, 20),
+    "temperature": request_fields.number(0),
+    "top_p": request_fields.number(0, 1),
+    "user": request_fields.text,
+    "prompt_cache_key": request_fields.text,
+    "background": request_fields.flag,
+}
+
+
+# What is asked for -> a Responses body.
+
+
+def say(asked: Asked) -> dict[str, Any]:
+    """The body. Raises `ApiError` for what Responses cannot say."""
+    items = [item for message in turns(asked) for item in _items(message, asked)]
+    effort = _effort(asked)
+    return without_nothing(
+        model=asked.model,
+        input=items,
+        tools=tools_of(asked.declared) or None,
+        tool_choice=choice_of(asked.choice),
+        parallel_tool_calls=asked.parallel,
+        text=None if asked.format is None else {"format": format_of(asked.format)},
+        reasoning=None if effort is None else {"effort": effort},
+        max_output_tokens=asked.max_tokens,
+        stream=asked.stream or None,
+        include=["message.output_text.logprobs"] if asked.logprobs else None,
+        top_logprobs=asked.top_logprobs or None,
+        temperature=asked.sampling.temperature,
+        top_p=asked.sampling.top_p,
+        user=asked.user,
+        prompt_cache_key=asked.cache_key,
+    )
+
+
+def _effort(asked: Asked) -> str | int | None:
+    """The effort is the only switch that Responses has."""
+    thinking = switched(asked)
+    if thinking is False:
+        return OFF
+    return DEFAULTS.effort if thinking and asked.effort is None else asked.effort
+
+
+def _items(message: Message, asked: Asked) -> list[Block]:
+    role = message["role"]
+    if role == "assistant":
+        return _assistant(message, asked)
+    if role == "tool":
+        output = _content(message["content"])
+        return [
+            {"type": "function_call_output", "call_id": message["tool_call_id"], "output": output}
+        ]
+    return [{"type": "message", "role": role, "content": _content(message["content"])}]
+
+
+def _content(content: Content) -> Any:
+    if isinstance(content, str):
+        return content
+    return [_part(block) for block in content]
+
+
+def _part(block: Block) -> Block:
+    if block["type"] == "text":
+        return {"type": "input_text", "text": block["text"]}
+    source = block["image_url"]
+    return {
+        "type": "input_image",
+        "image_url": source["url"],
+        "detail": source.get("detail", "auto"),
+    }
+
+
+def _assistant(message: Message, asked: Asked) -> list[Block]:
+    items: list[Block] = []
+    if message.get("reasoning_content"):
+        content = [{"type": "reasoning_text", "text": message["reasoning_content"]}]
+        items.append({"type": "reasoning", "summary": [], "content": content})
+    if message.get("content"):
+        content = [{"type": "output_text", "text": message["content"], "annotations": []}]
+        items.append({"type": "message", "role": "assistant", "content": content})
+    return [*items, *(_call(call, asked) for call in message.get("tool_calls", ()))]
+
+
+def _call(call: dict[str, Any], asked: Asked) -> Block:
+    function = call["function"]
+    head = {"call_id": call["id"], "name": function["name"]}
+    if "namespace" in call:
+        head["namespace"] = call["namespace"]
+    given = arguments_object(function["arguments"])
+    if (call.get("namespace"), function["name"]) in _custom(asked) and [*given] == [INPUT]:
+        return {"type": "custom_tool_call", **head, "input": given[INPUT]}
+    return {"type": "function_call", **head, "arguments": arguments_text(function["arguments"])}
+
+
+def _custom(asked: Asked) -> set[Any]:
+    return {tool.key for tool in asked.declared.tools if tool.kind == "custom"}

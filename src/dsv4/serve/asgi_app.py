@@ -1,0 +1,120 @@
+"""The ASGI app: every route, and the middleware around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dsv4.api import ApiError
+from dsv4.serve.asgi import GatewayApp
+from dsv4.serve.backend import AnyBackend, BackendError
+from dsv4.serve.backends import backend_named
+from dsv4.serve.completion_route import Answering
+from dsv4.serve.plain_routes import Plain, Routes, spoken_by
+from dsv4.serve.playground_routes import inspector_routes, playground_routes
+from dsv4.serve.server import Server
+from dsv4.serve.settings import Settings
+from dsv4.tokens import Tokenizer
+
+# Clients put these before their paths, and some put none of them.
+PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
+
+
+def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
+    """What `dsv4.serve.app` gives."""
+    settings = settings or Settings()
+    tokenizer = load_tokenizer(settings)
+    server = Server(settings, backend or backend_named(settings, tokenizer), tokenizer)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if tokenizer is not None:
+            # It is made ready when it is first used, which takes a second: the first client's.
+            await asyncio.to_thread(lambda: tokenizer.decode(tokenizer.encode_text("ready")))
+        # It may come later: `/ready` says whether it is there.
+        with suppress(BackendError):
+            await server.meet_backend()
+        try:
+            yield
+        finally:
+            await server.aclose()
+
+    made = GatewayApp(
+        routes=routes(server),
+        middleware=_middleware(settings),
+        exception_handlers={404: _no_route, 405: _no_route},
+        lifespan=lifespan,
+    )
+    made.state.server = server
+    return made
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    """What is not here, in the words of the protocol that was spoken."""
+    assert isinstance(error, HTTPException)
+    method, path = request.method, request.url.path
+    found = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
+    status, body = spoken_by(request.headers).error(found)
+    return JSONResponse(body, status, error.headers)
+
+
+def load_tokenizer(settings: Settings) -> Tokenizer | None:
+    """The tokenizer, where the extra is there."""
+    try:
+        return Tokenizer.load(settings.tokenizer)
+    except ImportError:
+        return None
+
+
+def _middleware(settings: Settings) -> list[Middleware]:
+    if not settings.cors_origins:
+        return []
+    origins = list(settings.cors_origins)
+    return [
+        Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    ]
+
+
+def routes(server: Server) -> list[BaseRoute]:
+    """Every route, under every prefix."""
+    plain = Routes(server)
+    generating = {"chat/completions": "chat", "responses": "responses", "messages": "messages"}
+    found: list[BaseRoute] = []
+    for prefix in PREFIXES:
+        for path, protocol in generating.items():
+            found.append(_route(f"{prefix}/{path}", Answering(server, protocol), "POST"))
+        counting = Plain(server, plain.count_tokens, protocol="messages")
+        stored = Plain(server, plain.response, protocol="responses")
+        found += [
+            _route(f"{prefix}/messages/count_tokens", counting, "POST"),
+            _route(f"{prefix}/responses/{{id}}", stored, "GET", "DELETE"),
+            _route(f"{prefix}/models", Plain(server, plain.models), "GET"),
+            _route(f"{prefix}/models/{{model:path}}", Plain(server, plain.model), "GET"),
+            _route(f"{prefix}/tokenize", Plain(server, plain.tokenize), "POST"),
+            _route(f"{prefix}/render", Plain(server, plain.render), "POST"),
+            _route(f"{prefix}/parse", Plain(server, plain.parse), "POST"),
+        ]
+    for path, handle in (
+        ("/", plain.hello),
+        ("/api/hello", plain.hello),
+        ("/health", plain.health),
+        ("/ready", plain.ready),
+    ):
+        found.append(_route(path, Plain(server, handle, is_open=True), "GET"))
+    if server.settings.metrics_port is None:
+        found.append(_route("/metrics", Plain(server, plain.metrics), "GET"))
+    return found + inspector_routes(server) + playground_routes(server)
+
+
+def _route(path: str, endpoint: Any, *methods: str) -> Route:
+    return Route(path, endpoint=endpoint, methods=list(methods))

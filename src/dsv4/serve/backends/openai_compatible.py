@@ -1,0 +1,115 @@
+"""Any other OpenAI-compatible server: `/v1/completions` with the prompt as text, or
+`/v1/chat/completions` with the request itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from dsv4._encode.prompt import Prompt
+from dsv4.serve.backend import Backend, Chunk, Chunks, Form, Logprob, Model, Options, read_finish
+from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling
+from dsv4.serve.settings import Settings
+from dsv4.serve.upstream import Upstream
+
+# Any other server of `/v1/completions`: the prompt as text, and as little else as can be.
+
+
+class Completions(Backend):
+    """A server of unknown make."""
+
+    grammar_form: Form | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        self._upstream = Upstream(settings)
+        self._model = settings.upstream_model
+
+    def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        asked = partial(self._body, prompt, options)
+        return self._upstream.chunks("/v1/completions", asked, read_completion)
+
+    async def _body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
+        if self._model is None:
+            self._model = (await self.models())[0].name
+        body: dict[str, Any] = {
+            "model": self._model,
+            "prompt": prompt.text,
+            "stream": True,
+            "max_tokens": options.max_tokens,
+            "add_special_tokens": False,
+        }
+        return body | sampling(options)
+
+    async def models(self) -> list[Model]:
+        return read_models(await self._upstream.get("/v1/models"))
+
+    async def aclose(self) -> None:
+        await self._upstream.aclose()
+
+
+# Any Chat Completions server: the request as it is; `dsv4.serve.healing_reader` puts the answer right.
+
+
+class Chat:
+    """A server that makes its own prompts. It takes requests, not prompts."""
+
+    grammar_form: Form | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        self._upstream = Upstream(settings)
+        self._model = settings.upstream_model
+        self._names: list[str] | None = None
+
+    def stream_request(self, body: dict[str, Any]) -> Chunks:
+        """The answer to a request in Chat Completions' form."""
+        return self._upstream.chunks("/v1/chat/completions", partial(self._body, body), _chunk)
+
+    async def _body(self, body: dict[str, Any]) -> dict[str, Any]:
+        asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        asked["model"] = await self._model_for(body.get("model"))
+        asked.pop("n", None)  # each choice is a request of its own
+        return asked
+
+    async def _model_for(self, name: Any) -> Any:
+        """The model to ask for: clients name what they like, and few servers take that."""
+        if self._model is not None:
+            return self._model
+        if self._names is None:
+            self._names = [model.name for model in await self.models()]
+        return name if name in self._names else self._names[0]
+
+    async def models(self) -> list[Model]:
+        return read_models(await self._upstream.get("/v1/models"))
+
+    async def aclose(self) -> None:
+        await self._upstream.aclose()
+
+
+def _chunk(event: Any, more: bool) -> Chunk:
+    event = event if isinstance(event, dict) else {}
+    choices = event.get("choices")
+    choice = choices[0] if choices else {}
+    return Chunk(
+        delta=choice.get("delta") or {},
+        logprobs=_logprobs(choice.get("logprobs")),
+        finish=read_finish(choice.get("finish_reason")),
+        counts=read_counts(event.get("usage")),
+        id=event.get("id"),
+        more=more,
+    )
+
+
+def _logprobs(given: Any) -> tuple[Logprob, ...]:
+    if not isinstance(given, dict):
+        return ()
+    return tuple(
+        Logprob(
+            known["token"],
+            known["logprob"],
+            tuple((top["token"], top["logprob"]) for top in known.get("top_logprobs") or ()),
+        )
+        for field in ("reasoning_content", "content")
+        for known in given.get(field) or ()
+    )

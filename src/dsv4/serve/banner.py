@@ -1,0 +1,156 @@
+"""What the gateway prints when it starts: where it listens, what protects it, how to use it,
+and settings for known clients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsv4.serve.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Posture:
+    """What is known when the server is up."""
+
+    url: str
+    model: str
+    dialect: str
+    context: int
+    keys: int
+    ids: bool
+    notes: tuple[str, ...] = ()
+
+
+def posture_of(settings: Settings) -> Posture:
+    """What the settings alone tell, where nothing is running."""
+    return Posture(
+        url=f"http://{settings.host}:{settings.port}",
+        model=settings.model or "deepseek-v4",
+        dialect=settings.dialect or "v4",
+        context=settings.context or 131_072,
+        keys=0,
+        ids=True,
+    )
+
+
+# Where the backend takes no ids.
+_PROMPTS = {"chat": "made by the upstream", "completions": "sent as text"}
+
+
+def described(settings: Settings, posture: Posture) -> str:
+    """The lines that are printed at the start."""
+    backend = (
+        settings.backend
+        if settings.upstream is None
+        else f"{settings.backend} at {settings.upstream}"
+    )
+    guard = "no keys" if not posture.keys else f"{posture.keys} key{'s'[: posture.keys > 1]}"
+    place = "loopback only" if settings.is_loopback else "open to the network"
+    ids = (
+        "sent as token ids" if posture.ids else "sent as text (install the extra `tokens` for ids)"
+    )
+    prompts = _PROMPTS.get(settings.backend, ids)
+    lines = [
+        f"dsv4 serve    {posture.url}",
+        f"  backend     {backend}",
+        f"  model       {posture.model}, {posture.dialect}, context {posture.context:,} tokens",
+        f"  prompts     {prompts}",
+        f"  access      {place}, {guard}",
+        (
+            f"  limits      {settings.streams} streams, {settings.queue} waiting, "
+            f"bodies of {settings.max_body // 2**20} MiB, {settings.total_timeout:g} s a request"
+        ),
+        f"  replay      {settings.replay}",
+    ]
+    if settings.playground or settings.inspect:
+        lines.append(f"  playground  {posture.url}/playground/")
+    lines += [f"  note        {note}" for note in posture.notes]
+    lines += ["", *_indented(short_clients(posture)), "", "  More clients: dsv4 serve --clients"]
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" if line else "" for line in text.splitlines()]
+
+
+def reachable(url: str) -> str:
+    """The address for a client on this machine: no client connects to all addresses at once."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
+def short_clients(posture: Posture) -> str:
+    """How to point the three best known clients here, one line each."""
+    url, model = reachable(posture.url), posture.model
+    key = " -H 'x-api-key: KEY'" if posture.keys else ""
+    return "\n".join(
+        [
+            f"Claude Code  ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=KEY \\",
+            f"               ANTHROPIC_MODEL={model} claude",
+            f"OpenAI SDK   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=KEY",
+            f"Try it       curl {url}/v1/chat/completions{key} \\",
+            """               -d '{"messages": [{"role": "user", "content": "Hi"}]}'""",
+        ]
+    )
+
+
+def all_clients(posture: Posture) -> str:
+    """Ready-made settings for the clients that were tried."""
+    url, model, context = reachable(posture.url), posture.model, posture.context
+    return f"""\
+# Claude Code
+export ANTHROPIC_BASE_URL={url}
+export ANTHROPIC_AUTH_TOKEN=KEY
+export ANTHROPIC_MODEL={model}
+export ANTHROPIC_DEFAULT_OPUS_MODEL={model} ANTHROPIC_DEFAULT_SONNET_MODEL={model}
+export ANTHROPIC_DEFAULT_HAIKU_MODEL={model} CLAUDE_CODE_SUBAGENT_MODEL={model}
+export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+claude
+
+# Codex: ~/.codex/config.toml, and DSV4_KEY in the environment
+model = "{model}"
+model_provider = "dsv4"
+model_context_window = {context}
+[model_providers.dsv4]
+name = "dsv4"
+base_url = "{url}/v1"
+env_key = "DSV4_KEY"
+wire_api = "responses"
+
+# opencode: opencode.json
+{{"model": "dsv4/{model}", "small_model": "dsv4/{model}", "provider": {{"dsv4": {{
+  "name": "dsv4", "npm": "@ai-sdk/openai-compatible",
+  "options": {{"baseURL": "{url}/v1", "apiKey": "KEY"}},
+  "models": {{"{model}": {{"name": "{model}", "reasoning": true, "tool_call": true,
+    "limit": {{"context": {context}, "output": 65536}},
+    "interleaved": {{"field": "reasoning_content"}}}}}}}}}}}}
+
+# pi: ~/.pi/agent/models.json
+{{"providers": {{"dsv4": {{"baseUrl": "{url}/v1", "api": "openai-completions", "apiKey": "KEY",
+  "models": [{{"id": "{model}", "name": "{model}", "reasoning": true, "input": ["text"],
+    "cost": {{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}},
+    "contextWindow": {context}, "maxTokens": 65536}}]}}}}}}
+
+# Qwen Code
+export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=KEY OPENAI_MODEL={model}
+qwen --auth-type openai
+
+# Python: openai
+client = openai.OpenAI(base_url="{url}/v1", api_key="KEY")
+
+# Python: anthropic
+client = anthropic.Anthropic(base_url="{url}", api_key="KEY")
+
+# Python: langchain-deepseek
+model = ChatDeepSeek(model="{model}", api_base="{url}/v1", api_key="KEY")
+
+# Python: pydantic-ai
+client = openai.AsyncOpenAI(base_url="{url}/v1", api_key="KEY")
+model = OpenAIChatModel("{model}", provider=DeepSeekProvider(openai_client=client))
+
+# Python: litellm
+litellm.completion("deepseek/{model}", api_base="{url}/v1", api_key="KEY", messages=messages)
+
+# Python: instructor
+client = instructor.from_openai(openai.OpenAI(base_url="{url}/v1", api_key="KEY"))
+"""

@@ -1,0 +1,249 @@
+"""Reads one choice of a completion: pieces of the backend's in, parser events out, with the
+log of all events and the log probabilities of their tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import THINK_END
+from dsv4._parse.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    StopHit,
+    ToolCallEnd,
+)
+from dsv4.api import ApiRequest, Usage
+from dsv4.api.event_writer import Logprobs
+from dsv4.serve.backend import Chunk, Counts, Finish, Logprob, parser_reason
+from dsv4.tokens import IdParser, Tokenizer
+
+# What is kept of a completion while it runs: its events, in little room.
+
+
+# A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
+_LOOSE = 32
+
+
+class KeptEvents:
+    """The events of a completion, pieces of one text joined."""
+
+    def __init__(self, joins: bool = True) -> None:
+        """Without `joins` every event stays itself."""
+        self.joins = joins
+        self._joined: list[Event] = []
+        self._loose: list[Event] = []
+
+    def add(self, events: list[Event]) -> None:
+        self._loose += events
+        if self.joins and len(self._loose) >= _LOOSE:
+            self._join()
+
+    def _join(self) -> None:
+        self._joined += joined(self._loose) if self.joins else self._loose
+        self._loose = []
+
+    def all(self) -> list[Event]:
+        """Every event so far."""
+        self._join()
+        return self._joined
+
+
+def joined(events: Iterable[Event]) -> list[Event]:
+    """The events, with pieces of one text that stand in a row as one piece."""
+    made: list[Event] = []
+    for (kind, index), run in groupby(events, _text_of):
+        if kind is ArgumentsDelta:
+            made.append(ArgumentsDelta(index, _text(run)))
+        elif kind is ContentDelta or kind is ReasoningDelta:
+            made.append(kind(_text(run)))
+        else:
+            made += run
+    return made
+
+
+def _text_of(event: Event) -> tuple[type, int]:
+    """What a piece of text is more of."""
+    kind = event.__class__
+    return kind, event.index if isinstance(event, ArgumentsDelta) else 0
+
+
+def _text(pieces: Iterable[Any]) -> str:
+    return "".join(piece.text for piece in pieces)
+
+
+# Log probabilities on their way from tokens to the texts that the tokens became.
+#
+# A backend gives them with its tokens. The parser shows some of these later than they came, and
+# some, the markup, not at all.
+
+
+class TokenLogprobs:
+    """Those of one completion, each until the text of its token is shown."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Logprob] = []
+        # By the event, which must be kept as long as this is.
+        self._given: dict[int, list[dict[str, Any]]] = {}
+
+    def give(self, logprobs: Iterable[Logprob], events: Iterable[Event]) -> None:
+        """Takes those of a piece, and gives what waits to the events that the piece brought."""
+        self._waiting += logprobs
+        for event in events:
+            if isinstance(event, (ReasoningDelta, ContentDelta)) and event.text:
+                self._given[id(event)] = [_as_json(known) for known in self._taken(event.text)]
+
+    def of(self, event: Event) -> list[dict[str, Any]] | None:
+        """Those of an event, as Chat Completions writes them; None if it has none."""
+        return self._given.get(id(event)) or None
+
+    def _taken(self, text: str) -> list[Logprob]:
+        """The tokens of a text. Those before it were markup, those after it are yet to be shown."""
+        tokens, self._waiting = self._waiting, []
+        at = "".join(known.token for known in tokens).find(text)
+        if at < 0:  # characters that are cut between tokens have no text of their own
+            return tokens
+        taken, place = [], 0
+        for n, known in enumerate(tokens):
+            if place >= at + len(text):
+                self._waiting = tokens[n:]
+                break
+            place += len(known.token)
+            if place > at:
+                taken.append(known)
+        return taken
+
+
+def _as_json(known: Logprob) -> dict[str, Any]:
+    top = [_token(token, logprob) for token, logprob in known.top]
+    return {**_token(known.token, known.logprob), "top_logprobs": top}
+
+
+def _token(token: str, logprob: float) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
+
+
+# One completion being read: pieces of the backend's in, events out.
+
+
+class Reader:
+    """Reads one completion, and keeps what was sampled as it was."""
+
+    def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
+        self._call = call
+        self._tokenizer = tokenizer
+        parser = call.parser(prompt)
+        self._text = parser
+        self._ids = None if tokenizer is None else IdParser(tokenizer, parser)
+        self._kept = KeptEvents(joins=not call.logprobs)
+        self._logprobs = TokenLogprobs() if call.logprobs else None
+        self.sampled_text: list[str] = []
+        self.sampled_ids = array("I")
+        self.has_ids = False
+        self.counts = Counts()
+        self.id: str | None = None  # a raw completion has no name that the client should see
+        self.finish: Finish | None = None
+        self.first_at: float | None = None  # when the first piece came
+        # What generation can end with, and whether it has: nothing that comes would be shown.
+        self._last = (StopHit,) if call.parallel else (StopHit, ToolCallEnd)
+        self.is_done = False
+
+    def feed(self, chunk: Chunk) -> list[Event]:
+        """The events that a piece brings."""
+        if self.first_at is None:
+            self.first_at = time.monotonic()
+        if chunk.counts is not None:
+            self.counts = chunk.counts
+        if chunk.finish is not None:
+            self.finish = chunk.finish
+        if self.is_done:
+            return []
+        events = self._noted(self._fed(chunk))
+        if self._logprobs is not None:
+            self._logprobs.give(chunk.logprobs, events)
+        return events
+
+    def _fed(self, chunk: Chunk) -> list[Event]:
+        if chunk.ids is not None and self._ids is not None:
+            self.has_ids = True
+            events = self._ids.feed_ids(chunk.ids)
+            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            return events
+        if not chunk.text:
+            return []
+        self.sampled_text.append(chunk.text)
+        return self._text.feed(chunk.text)
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event so far, pieces of one text joined."""
+        return self._kept.all()
+
+    @property
+    def joins(self) -> bool:
+        """Whether events may be joined on their way: not where each has something of its own."""
+        return self._kept.joins
+
+    def logprobs_of(self, event: Event) -> Logprobs:
+        """What the backend knows about the tokens of an event, where that was asked for."""
+        return None if self._logprobs is None else self._logprobs.of(event)
+
+    def end(self) -> list[Event]:
+        """The events of the end."""
+        parser = self._ids if self.has_ids and self._ids is not None else self._text
+        # Where we ended it ourselves, what the engine says of the rest does not count.
+        return self._noted(parser.finish(None if self.is_done else parser_reason(self.finish)))
+
+    def _noted(self, events: list[Event]) -> list[Event]:
+        self._kept.add(events)
+        for event in events:
+            if event.__class__ in self._last:
+                self.is_done = True
+        return events
+
+    @property
+    def sampled(self) -> str:
+        """The raw text, special tokens spelled out."""
+        if self.has_ids and self._tokenizer is not None:
+            return self._tokenizer.decode(self.sampled_ids)
+        return "".join(self.sampled_text)
+
+    @property
+    def completion_tokens(self) -> int:
+        """How many tokens were generated: the backend's count, else ours."""
+        if self.counts.completion is not None:
+            return self.counts.completion
+        return len(self.sampled_ids) if self.has_ids else self._counted("".join(self.sampled_text))
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many of them were thinking."""
+        if not self._call.request.thinking:
+            return 0
+        if self.has_ids and self._tokenizer is not None:
+            end = self._tokenizer.special_id(THINK_END)
+            ids = self.sampled_ids
+            return ids.index(end) if end in ids else len(ids)
+        return self._counted("".join(self.sampled_text).partition(str(THINK_END))[0])
+
+    def _counted(self, text: str) -> int:
+        # Without a vocabulary: about four characters make a token.
+        return len(text) // 4 if self._tokenizer is None else self._tokenizer.count(text)
+
+
+def usage_of(readers: Sequence[Any], prompt_tokens: int) -> Usage:
+    """What a request took, all its choices together."""
+    counts = readers[0].counts
+    return Usage(
+        prompt=prompt_tokens if counts.prompt is None else counts.prompt,
+        cached=counts.cached or 0,
+        completion=sum(reader.completion_tokens for reader in readers),
+        reasoning=sum(reader.reasoning_tokens for reader in readers),
+    )

@@ -1,0 +1,307 @@
+"""The routes that generate: a request of any protocol, from its bytes to a run that answers
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from types import ModuleType
+from typing import Any
+from urllib.parse import quote
+
+from dsv4._encode.prompt import Prompt
+from dsv4._parse.parser_options import new_id
+from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
+from dsv4.api.api_request import client_path
+from dsv4.api.conversion import with_flat_names
+from dsv4.api.request_fields import UNSUPPORTED
+from dsv4.api.unread_fields import unread_fields
+from dsv4.errors import EncodeError, OptionError
+from dsv4.grammar import Grammar, for_request
+from dsv4.serve.access import Key
+from dsv4.serve.asgi import (
+    SEND_PIECE,
+    ClientGone,
+    EventStream,
+    Receive,
+    Scope,
+    Send,
+    headers_of,
+    read_body,
+    send_json,
+)
+from dsv4.serve.backend import BackendError, Options, is_chat
+from dsv4.serve.completion_run import (
+    BrokenOff,
+    CompletionRun,
+    PreparedRequest,
+    _Client,
+    _is_expected,
+    as_answerable,
+)
+from dsv4.serve.observe.inspector import Begins
+from dsv4.serve.server import Server
+from dsv4.tokens import VocabularyError
+
+PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
+# Encoding a prompt of this many bytes takes longer than other streams should wait.
+_LARGE = 200_000
+# Of the fields that were not read, so many are named, each with so many characters.
+_MOST_NAMES, _LONGEST_NAME = 20, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that was read: its body with all that it refers to, about how many bytes that is,
+    and the fields that were not read."""
+
+    body: dict[str, Any]
+    call: ApiRequest
+    size: int
+    unread: tuple[str, ...] = ()
+    in_thread: bool = False
+
+
+class Answering:
+    """The route of one protocol."""
+
+    def __init__(self, server: Server, protocol: str) -> None:
+        self._server = server
+        self._protocol = protocol
+        self._module = PROTOCOLS[protocol]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status = 500
+        try:
+            status = await self._answer(scope, receive, send)
+        except ClientGone:
+            status = 499
+            self._server.metrics.gone.inc()
+        except BrokenOff:
+            raise  # the client knows
+        except Exception as error:
+            status = await self._refuse(send, error)
+            if not _is_expected(error):
+                raise
+        finally:
+            self._server.metrics.requests.labels(self._protocol, str(status)).inc()
+
+    async def _refuse(self, send: Send, error: Exception) -> int:
+        """An error before the first byte, in the protocol's own form."""
+        self._server.metrics.count_failure(error)
+        status, body = self._module.error(as_answerable(error))
+        headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
+        if status in (429, 503):
+            # Some clients give up at once without it, and others when it is long.
+            headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
+        await send_json(send, status, body, headers)
+        return int(status)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+        server = self._server
+        headers = headers_of(scope)
+        key = server.keys.owner(headers)
+        if key is None:
+            raise ApiError("The API key is missing or not known here.", status=401)
+        data = await read_body(scope, receive, server.settings)
+        with server.inspected(key.name, self._protocol, data) as seen:
+            received = await self._read(data, key)
+            with server.gate.place() as turn:
+                send_piece = scope.get(SEND_PIECE, send)
+                client = _Client(key, headers, receive, send, send_piece, turn)
+                return await self._run(received, client, seen)
+
+    async def _run(
+        self,
+        received: Received,
+        client: _Client,
+        seen: Begins | None,
+    ) -> int:
+        server, headers, call = self._server, client.headers, received.call
+        try:
+            prepared = await self._prepare(received, client.key)
+        except ContextOverflow as error:
+            if not (call.stream and reads_failures_in_streams(headers)):
+                raise
+            return await self._fail_in_stream(client.send, call, error)
+        debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
+        run = CompletionRun(server, self._module, prepared, client, debug)
+        if seen is not None:
+            seen(prepared, run)
+        await run.go()
+        return 200
+
+    async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> int:
+        """An error in a stream that has nothing else in it."""
+        writer = self._module.Writer(call)
+        stream = EventStream(send, {})
+        await stream.write(self._module.frames([*writer.start(), *writer.fail(error)]))
+        await stream.end()
+        return 200
+
+    async def _read(self, data: bytes, key: Key) -> Received:
+        server = self._server
+        body = given = read_json(data, server.settings.max_depth)
+        unread = self._unread(body)
+        in_thread = self._protocol == "messages" and server.threads.holds(body)
+        if in_thread:
+            body = await server.threads.continued(key.name, body)
+        stored = server.conversations.echo(body) if self._protocol == "responses" else {}
+        if self._protocol == "responses" and server.memory.store is not None:
+            body = await server.conversations.continued(key.name, body)
+        # It is asked again when it is needed, and what it lacks is said then.
+        with suppress(BackendError):
+            await server.meet_backend()
+        own = without_unsupported(body) if self._passes_on else body
+        call = self._module.read(own, dialect=server.dialect, settings=server.api_settings)
+        self._check(body, call)
+        if stored:
+            call = replace(call, echo={**call.echo, **stored})
+        if is_chat(server.backend):
+            call = replace(call, names=with_flat_names(call.names))
+        server.metrics.count_ignored(self._protocol, unread)
+        # What was kept may be long however short the rest is.
+        size = len(data) if body is given else len(data) + _LARGE
+        return Received(body, call, size, tuple(unread), in_thread)
+
+    @property
+    def _passes_on(self) -> bool:
+        """Whether the backend gets bodies as they are, with all their fields."""
+        return self._protocol == "chat" and is_chat(self._server.backend)
+
+    def _unread(self, body: dict[str, Any]) -> list[str]:
+        return [] if self._passes_on else unread_fields(self._protocol, body)
+
+    def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
+        settings = self._server.settings
+        if settings.strict_models and call.model != self._server.model.name:
+            message = f"found {call.model!r}, expected {self._server.model.name!r}"
+            raise ApiError(message, path="model", status=404, code="model_not_found")
+        listed = "input" if self._protocol == "responses" else "messages"
+        for name, most in ((listed, settings.max_messages), ("tools", settings.max_tools)):
+            given = body.get(name)
+            if isinstance(given, list) and len(given) > most:
+                raise ApiError(f"found {len(given)} {name}, expected at most {most}", path=name)
+
+    async def _prepare(self, received: Received, key: Key) -> PreparedRequest:
+        server = self._server
+        began = time.monotonic()
+        call, recalled = await server.memory.recalled(key.name, received.call)
+        server.metrics.replayed.labels("used").inc(recalled)
+        prompt, ids = await encoded(call, server, received.size)
+        prepared = PreparedRequest(
+            key, received, call, prompt, ids, Options(1), [], None, recalled, began
+        )
+        if ids is not None:
+            prepared.shared = server.prefixes.shared(key.name, ids)
+        prepared.options = self._options(prepared, await self._grammar(call))
+        prepared.turn_ids = [new_id("turn_") for _ in range(call.n)]
+        return prepared
+
+    def _options(self, prepared: PreparedRequest, grammar: Grammar | None) -> Options:
+        server, call = self._server, prepared.call
+        tokens, context = prepared.prompt_tokens, server.context
+        if tokens >= context and not is_chat(server.backend):
+            raise ContextOverflow(tokens, context)
+        sampling = call.sampling
+        return Options(
+            max_tokens=max(min(call.max_tokens, context - tokens), 1),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            seed=sampling.seed,
+            logprobs=call.top_logprobs if call.logprobs else None,
+            grammar=grammar,
+        )
+
+    async def _grammar(self, call: ApiRequest) -> Grammar | None:
+        """What holds the model to a call that must be made, or to the form of its answer."""
+        form = self._server.backend.grammar_form
+        request = call.request
+        forced = request.tool_choice not in ("auto", "none")
+        if form is None or not (forced or request.response_format):
+            return None
+        try:
+            # A hundred tools take a quarter of a second, in which other streams must go on.
+            make = partial(for_request, request, form=form, parallel=call.parallel)
+            return await asyncio.to_thread(make)
+        except ApiError:
+            raise
+        except ValueError as error:
+            raise _unenforceable(call, error) from None
+
+
+def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
+    """What the client asked for cannot be written as a grammar: another try would not help."""
+    if not isinstance(error, (OptionError, EncodeError)):
+        return ApiError(f"this cannot be enforced: {error}")
+    path = client_path(call, error.location)
+    return ApiError(f"this cannot be enforced: {error.problem}", path=path)
+
+
+def without_unsupported(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a chat request without what only another server can do."""
+    unsupported = UNSUPPORTED["chat"]
+    return {name: value for name, value in body.items() if name not in unsupported}
+
+
+def _header(names: Sequence[str]) -> str:
+    """Names that a client made up, as a header that it may get back: in ASCII, and not too long."""
+    listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    more = len(names) - len(listed)
+    return ", ".join([*listed, f"+{more}"] if more else listed)
+
+
+def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
+    """Whether a client is Codex, which only prints an error that comes as a status, but knows what
+    to do about one that comes in a stream."""
+    return headers.get("originator", "").startswith("codex")
+
+
+async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
+    """The prompt of a request of `size` bytes, and its ids where there is a tokenizer."""
+
+    def made() -> tuple[Prompt, list[int] | None]:
+        prompt = call.request.encode()
+        try:
+            return prompt, server.ids_of(prompt)
+        except VocabularyError:
+            raise ApiError(
+                f"The server cannot make prompts: {server.misfit}.", status=500
+            ) from None
+
+    return await asyncio.to_thread(made) if size > _LARGE else made()
+
+
+def read_json(data: bytes, deepest: int) -> dict[str, Any]:
+    """A body as a dict, no deeper than allowed."""
+    from dsv4.api.request_fields import body_of
+
+    body = body_of(data)
+    if _is_deeper(body, deepest):
+        raise ApiError(f"The body is nested deeper than {deepest} levels.")
+    return body
+
+
+def _is_deeper(body: dict[str, Any], deepest: int) -> bool:
+    # Every value of every request is looked at here: by its class, which is the quickest question,
+    # and nearly all of them are texts.
+    level: list[Any] = [body.values()]
+    for _ in range(deepest):
+        level = [
+            value.values() if value.__class__ is dict else value
+            for value in chain.from_iterable(level)
+            if value.__class__ is not str and (value.__class__ is dict or value.__class__ is list)
+        ]
+        if not level:
+            return False
+    return True

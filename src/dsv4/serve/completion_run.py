@@ -1,0 +1,570 @@
+"""One request being answered: its completions are generated, passed on as they come, and what
+must be kept of them is kept.
+
+A task for each choice reads what the backend sends and passes it on itself: a piece wakes nothing
+else. While the client takes nothing, nothing is read; what has gathered meanwhile goes out in one
+write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
+
+from dsv4._encode.prompt import Prompt
+from dsv4._parse.events import Diagnostic, Event, ReasoningDelta
+from dsv4._parse.parse import assemble
+from dsv4.api import ApiError, ApiRequest
+from dsv4.api.conversion import for_chat_server
+from dsv4.api.neutral_request import mark_id
+from dsv4.serve.access import Busy, Key
+from dsv4.serve.asgi import (
+    ClientGone,
+    DisconnectWatch,
+    EventStream,
+    Receive,
+    Send,
+    Watch,
+    send_json,
+)
+from dsv4.serve.backend import BackendError, Chunks, Options, is_chat
+from dsv4.serve.choice_reader import Reader, joined, usage_of
+from dsv4.serve.completion_route import Received, _header
+from dsv4.serve.healing_reader import Healer
+from dsv4.serve.observe.recorder import Exchange
+from dsv4.serve.server import Server
+from dsv4.serve.settings import Settings
+from dsv4.serve.storage.stored_turns import Call, Turn
+
+Open: TypeAlias = Callable[[], Chunks]
+# Gets the index of a choice, and events of it.
+Passed: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
+
+
+class Generation:
+    """The completions of one request."""
+
+    def __init__(
+        self, settings: Settings, readers: Sequence[Any], open: Open, turn: asyncio.Event
+    ) -> None:
+        """`open` asks the backend, for each of the `readers`, once its `turn` has come."""
+        self._settings = settings
+        self._readers = readers
+        self._turn = turn
+        self._open = open
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running = len(readers)
+        self._failure: Exception | None = None
+        self._over = asyncio.get_running_loop().create_future()
+        self._alive: Callable[[], Awaitable[None]] | None = None
+        self._has_begun = False  # something has gone to the client: it is too late to try again
+        self.watch = Watch(settings, self._quiet, self._late)
+
+    # Events from outside.
+
+    def client_gone(self) -> None:
+        """Frees the backend at once."""
+        self._fail(ClientGone())
+
+    def _late(self, setting: str) -> None:
+        if setting == "send_timeout":
+            self.client_gone()
+        else:
+            seconds = getattr(self._settings, setting)
+            self._fail(BackendError(f"the backend took longer than {seconds:g} s ({setting})", 504))
+
+    def _quiet(self) -> None:
+        if self._alive is not None and not self._over.done():
+            self._has_begun = True
+            self._tasks.append(asyncio.get_running_loop().create_task(self._tell()))
+
+    async def _tell(self) -> None:
+        """Gives a sign of life."""
+        assert self._alive is not None
+        try:
+            await self._alive()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            task = asyncio.current_task()
+            self._tasks = [other for other in self._tasks if other is not task]
+
+    def _fail(self, error: Exception) -> None:
+        if self._failure is None:
+            self._failure = error
+        self._end()
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    # The run.
+
+    async def run(self, passed: Passed, alive: Callable[[], Awaitable[None]] | None) -> None:
+        """Generates to the end.
+
+        `passed` gets the events that have come; `alive` is called when nothing has been passed for
+        a while. Raises `BackendError` or `ClientGone`.
+        """
+        self._alive = alive
+        loop = asyncio.get_running_loop()
+        self._tasks += [loop.create_task(self._pump(n, passed)) for n in range(len(self._readers))]
+        try:
+            await self._over
+        finally:
+            self.watch.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._failure is not None:
+            raise self._failure
+        for n, reader in enumerate(self._readers):
+            await passed(n, reader.end())
+
+    async def _pump(self, choice: int, passed: Passed) -> None:
+        """Reads what the backend sends for one choice, and passes it on."""
+        try:
+            await self._turn.wait()
+            self.watch.begins()
+            await self._tried(choice, passed)
+        except asyncio.CancelledError:
+            return  # nobody reads on
+        except Exception as error:
+            self._fail(error)
+            return
+        self._running -= 1
+        if not self._running:
+            self._end()
+
+    async def _tried(self, choice: int, passed: Passed) -> None:
+        """Passes on what comes; tries again, with growing pauses, as long as nothing came."""
+        for tries_left in range(self._settings.retries, -1, -1):
+            try:
+                await self._passed_on(choice, passed)
+                return
+            except BackendError as error:
+                came = self._has_begun or self._readers[choice].first_at is not None
+                if came or not (tries_left and error.passes):
+                    raise
+            await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
+
+    async def _passed_on(self, choice: int, passed: Passed) -> None:
+        """Passes on what the backend sends, to its end.
+
+        Every token of every stream goes through this loop, and all streams of a worker share its
+        time. So nothing stands around it that would be woken for each token: no iterator over
+        another one, no time-out, no task.
+        """
+        reader, heard = self._readers[choice], self.watch.heard
+        gathered: list[Event] = []
+        async with aclosing(self._opened()) as chunks:
+            following = chunks.__anext__
+            while True:
+                try:
+                    chunk = await following()
+                    heard()
+                    events: list[Event] = reader.feed(chunk)
+                except StopAsyncIteration:
+                    return
+                except BackendError:
+                    raise
+                except Exception as error:  # ids that are none, or whatever an engine raises
+                    raise _fault(error) from error
+                if chunk.more:
+                    gathered += events
+                    continue
+                if gathered:
+                    events, gathered = [*gathered, *events], []
+                    events = joined(events) if reader.joins else events
+                if events:
+                    self._has_begun = True
+                    await passed(choice, events)
+                if reader.is_done:
+                    return
+
+    def _opened(self) -> Chunks:
+        try:
+            return self._open()
+        except Exception as error:
+            raise _fault(error) from error
+
+
+def _fault(error: Exception) -> BackendError:
+    return BackendError(f"the backend failed: {type(error).__name__}: {error}")
+
+
+# How many pieces of a completion are shown while it comes.
+_TAIL_PIECES = 40
+
+
+@dataclass(slots=True)
+class PreparedRequest:
+    """A request that is ready to be generated."""
+
+    key: Key
+    received: Received
+    call: ApiRequest
+    prompt: Prompt
+    ids: list[int] | None
+    options: Options
+    turn_ids: list[str]
+    shared: int | None
+    recalled: int
+    began: float
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self.received.body
+
+    @property
+    def prompt_tokens(self) -> int:
+        # Without a vocabulary: about four characters make a token.
+        return len(self.ids) if self.ids is not None else len(self.prompt.text) // 4
+
+
+class BrokenOff(Exception):
+    """A fault of ours in the middle of a stream: the client got an error, and no end."""
+
+
+class _Client(NamedTuple):
+    """Who asks, how it is reached, and when it is its turn."""
+
+    key: Key
+    headers: Mapping[str, str]
+    receive: Receive
+    send: Send
+    send_piece: Send
+    turn: asyncio.Event
+
+
+def as_answerable(error: Exception) -> Exception:
+    """Failures of the server's own as errors that a protocol can write."""
+    if isinstance(error, BackendError):
+        status = error.status
+        return ApiError(error.message, status=status if status in (400, 429, 503, 504) else 502)
+    if isinstance(error, Busy):
+        return ApiError("The server is busy: all streams are taken.", status=429)
+    return error
+
+
+def _is_expected(error: Exception) -> bool:
+    return isinstance(error, (ValueError, BackendError, Busy))
+
+
+class CompletionRun:
+    """One generation, streamed or whole, and what is kept of it."""
+
+    def __init__(
+        self,
+        server: Server,
+        module: ModuleType,
+        prepared: PreparedRequest,
+        client: _Client,
+        debug: bool,
+    ) -> None:
+        self._server = server
+        self._module = module
+        self._prepared = prepared
+        self._receive = client.receive
+        self._send = client.send
+        self._send_piece = client.send_piece
+        self._debug = debug
+        call = prepared.call
+        healed = is_chat(server.backend)
+        self._readers: Sequence[Any] = [
+            Healer(call, server.tokenizer)
+            if healed
+            else Reader(call, prepared.prompt, server.tokenizer)
+            for _ in range(call.n)
+        ]
+        self._generation = Generation(server.settings, self._readers, self._open, client.turn)
+
+    def _open(self) -> Chunks:
+        backend: Any = self._server.backend
+        prepared = self._prepared
+        if is_chat(backend):
+            return backend.stream_request(for_chat_server(prepared.body, prepared.call.protocol))
+        chunks: Chunks = backend.stream(prepared.prompt, prepared.ids, prepared.options)
+        return chunks
+
+    async def go(self) -> None:
+        watch = DisconnectWatch(self._receive, self._generation.client_gone)
+        try:
+            if self._prepared.call.stream:
+                await self._stream()
+            else:
+                await self._whole()
+        finally:
+            self._generation.watch.close()
+            await watch.close()
+            self._note()
+
+    # For the inspector.
+
+    @property
+    def readers(self) -> Sequence[Any]:
+        return self._readers
+
+    @property
+    def usage(self) -> Any:
+        return self._usage()
+
+    @property
+    def begun(self) -> float | None:
+        """When the backend was asked."""
+        return self._generation.watch.began
+
+    @property
+    def first_heard(self) -> float | None:
+        """When the backend sent something first."""
+        return self._generation.watch.first_heard
+
+    @property
+    def tail(self) -> str:
+        """The end of the raw text of the first choice."""
+        reader, tokenizer = self._readers[0], self._server.tokenizer
+        if reader.has_ids and tokenizer is not None:
+            return tokenizer.decode(reader.sampled_ids[-_TAIL_PIECES:])
+        return "".join(reader.sampled_text[-_TAIL_PIECES:])
+
+    # Both ways.
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        prepared = self._prepared
+        headers = {"x-request-id": prepared.turn_ids[0]}
+        if prepared.shared is not None:
+            headers["x-dsv4-prefix"] = str(prepared.shared)
+        if prepared.received.unread:
+            headers["x-dsv4-ignored"] = _header(prepared.received.unread)
+        return headers
+
+    def _usage(self) -> Any:
+        return usage_of(self._readers, self._prepared.prompt_tokens)
+
+    def _reason(self) -> Any:
+        """Why the engine stopped: of each choice, where there are several."""
+        reasons = [None if reader.is_done else reader.finish for reader in self._readers]
+        return reasons if len(reasons) > 1 else reasons[0]
+
+    def _debugged(self) -> dict[str, Any]:
+        diagnostics = [
+            asdict(event)
+            for reader in self._readers
+            for event in reader.events
+            if isinstance(event, Diagnostic)
+        ]
+        return {
+            "prompt": self._prepared.prompt.text,
+            "completion": [reader.sampled for reader in self._readers],
+            "diagnostics": diagnostics,
+        }
+
+    # Whole.
+
+    async def _whole(self) -> None:
+        async def ignored(choice: int, events: list[Event]) -> None:
+            return None
+
+        await self._generation.run(ignored, None)
+        body = self._folded(self._upstream_id)
+        if self._debug:
+            body["dsv4"] = self._debugged()
+        await self._store(body)
+        await send_json(self._send, 200, body, self._headers)
+
+    def _folded(self, id: str | None) -> dict[str, Any]:
+        """The whole response, under an id if there is one already."""
+        call = self._prepared.call
+        events: list[Any] = [
+            [(event, reader.logprobs_of(event)) for event in reader.events]
+            for reader in self._readers
+        ]
+        response: dict[str, Any] = self._module.whole(
+            call,
+            events if call.n > 1 else events[0],
+            usage=self._usage(),
+            reason=self._reason(),
+            id=id,
+            **self._named(),
+        )
+        return response
+
+    # Streamed.
+
+    async def _stream(self) -> None:
+        generation = self._generation
+        writer = self._module.Writer(self._prepared.call, **self._named())
+        stream = EventStream(self._send, self._headers, generation.watch, self._send_piece)
+        frames = self._module.frames
+        # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
+        held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None
+
+        async def passed(choice: int, events: list[Event]) -> None:
+            if held is not None:
+                events = _held_back(held, choice, events)
+            start = b"" if stream.has_begun else frames(self._named_start(writer))
+            if data := start + self._framed(writer, events, choice):
+                await stream.write(data)
+
+        async def alive() -> None:
+            start = None if stream.has_begun else self._named_start(writer)
+            await stream.write(frames(start or writer.keep_alive()))
+
+        try:
+            await generation.run(passed, alive)
+            for choice, events in held or ():
+                await stream.write(self._framed(writer, events, choice))
+            last = writer.finish(usage=self._usage(), reason=self._reason())
+            if self._debug:
+                last[-1]["dsv4"] = self._debugged()
+            await self._store(last[-1].get("response") or self._message(writer.id))
+            await stream.write(frames(last))
+        except ClientGone:
+            raise
+        except Exception as error:
+            if not stream.has_begun:
+                raise
+            # The protocol's own error, and then no clean end: clients take that for the answer.
+            await stream.write(frames(writer.fail(as_answerable(error))))
+            if not _is_expected(error):
+                raise BrokenOff from error
+            self._server.metrics.count_failure(error)
+            return
+        await stream.end()
+
+    def _named_start(self, writer: Any) -> Any:
+        """What opens the response, under the upstream's name for it if that is known."""
+        writer.id = self._upstream_id or writer.id
+        return writer.start(input_tokens=self._prepared.prompt_tokens)
+
+    @property
+    def _upstream_id(self) -> str | None:
+        named: str | None = self._readers[0].id
+        return named if self._prepared.call.protocol == "chat" else None
+
+    def _framed(self, writer: Any, events: list[Event], choice: int) -> bytes:
+        """Events of a choice as bytes."""
+        reader = self._readers[choice]
+        if reader.joins:
+            data: bytes = writer.frames(events, choice)
+            return data
+        return b"".join(writer.frames([e], choice, reader.logprobs_of(e)) for e in events)
+
+    # What is kept.
+
+    def _message(self, id: str) -> dict[str, Any] | None:
+        """What a stream was, whole, where that must be kept."""
+        return self._folded(id) if self._prepared.received.in_thread else None
+
+    def _named(self) -> dict[str, Any]:
+        return {"seal": self._seal}
+
+    def _seal(self) -> str | None:
+        """What the client is to give back with its reasoning: the turn, or its name. None is the
+        reasoning itself, where clients may give back nothing else of it."""
+        server, prepared = self._server, self._prepared
+        turn = (
+            _sampled_turn(prepared.turn_ids[0], self._readers[0]) if server.memory.seals else None
+        )
+        sealed = None if turn is None else server.memory.sealed(prepared.key.name, turn)
+        if sealed is None and prepared.call.protocol != "responses":
+            return mark_id(prepared.turn_ids[0])
+        return sealed
+
+    async def _store(self, response: Any) -> None:
+        """Keeps the turn before the client knows of it: it may come back at once."""
+        server, prepared = self._server, self._prepared
+        before = [_plain_message(message) for message in prepared.call.request.messages]
+        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
+            turn = _sampled_turn(turn_id, reader)
+            if turn is not None and not is_chat(server.backend):
+                await server.memory.remember(prepared.key.name, before, turn)
+        if response is not None and prepared.call.protocol == "responses":
+            await server.conversations.keep(prepared.key.name, prepared.body, response)
+        if response is not None and prepared.received.in_thread:
+            await server.threads.keep(prepared.key.name, prepared.body, response)
+
+    def _note(self) -> None:
+        server, prepared = self._server, self._prepared
+        reader = self._readers[0]
+        if prepared.ids is not None and reader.has_ids:
+            server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
+        usage = self._usage()
+        for kind in ("prompt", "cached", "completion", "reasoning"):
+            server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
+        server.metrics.duration.observe(time.monotonic() - prepared.began)
+        for reader in self._readers:
+            server.metrics.count_events(reader.events)
+            if reader.first_at is not None:
+                server.metrics.first_token.observe(reader.first_at - prepared.began)
+        if server.recorder is not None:
+            self._record()
+
+    def _record(self) -> None:
+        recorder, prepared = self._server.recorder, self._prepared
+        assert recorder is not None
+        for reader in self._readers:
+            message = assemble(reader.events)
+            recorder.write(
+                Exchange(
+                    protocol=prepared.call.protocol,
+                    request=prepared.body,
+                    dialect=str(prepared.call.request.dialect),
+                    settings=asdict(self._server.api_settings),
+                    prompt=prepared.prompt.text,
+                    recalled=prepared.recalled,
+                    completion=reader.sampled,
+                    ids=list(reader.sampled_ids) if reader.has_ids else None,
+                    deltas=reader.deltas if is_chat(self._server.backend) else None,
+                    stopped=reader.finish,
+                    finish=message.finish,
+                    message=message.to_dict(),
+                    diagnostics=[asdict(diagnostic) for diagnostic in message.diagnostics],
+                    seconds=round(time.monotonic() - prepared.began, 3),
+                )
+            )
+
+
+def _held_back(
+    held: list[tuple[int, list[Event]]], choice: int, events: list[Event]
+) -> list[Event]:
+    """The reasoning at the start of a turn; everything from its end on is added to `held`."""
+    after = next((n for n, event in enumerate(events) if not _is_reasoning(event)), len(events))
+    if held:
+        after = 0
+    if events[after:]:
+        held.append((choice, events[after:]))
+    return events[:after]
+
+
+def _is_reasoning(event: Event) -> bool:
+    return isinstance(event, (ReasoningDelta, Diagnostic))
+
+
+def _plain_message(message: Any) -> Mapping[str, Any]:
+    found = getattr(message, "message", message)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _sampled_turn(turn_id: str, reader: Any) -> Turn | None:
+    message = assemble(reader.events)
+    if message.incomplete:
+        return None  # what the client got is not what was sampled
+    return Turn(
+        id=turn_id,
+        text=reader.sampled,
+        ids=tuple(reader.sampled_ids) if reader.has_ids else None,
+        content=message.content,
+        reasoning=message.reasoning,
+        calls=tuple(Call(c.id, _full_name(c), c.arguments) for c in message.tool_calls),
+    )
+
+
+def _full_name(call: Any) -> str:
+    return call.name if call.namespace is None else f"{call.namespace}::{call.name}"

@@ -1,0 +1,303 @@
+"""The most recent requests of clients, as they happen: for the playground's inspector.
+
+It is off by default, and then costs one comparison per request. What is kept is bounded in number
+and in bytes, stays in memory, and has no headers, so it never holds a key. The completion route
+says when a request arrives, begins and ends; everything else is looked up when somebody looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from sys import getsizeof
+from typing import Any, TypeAlias
+
+from dsv4._parse.events import Diagnostic, End
+from dsv4.playground.units import Places
+from dsv4.serve.asgi import ClientGone
+from dsv4.serve.settings import MIB, SettingError, Settings
+
+# How many requests are kept, of how many bytes together, and of how many each.
+MOST = 200
+MOST_BYTES = 64 * MIB
+LARGEST = 8 * MIB
+# How long somebody who watches waits for something to happen, and how often it is looked for.
+PATIENCE = 4.0
+LOOK = 0.1
+# What a request is begun with: its prompt, and what generates.
+Begins: TypeAlias = Callable[[Any, Any], None]
+
+# About how many bytes a repair takes, or an empty request.
+_REPAIR = 500
+_COUNTS = ("prompt", "cached", "completion", "reasoning")
+
+
+@dataclass(slots=True, eq=False)
+class Seen:
+    """One request of a client's. What it is still being answered with is asked of its readers."""
+
+    number: int
+    owner: str  # the name of the key, never the key
+    protocol: str
+    body: bytes | None  # None: too large to be kept
+    size: int
+    clock: float  # when it arrived, by the loop
+    time: float  # and by the calendar
+    status: str = "queued"
+    problem: str = ""
+    begun: float | None = None
+    ended: float | None = None
+    prompt: str | None = None
+    model: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    prompt_tokens: int | None = None
+    shared_tokens: int | None = None
+    before: int | None = None  # the number of the owner's request before this one
+    shared: int = 0  # how many characters of its prompt that one had, with what was sampled
+    run: Any = None
+    kept: list[dict[str, Any]] = field(default_factory=list)
+    first: float | None = None
+    tail: str = ""
+    usage: dict[str, int] = field(default_factory=dict)
+
+    def begins(self, prepared: Any, run: Any) -> None:
+        """The prompt is there: it is generated from as soon as a stream is free."""
+        self.status = "running"
+        self.run = run
+        self.prompt = prepared.prompt.text if len(prepared.prompt.text) <= LARGEST else None
+        self.model = prepared.call.model
+        self.prompt_tokens = prepared.prompt_tokens
+        self.shared_tokens = prepared.shared
+        request, ending = prepared.call.request, prepared.prompt.ending
+        self.options = {
+            "dialect": str(request.dialect),
+            "thinking": ending.thinking,
+            "tools": json.dumps(list(request.tools or ()), default=str),
+        }
+
+    def ends(self, status: str, problem: str = "") -> None:
+        """Nothing more comes: what was read is kept, and the readers are let go."""
+        self.ended = _now()
+        self.status, self.problem = status, problem
+        if self.run is not None:
+            self.kept = self.completions()
+            self.usage = {name: getattr(self.run.usage, name) for name in _COUNTS}
+            self.begun, self.first = self.run.begun, self.run.first_heard
+            self.tail = self.run.tail
+            self.run = None
+            if status == "done" and any(choice["finish"] is None for choice in self.kept):
+                self.status = "failed"  # the client was told so, within the stream
+
+    @property
+    def stage(self) -> str:
+        """How far it is: "queued", "running", or the way in which it ended."""
+        return "queued" if self.run is not None and self.run.begun is None else self.status
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes are kept."""
+        texts = (self.body, self.prompt, *self.options.values(), *(k["text"] for k in self.kept))
+        repairs = sum(len(kept["repairs"]) for kept in self.kept)
+        return sum(map(getsizeof, texts)) + _REPAIR * repairs + _REPAIR
+
+    @property
+    def heard(self) -> int:
+        """Grows with everything that the backend sends."""
+        return 0 if self.run is None else sum(len(reader.events) for reader in self.run.readers)
+
+    def completions(self) -> list[dict[str, Any]]:
+        """The raw text of each choice, with the repairs that were made in it."""
+        return self.kept if self.run is None else [_read(reader) for reader in self.run.readers]
+
+    def summary(self) -> dict[str, Any]:
+        """What the list shows of it. While it runs, nothing is asked that takes long to find."""
+        runs = self.run is not None
+        return {
+            "number": self.number,
+            "owner": self.owner,
+            "protocol": self.protocol,
+            "model": self.model,
+            "size": self.size,
+            "status": self.stage,
+            "problem": self.problem,
+            "time": self.time,
+            "queued": _seconds(self.clock, self.run.begun if runs else self.begun),
+            "first": _seconds(self.clock, self.run.first_heard if runs else self.first),
+            "total": _seconds(self.clock, self.ended),
+            "prompt_tokens": self.prompt_tokens,
+            "shared_tokens": self.shared_tokens,
+            "before": self.before,
+            "usage": self.usage,
+            "repairs": sum(len(choice["repairs"]) for choice in self.kept),
+            "finish": self.kept[0]["finish"] if self.kept else None,
+            "tail": self.run.tail if runs else self.tail,
+        }
+
+    def details(self) -> dict[str, Any]:
+        """All that is known of it."""
+        return {
+            **self.summary(),
+            "request": None if self.body is None else self.body.decode("utf-8", "replace"),
+            "prompt": self.prompt,
+            "shared": Places(self.prompt or "")(self.shared),
+            "options": self.options,
+            "completions": self.completions(),
+        }
+
+
+def _read(reader: Any) -> dict[str, Any]:
+    """A completion: its raw text, the repairs in it, and why it ended, if it has."""
+    text = reader.sampled
+    places = Places(text)
+    return {
+        "text": text[:LARGEST],
+        "finish": next((e.finish for e in reversed(reader.events) if isinstance(e, End)), None),
+        "repairs": [
+            {
+                "kind": event.kind,
+                "start": places(event.start),
+                "end": places(event.end),
+                "sentence": event.sentence,
+            }
+            for event in reader.events
+            if isinstance(event, Diagnostic)
+        ],
+    }
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _seconds(start: float, end: float | None) -> float | None:
+    return None if end is None else round(max(end - start, 0.0), 4)
+
+
+def inspector_for(settings: Settings) -> Inspector | None:
+    """The inspector, where it is asked for. Raises a `SettingError` where it cannot work."""
+    if not settings.inspect:
+        return None
+    if settings.workers > 1:
+        problem = f"found it with {settings.workers} workers, expected 1: they share no memory"
+        raise SettingError("inspect", problem)
+    return Inspector()
+
+
+class Inspector:
+    """The last requests, the newest of them last."""
+
+    def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._seen: OrderedDict[int, Seen] = OrderedDict()
+        self._count = 0
+        self._versions: dict[int, tuple[int, Any]] = {}
+        self._version = 0
+        # Numbers begin anew with each server: a page that has watched another one asks again.
+        self.name = f"{time.time():.6f}"
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def get(self, number: int) -> Seen | None:
+        return self._seen.get(number)
+
+    def clear(self) -> None:
+        """Forgets everything that is not running."""
+        for number in [n for n, seen in self._seen.items() if seen.run is None]:
+            del self._seen[number]
+
+    @contextmanager
+    def watched(self, owner: str, protocol: str, data: bytes) -> Iterator[Begins]:
+        """A request, from its arrival to its end. Gives what is to be called when it begins."""
+        self._count += 1
+        body = data if len(data) <= LARGEST else None
+        seen = Seen(self._count, owner, protocol, body, len(data), _now(), time.time())
+        self._seen[seen.number] = seen
+        self._trim()
+        try:
+            yield partial(self._begins, seen)
+        except BaseException as error:
+            gone = isinstance(error, (ClientGone, asyncio.CancelledError))
+            seen.ends("gone" if gone else "failed", "" if gone else str(error)[:2_000])
+            raise
+        else:
+            seen.ends("done")
+        finally:
+            self._trim()
+
+    def _begins(self, seen: Seen, prepared: Any, run: Any) -> None:
+        """A request's prompt is there: it is held against the one before of the same owner."""
+        seen.begins(prepared, run)
+        earlier = (other for other in reversed(self._seen.values()) if other.number < seen.number)
+        for other in earlier:
+            if other.owner == seen.owner and other.prompt is not None:
+                sampled = other.completions()
+                known = other.prompt + (sampled[0]["text"] if sampled else "")
+                seen.before = other.number
+                seen.shared = same_start(seen.prompt or "", known)
+                return
+
+    def _trim(self) -> None:
+        weight = sum(seen.weight for seen in self._seen.values())
+        while len(self._seen) > self._most or (weight > self._most_bytes and len(self._seen) > 1):
+            _, gone = self._seen.popitem(last=False)
+            weight -= gone.weight
+
+    # For those who watch.
+
+    def changes(self, since: int) -> dict[str, Any]:
+        """What has changed since a version: summaries, and the numbers that there are."""
+        self._look()
+        changed = [
+            seen.summary()
+            for number, seen in self._seen.items()
+            if self._versions[number][0] > since
+        ]
+        return {
+            "name": self.name,
+            "version": self._version,
+            "changed": changed,
+            "numbers": list(self._seen),
+        }
+
+    def _look(self) -> None:
+        """Gives a new version to what is not as it was when somebody looked last."""
+        for number, seen in self._seen.items():
+            look = (seen.stage, seen.heard)
+            known = self._versions.get(number)
+            if known is None or known[1] != look:
+                self._version += 1
+                self._versions[number] = self._version, look
+        gone = [number for number in self._versions if number not in self._seen]
+        for number in gone:
+            del self._versions[number]
+            self._version += 1
+
+    async def next_changes(self, name: str, since: int, patience: float) -> dict[str, Any]:
+        """What has changed; waits for something to change, as long as there is patience."""
+        since = since if name == self.name else 0
+        until = _now() + min(patience, PATIENCE)
+        while True:
+            told = self.changes(since)
+            if told["version"] != since or name != self.name or _now() >= until:
+                return told
+            await asyncio.sleep(LOOK)
+
+
+def same_start(a: str, b: str) -> int:
+    """The length of the common start of two texts: comparing halves is comparing memory."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

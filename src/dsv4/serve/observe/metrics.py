@@ -1,0 +1,158 @@
+"""What the gateway counts, for Prometheus.
+
+Workers count together: each in files of its own, in a folder that the environment names.
+Whichever worker is asked adds them up.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    start_http_server,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
+from dsv4.api.unread_fields import HARMLESS
+from dsv4.serve.backend import BackendError
+from dsv4.serve.settings import SettingError
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# The library reads it when it is first imported, so it is there for processes yet to start.
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class Metrics:
+    """Counters of one app. Each app has a registry of its own, so two can stand in one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        made = self.registry
+        self.requests = Counter(
+            "dsv4_requests",
+            "Requests, by protocol and status",
+            ["protocol", "status"],
+            registry=made,
+        )
+        self.running = _gauge("dsv4_streams_running", "Generations running now", made)
+        self.waiting = _gauge("dsv4_streams_waiting", "Requests waiting for a stream", made)
+        self.first_token = Histogram(
+            "dsv4_first_token_seconds", "Time to the first token", buckets=_SECONDS, registry=made
+        )
+        self.duration = Histogram(
+            "dsv4_request_seconds", "Time of a whole generation", buckets=_SECONDS, registry=made
+        )
+        self.tokens = Counter(
+            "dsv4_tokens",
+            "Tokens, by kind: prompt, cached, completion, reasoning",
+            ["kind"],
+            registry=made,
+        )
+        self.repairs = Counter(
+            "dsv4_repairs",
+            "Departures from the grammar that were read, by kind",
+            ["kind"],
+            registry=made,
+        )
+        self.calls = Counter(
+            "dsv4_tool_calls",
+            "Tool calls, by how they ended: complete, cut, unreadable",
+            ["end"],
+            registry=made,
+        )
+        self.replayed = Counter(
+            "dsv4_replayed_turns",
+            "Turns of the model that came back, by outcome",
+            ["outcome"],
+            registry=made,
+        )
+        self.ignored_fields = Counter(
+            "dsv4_ignored_fields",
+            "Fields of requests that were not read, by protocol and name (`other` where made up)",
+            ["protocol", "field"],
+            registry=made,
+        )
+        self.backend_errors = Counter(
+            "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
+        )
+        self.gone = Counter(
+            "dsv4_clients_gone", "Clients that went away before the end", registry=made
+        )
+
+    def count_places(self, running: int, waiting: int) -> None:
+        """Notes how many generations run now, and how many requests wait for one to end."""
+        self.running.set(running)
+        self.waiting.set(waiting)
+
+    def count_ignored(self, protocol: str, fields: Iterable[str]) -> None:
+        """Counts fields that were not read. Clients make up names, and a label must not grow."""
+        for field in fields:
+            label = field if field in HARMLESS[protocol] else "other"
+            self.ignored_fields.labels(protocol, label).inc()
+
+    def count_failure(self, error: Exception) -> None:
+        """Counts an error that is the backend's."""
+        if isinstance(error, BackendError):
+            self.backend_errors.labels(str(error.status)).inc()
+
+    def count_events(self, events: list[Event]) -> None:
+        """Counts the repairs of a completion, and how its calls ended."""
+        for event in events:
+            if isinstance(event, Diagnostic):
+                self.repairs.labels(event.kind).inc()
+            elif isinstance(event, ToolCallEnd):
+                self.calls.labels("complete").inc()
+            elif isinstance(event, ToolCallAborted):
+                self.calls.labels("cut" if event.reason == "cut_short" else "unreadable").inc()
+
+    def all(self) -> CollectorRegistry:
+        """What is to be shown: the counts of this process, or of all workers."""
+        folder = os.environ.get(_FOLDER)
+        if folder is None:
+            return self.registry
+        together = CollectorRegistry()
+        MultiProcessCollector(together, folder)  # type: ignore[no-untyped-call]
+        return together
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self.all())
+
+    def listen(self, host: str, port: int) -> None:
+        """Shows them on a port of their own. Raises a `SettingError` if it is taken."""
+        try:
+            start_http_server(port, addr=host, registry=self.all())
+        except OSError as error:
+            problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
+            raise SettingError("metrics_port", problem) from None
+
+
+def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:
+    return Gauge(name, about, registry=registry, multiprocess_mode="livesum")
+
+
+def count_together() -> tempfile.TemporaryDirectory[str]:
+    """Lets the workers that are started from now on count together, in the folder returned."""
+    folder = tempfile.TemporaryDirectory(prefix="dsv4-metrics-")
+    os.environ[_FOLDER] = folder.name
+    return folder
+
+
+def forget_dead_workers() -> None:
+    """What a worker that died was doing is done no more."""
+    for file in Path(os.environ.get(_FOLDER, "/nonexistent")).glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -1,0 +1,1 @@
+"""What the gateway keeps from one request to the next: sampled turns and stored responses."""

@@ -1,0 +1,281 @@
+"""Turns of the model as they were sampled: kept when they end, recognised when a client sends
+them back, and placed in later prompts exactly as sampled.
+
+A turn may also travel with the client, compressed and signed with a key of the server's. Raw text
+may hold control tokens, so only what a server with this key has sealed is ever taken back. The
+client can read it; it holds nothing that the client did not receive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dsv4._encode.sampled_turns import Sampled
+from dsv4.api.api_request import ApiRequest
+from dsv4.api.neutral_request import marked_id
+from dsv4.serve.settings import SettingError
+from dsv4.serve.storage.turn_store import Store
+
+# Turns that travel with the client: compressed, and signed with a key of the server's.
+#
+# Raw text may hold control tokens, so only what this server (or one with its key) has sealed is
+# ever taken back. The client can read it, which is no secret: the model wrote it to them.
+
+
+_TAG = 16
+# Nothing that a model writes is longer; a blob that says so was made to fill memory.
+LARGEST = 16 * 1024 * 1024
+
+
+class Seal:
+    """Seals with a key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def close(self, owner: str, value: bytes) -> str:
+        """A value as text that only this key, and for this owner, opens again."""
+        packed = zlib.compress(value, 6)
+        return base64.urlsafe_b64encode(self._tag(owner, packed) + packed).decode().rstrip("=")
+
+    def open(self, owner: str, sealed: str) -> bytes | None:
+        """The value of a sealed text. None if it was not sealed with this key for this owner."""
+        try:
+            raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            return None
+        tag, packed = raw[:_TAG], raw[_TAG:]
+        if not hmac.compare_digest(tag, self._tag(owner, packed)):
+            return None
+        unpacking = zlib.decompressobj()
+        value = unpacking.decompress(packed, LARGEST)
+        return None if unpacking.unconsumed_tail else value
+
+    def _tag(self, owner: str, packed: bytes) -> bytes:
+        named = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).digest()
+        return hmac.new(self._key, named + packed, hashlib.sha256).digest()[:_TAG]
+
+
+def read_seal(path: str) -> Seal:
+    """The seal with the key of a file: at least 16 bytes, white space at the ends aside."""
+    try:
+        with open(path, "rb") as file:
+            key = file.read().strip()
+    except OSError as error:
+        raise SettingError("seal_key_file", f"{path}: {error.strerror}") from None
+    if len(key) < 16:
+        raise SettingError("seal_key_file", f"{path}: found {len(key)} bytes, expected 16 or more")
+    return Seal(key)
+
+
+# A turn of the model as it was sampled, and whether a turn that comes back says the same.
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a turn: the id that the client got, the name in the prompt, the arguments."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was sampled, raw, and how it was read."""
+
+    id: str
+    text: str
+    ids: tuple[int, ...] | None
+    content: str
+    reasoning: str
+    calls: tuple[Call, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        # Not `asdict(self)`, which would make a copy of every id.
+        kept = {name: getattr(self, name) for name in self.__slots__}
+        kept["calls"] = [asdict(call) for call in self.calls]
+        return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Turn | None:
+        """A turn that was kept. None if it is none: kept by another version, or damaged."""
+        try:
+            read = json.loads(data.decode("utf-8", "surrogatepass"))
+            calls = tuple(Call(**call) for call in read.pop("calls"))
+            ids = read.pop("ids")
+            return cls(**read, ids=None if ids is None else tuple(ids), calls=calls)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def says_the_same(turn: Turn, message: Mapping[str, Any]) -> bool:
+    """Whether a client's assistant message is the turn, changed only as clients change turns.
+
+    The same calls by id and name, each sampled argument there with an equal value (agents reorder
+    keys and fill in defaults); the same content up to white space at its ends; reasoning equal or
+    missing.
+    """
+    calls = message.get("tool_calls") or ()
+    if len(calls) != len(turn.calls):
+        return False
+    if not all(_is_call(theirs, ours) for theirs, ours in zip(calls, turn.calls, strict=True)):
+        return False
+    content = message.get("content") or ""
+    if not isinstance(content, str) or content.strip() != turn.content.strip():
+        return False
+    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+    return not reasoning.strip() or reasoning.strip() == turn.reasoning.strip()
+
+
+def _is_call(theirs: Mapping[str, Any], ours: Call) -> bool:
+    function = theirs.get("function") or {}
+    if theirs.get("id") != ours.id or function.get("name") != ours.name:
+        return False
+    given, sampled = _object(function.get("arguments")), _object(ours.arguments)
+    if given is None or sampled is None:
+        return False
+    missing = object()
+    return all(_equal(given.get(key, missing), value) for key, value in sampled.items())
+
+
+def _object(arguments: Any) -> dict[str, Any] | None:
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Equal as JSON: 1 is 1.0, and true is neither. Members of objects may be added."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return b.keys() <= a.keys() and all(_equal(a[key], value) for key, value in b.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return bool(a == b)
+
+
+def place_of(before: Sequence[Mapping[str, Any]], content: str) -> str:
+    """A name for a turn without calls: what was said before it, and what it says.
+
+    White space at the ends, reasoning and the spelling of arguments do not count, because clients
+    change them; the ids of calls do.
+    """
+    digest = hashlib.sha256()
+    for message in before:
+        for part in _said(message):
+            digest.update(part.encode("utf-8", "surrogatepass"))
+            digest.update(b"\0")
+    digest.update(b"\1" + content.strip().encode("utf-8", "surrogatepass"))
+    return f"place_{digest.hexdigest()}"
+
+
+def _said(message: Mapping[str, Any]) -> Iterable[str]:
+    yield str(message.get("role"))
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content.strip()
+    elif content:
+        yield json.dumps(content, ensure_ascii=False, default=str)
+    for call in message.get("tool_calls") or ():
+        yield str(call.get("id"))
+    if message.get("tool_call_id"):
+        yield str(message["tool_call_id"])
+
+
+# Turns are remembered when they end, and stand in later prompts as they were sampled.
+
+
+class Memory:
+    """What was sampled, by owner. Without a store or a seal it remembers nothing."""
+
+    def __init__(self, store: Store | None, seal: Seal | None) -> None:
+        self.store = store
+        self._seal = seal
+
+    @property
+    def seals(self) -> bool:
+        """Whether turns travel with the client."""
+        return self._seal is not None
+
+    async def remember(self, owner: str, before: Sequence[Mapping[str, Any]], turn: Turn) -> None:
+        """Keeps a turn, under every name that it may be asked for by."""
+        if self.store is None:
+            return
+        names = [turn.id, *(call.id for call in turn.calls)]
+        if not turn.calls:
+            names.append(place_of(before, turn.content))
+        await self.store.put(owner, names, turn.to_bytes())
+
+    def sealed(self, owner: str, turn: Turn) -> str | None:
+        """The turn as a text for the client to give back."""
+        return None if self._seal is None else self._seal.close(owner, turn.to_bytes())
+
+    async def recalled(self, owner: str, call: ApiRequest) -> tuple[ApiRequest, int]:
+        """The request with its turns as they were sampled, and how many of them were found."""
+        if self.store is None and self._seal is None:
+            return call, 0
+        messages = list(call.request.messages)
+        spoken = [n for n, message in enumerate(messages) if _is_spoken(message)]
+        turns = await asyncio.gather(*(self._turn(owner, call, messages, n) for n in spoken))
+        found = 0
+        for n, turn in zip(spoken, turns, strict=True):
+            if turn is not None:
+                # The rules must see the reasoning, which the client may have left out.
+                message = {**messages[n], "reasoning_content": turn.reasoning}
+                messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
+                found += 1
+        if not found:
+            return call, 0
+        return replace(call, request=replace(call.request, messages=messages)), found
+
+    async def _turn(
+        self, owner: str, call: ApiRequest, messages: Sequence[Any], n: int
+    ) -> Turn | None:
+        message = messages[n]
+        for mark in call.marks.get(n, ()):
+            turn = self._opened(owner, mark)
+            if turn is not None and says_the_same(turn, message):
+                return turn
+        if self.store is None:
+            return None
+        for name in _names(call, messages, n):
+            data = await self.store.get(owner, name)
+            turn = None if data is None else Turn.from_bytes(data)
+            if turn is not None and says_the_same(turn, message):
+                return turn
+        return None
+
+    def _opened(self, owner: str, mark: str) -> Turn | None:
+        if self._seal is None:
+            return None
+        data = self._seal.open(owner, mark)
+        return None if data is None else Turn.from_bytes(data)
+
+
+def _is_spoken(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "assistant"
+
+
+def _names(call: ApiRequest, messages: Sequence[Any], n: int) -> list[str]:
+    """What a turn may be kept under, the surest first."""
+    message = messages[n]
+    calls = message.get("tool_calls") or ()
+    names = [str(given["id"]) for given in calls[:1] if given.get("id")]
+    names += [name for mark in call.marks.get(n, ()) if (name := marked_id(mark))]
+    if not calls and isinstance(message.get("content"), str):
+        names.append(place_of(messages[:n], message["content"]))
+    return names
