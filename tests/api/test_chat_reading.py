@@ -10,8 +10,8 @@ from saying import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, Sampling, Settings, chat
-from dsv4.api.chat_requests import are_turns
-from dsv4.api.neutral_request import BYTES, ENTRIES, Remembered
+from dsv4.api.chat_requests import are_plain_turns
+from dsv4.api.neutral_request import CACHE_BYTES, CACHE_ENTRIES, ReadCache
 
 
 def read(*turns: Any, **fields: Any) -> Any:
@@ -208,7 +208,7 @@ def test_plain_messages_are_passed_on(messages: list[Any]) -> None:
     ],
 )
 def test_other_messages_are_read_with_care(messages: list[Any]) -> None:
-    assert not are_turns(messages)
+    assert not are_plain_turns(messages)
 
 
 # Options, which are remembered.
@@ -272,10 +272,10 @@ def test_the_same_request_again_is_an_equal_one() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    known: Remembered[int] = Remembered()
-    for n in range(ENTRIES + 5):
+    known: ReadCache[int] = ReadCache()
+    for n in range(CACHE_ENTRIES + 5):
         known.keep(n, n, size=1)
     assert known.get(4) is None
     assert known.get(5) == 5
-    known.keep("large", 1, size=BYTES + 1)
+    known.keep("large", 1, size=CACHE_BYTES + 1)
     assert known.get("large") is None

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from dsv4.api.responses import InputText, input_of
+from dsv4.api.responses import CustomInputStream, custom_input
 
 
 def pieces_of(arguments: str, size: int) -> list[str]:
     """What each piece of the arguments brings, and what is missing at their end."""
-    reader = InputText()
+    reader = CustomInputStream()
     parts = [reader.feed(arguments[n : n + size]) for n in range(0, len(arguments), size)]
     parts.append(reader.rest(arguments))
     assert reader.text == "".join(parts)
@@ -24,14 +24,14 @@ def pieces_of(arguments: str, size: int) -> list[str]:
 def test_pieces_add_up_to_the_text(text: str, size: int, escaped: bool) -> None:
     arguments = json.dumps({"input": text}, ensure_ascii=escaped)
     parts = pieces_of(arguments, size)
-    assert "".join(parts) == input_of(arguments) == text
+    assert "".join(parts) == custom_input(arguments) == text
     for part in parts:
         part.encode()  # which half of a character would not
 
 
 @pytest.mark.parametrize("arguments", ["{}", '{"other": "x"}', "[1]", '{"input": 1}', "no JSON"])
 def test_other_arguments_are_the_text_themselves(arguments: str) -> None:
-    assert "".join(pieces_of(arguments, 1)) == input_of(arguments) == arguments
+    assert "".join(pieces_of(arguments, 1)) == custom_input(arguments) == arguments
 
 
 def test_half_a_character_that_stays_alone() -> None:

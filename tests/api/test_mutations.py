@@ -12,7 +12,7 @@ import pytest
 from captured import PROTOCOLS, REQUESTS
 
 from dsv4.api import ApiError
-from dsv4.api.request_fields import DEEPEST, is_json
+from dsv4.api.request_fields import MAX_DEPTH, is_json
 from parts import fewer
 
 MUTATIONS = fewer(250, 2)  # of each request
@@ -117,9 +117,9 @@ def nested(kind: type, depth: int) -> Any:
 
 @pytest.mark.parametrize("kind", [dict, list])
 def test_how_deep_values_may_be_nested(kind: type) -> None:
-    assert is_json(nested(kind, DEEPEST))
-    assert not is_json(nested(kind, DEEPEST + 1))
-    assert DEEPEST == 250
+    assert is_json(nested(kind, MAX_DEPTH))
+    assert not is_json(nested(kind, MAX_DEPTH + 1))
+    assert MAX_DEPTH == 250
 
 
 def test_what_is_nested_deep_is_refused() -> None:

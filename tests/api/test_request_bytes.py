@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.api import ApiError
-from dsv4.api.request_fields import body_of
+from dsv4.api.request_fields import json_body
 
 jiter = pytest.importorskip("jiter")
 
@@ -45,7 +45,7 @@ def own(data: bytes) -> Any:
 
 def outcome(data: bytes, loads: Any) -> Any:
     try:
-        return body_of(data, loads)
+        return json_body(data, loads)
     except ApiError as error:
         return str(error)
 

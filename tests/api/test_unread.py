@@ -14,7 +14,7 @@ from openai.types.shared_params import Reasoning
 from saying import PROTOCOLS, body
 
 from dsv4.api import ApiError
-from dsv4.api.unread_fields import HARMLESS, READ, READ_INSIDE, unread_fields
+from dsv4.api.unread_fields import FIELDS_READ, HARMLESS_FIELDS, OPTION_FIELDS_READ, unread_fields
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -39,16 +39,16 @@ HEADERS = {"betas", "workspace_id"}
 @EVERY
 def test_every_field_that_the_newest_sdk_knows_has_been_decided_on(protocol: str) -> None:
     known = set(get_type_hints(REQUESTS[protocol])) - HEADERS
-    assert known <= READ[protocol] | HARMLESS[protocol]
+    assert known <= FIELDS_READ[protocol] | HARMLESS_FIELDS[protocol]
     for field, options in OPTIONS[protocol].items():
-        inside = READ_INSIDE[protocol][field]
+        inside = OPTION_FIELDS_READ[protocol][field]
         unread = {f"{field}.{name}" for name in get_type_hints(options) if name not in inside}
-        assert unread <= HARMLESS[protocol]
+        assert unread <= HARMLESS_FIELDS[protocol]
 
 
 @EVERY
 def test_what_is_called_harmless_is_not_read(protocol: str) -> None:
-    assert not READ[protocol] & HARMLESS[protocol]
+    assert not FIELDS_READ[protocol] & HARMLESS_FIELDS[protocol]
 
 
 @EVERY

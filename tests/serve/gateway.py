@@ -14,7 +14,7 @@ import aiohttp
 import uvicorn
 
 from dsv4 import serve
-from dsv4.serve.server import Server
+from dsv4.serve.server import GatewayState
 from dsv4.serve.uvicorn_runner import BoundedProtocol
 
 TOOLS = [
@@ -41,7 +41,7 @@ class Gateway:
     """A running gateway, and a client of it."""
 
     url: str
-    server: Server
+    server: GatewayState
     client: aiohttp.ClientSession
     process: uvicorn.Server
 

@@ -12,7 +12,7 @@ import pytest
 from errand import Errand, Failure
 from printed import Printed
 
-from dsv4.serve.banner import all_clients, posture_of
+from dsv4.serve.banner import all_clients, summary_of_settings
 from dsv4.serve.settings import Settings
 
 if sys.version_info >= (3, 11):
@@ -21,7 +21,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-PRINTED = Printed(all_clients(posture_of(Settings())), "sk-1")
+PRINTED = Printed(all_clients(summary_of_settings(Settings())), "sk-1")
 
 
 def test_settings_files_can_be_read() -> None:

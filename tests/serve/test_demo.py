@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4.serve.demo.demo_model import BROKEN
+from dsv4.serve.demo.demo_model import BREAKERS
 
 PATH = "/v1/chat/completions"
 
@@ -142,7 +142,7 @@ def test_a_schema_that_asks_for_the_impossible_is_answered_still() -> None:
 def test_every_malformed_completion_comes_out_without_markup(stream: bool) -> None:
     async def scenario() -> None:
         async with gateway() as g:
-            for kind in sorted(BROKEN):
+            for kind in sorted(BREAKERS):
                 body = ask(f"RUN: echo hi\nBREAK: {kind}", tools=TOOLS)
                 if stream:
                     text = json.dumps(await g.stream(PATH, body), ensure_ascii=False)

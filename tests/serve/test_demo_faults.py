@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4.serve.demo.demo_model import BROKEN
+from dsv4.serve.demo.demo_model import BREAKERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 
@@ -26,7 +26,7 @@ def answer(kind: str) -> Any:
     return run(scenario())
 
 
-@pytest.mark.parametrize("kind", sorted(set(BROKEN) - {"cut"}))
+@pytest.mark.parametrize("kind", sorted(set(BREAKERS) - {"cut"}))
 def test_a_call_is_found_whatever_is_wrong_around_it(kind: str) -> None:
     choice = answer(kind)
     (call,) = choice["message"]["tool_calls"]
@@ -41,9 +41,9 @@ def test_a_call_that_was_cut_is_not_sent() -> None:
 
 
 def test_an_unknown_kind_is_answered_with_those_there_are() -> None:
-    assert all(kind in answer("nonsense")["message"]["content"] for kind in BROKEN)
+    assert all(kind in answer("nonsense")["message"]["content"] for kind in BREAKERS)
 
 
 def test_the_page_names_every_kind() -> None:
     page = PAGE.read_text("utf-8")
-    assert all(f"`{kind}`" in page for kind in BROKEN)
+    assert all(f"`{kind}`" in page for kind in BREAKERS)

@@ -13,7 +13,7 @@ from dsv4._format.tokens import DSML, THINK_END, THINK_START
 from dsv4._parse.events import ContentDelta, ReasoningDelta
 from dsv4.api import chat
 from dsv4.serve.backend import Chunk
-from dsv4.serve.healing_reader import Healer
+from dsv4.serve.healing_reader import HealingReader
 from dsv4.tokens import Tokenizer
 
 MARKUP = (
@@ -393,7 +393,9 @@ if a < b and c[0] <= d: print("<ok>")  # 100 %
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
 def test_nothing_is_held_back_that_cannot_be_markup(field: str) -> None:
     """After every delta, all that has come is out, but for what may yet become a tag."""
-    healer = Healer(chat.read({"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS}))
+    healer = HealingReader(
+        chat.read({"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS})
+    )
     out, held = "", 0
     for n, character in enumerate(PROSE, 1):
         for event in healer.feed(Chunk(delta={field: character})):

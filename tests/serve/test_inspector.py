@@ -14,7 +14,12 @@ from gateway import TOOLS, Gateway, gateway, run
 
 from dsv4.serve import Settings
 from dsv4.serve.backend import Chunk, Model
-from dsv4.serve.observe.inspector import LARGEST, Inspector, inspector_for, same_start
+from dsv4.serve.observe.inspector import (
+    MAX_REQUEST_BYTES,
+    Inspector,
+    common_prefix_length,
+    inspector_for,
+)
 from dsv4.serve.settings import SettingError
 
 JSON = {"content-type": "application/json"}
@@ -91,7 +96,7 @@ class TestWhatIsKept:
                 whole = one["prompt"] + one["completions"][0]["text"]
                 assert two["before"] == 1
                 # The reasoning of the first answer was dropped: it breaks where that began.
-                assert two["shared"] == same_start(whole, two["prompt"])
+                assert two["shared"] == common_prefix_length(whole, two["prompt"])
                 assert whole[two["shared"] - 1 :].startswith("<think>")
                 assert 0 < two["shared_tokens"] <= two["prompt_tokens"]
 
@@ -298,11 +303,15 @@ class TestBounds:
     def test_of_one_request(self) -> None:
         async def scenario() -> None:
             inspector = Inspector()
-            with inspector.watched("ann", "chat", b"x" * (LARGEST + 1)):
+            with inspector.watched("ann", "chat", b"x" * (MAX_REQUEST_BYTES + 1)):
                 pass
             seen = inspector.get(1)
             assert seen is not None
-            assert (seen.body, seen.size, seen.details()["request"]) == (None, LARGEST + 1, None)
+            assert (seen.body, seen.size, seen.details()["request"]) == (
+                None,
+                MAX_REQUEST_BYTES + 1,
+                None,
+            )
 
         run(scenario())
 

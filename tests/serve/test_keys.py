@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsv4.serve.access import ANYBODY, Keyring, read_keys
+from dsv4.serve.access import ANONYMOUS, Keyring, read_keys
 from dsv4.serve.settings import SettingError
 
 
@@ -65,7 +65,7 @@ def test_a_key_without_a_name_has_the_same_one_on_any_line(tmp_path: Path) -> No
 def test_without_a_file_everybody_is_let_in() -> None:
     owner = Keyring().owner({})
     assert owner is not None
-    assert owner.name == ANYBODY
+    assert owner.name == ANONYMOUS
     assert not Keyring().asks
 
 

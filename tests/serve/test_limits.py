@@ -6,11 +6,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from dsv4.serve.access import Busy, Gate
+from dsv4.serve.access import Busy, StreamGate
 
 
 def test_no_more_than_the_streams_run_at_once() -> None:
-    gate = Gate(2, 10)
+    gate = StreamGate(2, 10)
     with ExitStack() as places:
         turns = [places.enter_context(gate.place()) for _ in range(10)]
         assert [turn.is_set() for turn in turns] == [True, True, *[False] * 8]
@@ -19,7 +19,7 @@ def test_no_more_than_the_streams_run_at_once() -> None:
 
 
 def test_first_come_first_served_and_no_more_than_the_queue() -> None:
-    gate, places = Gate(1, 2), [ExitStack() for _ in range(3)]
+    gate, places = StreamGate(1, 2), [ExitStack() for _ in range(3)]
     turns = [place.enter_context(gate.place()) for place in places]
     with pytest.raises(Busy), gate.place():
         pass
@@ -31,7 +31,7 @@ def test_first_come_first_served_and_no_more_than_the_queue() -> None:
 
 @pytest.mark.parametrize("has_its_turn", [True, False])
 def test_one_who_goes_away_takes_no_stream_along(has_its_turn: bool) -> None:
-    gate, first, second = Gate(1, 5), ExitStack(), ExitStack()
+    gate, first, second = StreamGate(1, 5), ExitStack(), ExitStack()
     first.enter_context(gate.place())
     turn = second.enter_context(gate.place())
     for place in (first, second) if has_its_turn else (second, first):
@@ -44,7 +44,7 @@ def test_one_who_goes_away_takes_no_stream_along(has_its_turn: bool) -> None:
 
 def test_each_change_is_told() -> None:
     told: list[tuple[int, int]] = []
-    gate = Gate(1, 1, lambda running, waiting: told.append((running, waiting)))
+    gate = StreamGate(1, 1, lambda running, waiting: told.append((running, waiting)))
     with gate.place(), gate.place():
         pass
     assert told == [(1, 0), (1, 1), (1, 0), (0, 0)]

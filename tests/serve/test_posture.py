@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from dsv4.serve.banner import Posture, described, posture_of, short_clients
+from dsv4.serve.banner import ServerSummary, banner_text, short_clients, summary_of_settings
 from dsv4.serve.settings import Settings
 
 
-def said(posture: Posture, **settings: object) -> str:
-    return described(Settings(**settings), posture)  # type: ignore[arg-type]
+def said(posture: ServerSummary, **settings: object) -> str:
+    return banner_text(Settings(**settings), posture)  # type: ignore[arg-type]
 
 
-POSTURE = posture_of(Settings())
+POSTURE = summary_of_settings(Settings())
 
 
 def test_who_may_use_it() -> None:

@@ -14,7 +14,7 @@ from standins import ChatServer
 
 from dsv4._format.tokens import DSML
 from dsv4.cli.main import main
-from dsv4.serve.demo.demo_model import BROKEN
+from dsv4.serve.demo.demo_model import BREAKERS
 from dsv4.serve.observe.recorder import Exchange, Recorder, read_exchange
 from dsv4.serve.settings import SettingError
 from dsv4.tokens import Tokenizer
@@ -122,7 +122,7 @@ class TestReplaying:
         self, record: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         async def scenario(running: Gateway) -> None:
-            for kind in BROKEN:
+            for kind in BREAKERS:
                 await running.post("/v1/chat/completions", asked(f"BREAK: {kind}", tools=TOOLS))
             await running.stream("/v1/responses", {"input": CALLING, "tools": []})
             await running.post("/v1/messages", asked("Hi", max_tokens=3))
@@ -133,7 +133,7 @@ class TestReplaying:
             await running.post("/v1/chat/completions", body)
 
         count = len(recorded(record, scenario))
-        assert count == len(BROKEN) + 4
+        assert count == len(BREAKERS) + 4
         assert replayed(record, capsys) == (0, f"{count} exchanges, 0 read differently\n")
 
     def test_what_the_server_decided_is_decided_again(

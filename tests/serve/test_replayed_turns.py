@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.serve.storage.stored_turns import Call, Turn, place_of, says_the_same
+from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn, says_the_same, turn_key
 
-TURN = Turn(
+TURN = SampledTurn(
     id="turn_1",
     text="raw",
     ids=(1, 2),
     content="Let me look.",
     reasoning="The file.",
     calls=(
-        Call("call_1", "edit", '{"path": "a.py", "count": 1, "flags": {"x": [1, true]}}'),
-        Call("call_2", "run", "{}"),
+        SampledCall("call_1", "edit", '{"path": "a.py", "count": 1, "flags": {"x": [1, true]}}'),
+        SampledCall("call_2", "run", "{}"),
     ),
 )
 
@@ -88,15 +88,15 @@ TEXTS = st.text(max_size=20)
 def test_a_turn_survives_being_kept(
     text: str, content: str, ids: list[int] | None, name: str
 ) -> None:
-    turn = Turn(
-        "t", text, None if ids is None else tuple(ids), content, "", (Call("c", name, "{}"),)
+    turn = SampledTurn(
+        "t", text, None if ids is None else tuple(ids), content, "", (SampledCall("c", name, "{}"),)
     )
-    assert Turn.from_bytes(turn.to_bytes()) == turn
+    assert SampledTurn.from_bytes(turn.to_bytes()) == turn
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"null", b"\xff", b'{"calls": [1]}', b"[" * 5])
 def test_what_is_no_turn_is_none(data: bytes) -> None:
-    assert Turn.from_bytes(data) is None
+    assert SampledTurn.from_bytes(data) is None
 
 
 BEFORE = [
@@ -111,13 +111,13 @@ def test_a_place_is_the_same_however_clients_spell_it() -> None:
     changed = json.loads(json.dumps(BEFORE))
     changed[2]["reasoning_content"] = "hm"
     changed[2]["content"] = " Yes?\n"
-    assert place_of(changed, "Done. ") == place_of(BEFORE, "Done.")
+    assert turn_key(changed, "Done. ") == turn_key(BEFORE, "Done.")
 
 
 @pytest.mark.parametrize("n", range(len(BEFORE)))
 def test_a_place_is_another_where_anything_else_was_said(n: int) -> None:
     changed = json.loads(json.dumps(BEFORE))
     changed[n]["content"] += "?"
-    assert place_of(changed, "Done.") != place_of(BEFORE, "Done.")
-    assert place_of(BEFORE[:n], "Done.") != place_of(BEFORE, "Done.")
-    assert place_of(BEFORE, "Done") != place_of(BEFORE, "Done.")
+    assert turn_key(changed, "Done.") != turn_key(BEFORE, "Done.")
+    assert turn_key(BEFORE[:n], "Done.") != turn_key(BEFORE, "Done.")
+    assert turn_key(BEFORE, "Done") != turn_key(BEFORE, "Done.")

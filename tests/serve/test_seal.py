@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsv4.serve.settings import SettingError
-from dsv4.serve.storage.stored_turns import LARGEST, Seal, read_seal
+from dsv4.serve.storage.stored_turns import MAX_SEALED, TurnSeal, read_seal
 
-SEAL = Seal(b"a key of sixteen+")
+SEAL = TurnSeal(b"a key of sixteen+")
 
 
 @given(st.binary(max_size=2000), st.text(max_size=10))
@@ -23,7 +23,7 @@ def test_what_was_sealed_comes_back(value: bytes, owner: str) -> None:
 def test_it_opens_for_its_owner_and_key_alone() -> None:
     sealed = SEAL.close("ann", b"value")
     assert SEAL.open("bob", sealed) is None
-    assert Seal(b"another key of 16").open("ann", sealed) is None
+    assert TurnSeal(b"another key of 16").open("ann", sealed) is None
 
 
 @given(st.data())
@@ -45,7 +45,7 @@ def test_other_text_is_nothing(text: str) -> None:
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    packed = zlib.compress(bytes(LARGEST + 1))
+    packed = zlib.compress(bytes(MAX_SEALED + 1))
     import base64
 
     tag = SEAL._tag("ann", packed)
@@ -56,7 +56,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 def test_the_key_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"0123456789abcdef\n")
     assert (
-        read_seal(str(tmp_path / "key")).open("a", Seal(b"0123456789abcdef").close("a", b"v"))
+        read_seal(str(tmp_path / "key")).open("a", TurnSeal(b"0123456789abcdef").close("a", b"v"))
         == b"v"
     )
     (tmp_path / "short").write_bytes(b"short")

@@ -8,7 +8,15 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-from dsv4.serve.settings import HINTS, SettingError, Settings, add_flags, flags_of, load, to_toml
+from dsv4.serve.settings import (
+    SETTING_TYPES,
+    SettingError,
+    Settings,
+    add_flags,
+    flags_of,
+    load,
+    to_toml,
+)
 from loading import ROOT, loaded
 
 
@@ -102,7 +110,7 @@ def test_a_missing_file_and_a_bad_variable_are_refused(tmp_path: Path) -> None:
 def test_each_flag_sets_what_it_says() -> None:
     parser = argparse.ArgumentParser()
     add_flags(parser)
-    for name, kind in HINTS.items():
+    for name, kind in SETTING_TYPES.items():
         flag = f"--{name.replace('_', '-')}"
         if kind is bool:
             assert flags_of(parser.parse_args([flag])) == {name: True}

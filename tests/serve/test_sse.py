@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsv4.serve import http_client
 from dsv4.serve.backend import BackendError
-from dsv4.serve.http_client import EventReader
+from dsv4.serve.http_client import SseReader
 
 STREAM = (
     b': hi\n\ndata: {"a": 1}\n\nevent: x\ndata:two\ndata: lines\n\n'
@@ -19,7 +19,7 @@ EVENTS = [b'{"a": 1}', b"two\nlines", b"\xc3\xa9", b"[DONE]"]
 
 @given(st.lists(st.integers(0, len(STREAM))), st.sampled_from([b"\n", b"\r\n", b"\r"]))
 def test_events_are_the_same_however_they_are_cut(cuts: list[int], end: bytes) -> None:
-    reader, found, at = EventReader(), [], 0
+    reader, found, at = SseReader(), [], 0
     # A CR at the very end may be half of a line end: the end of the stream decides.
     stream = STREAM.replace(b"\n", end) + (b":" if end == b"\r" else b"")
     for cut in sorted({*cuts, len(stream)}):
@@ -29,7 +29,7 @@ def test_events_are_the_same_however_they_are_cut(cuts: list[int], end: bytes) -
 
 
 def test_half_an_event_is_seen() -> None:
-    reader = EventReader()
+    reader = SseReader()
     assert reader.feed(b"data: a\n\n") == [b"a"]
     assert reader.is_between_events
     assert reader.feed(b"data: b") == []
@@ -42,7 +42,7 @@ def test_half_an_event_is_seen() -> None:
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_client, "LONGEST_LINE", 100)
-    reader = EventReader()
+    reader = SseReader()
     reader.feed(b"data: 123456")
     with pytest.raises(BackendError, match="a line without an end"):
         reader.feed(b"7" * 100)

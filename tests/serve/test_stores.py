@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage.redis_store import RedisStore
-from dsv4.serve.storage.sqlite_store import SqliteStore
-from dsv4.serve.storage.turn_store import MemoryStore, Store, store_for
+from dsv4.serve.storage.redis_store import RedisTurnStore
+from dsv4.serve.storage.sqlite_store import SqliteTurnStore
+from dsv4.serve.storage.turn_store import MemoryTurnStore, TurnStore, store_for
 
-MakeStore = Callable[..., Store]
+MakeStore = Callable[..., TurnStore]
 
 
 @pytest.fixture(scope="session")
@@ -49,12 +49,14 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     if request.param == "memory":
-        return lambda entries=100, size=10**6: MemoryStore(entries, size)
+        return lambda entries=100, size=10**6: MemoryTurnStore(entries, size)
     if request.param == "sqlite":
-        return lambda entries=100, size=10**6: SqliteStore(str(tmp_path / "s.db"), entries, size)
+        return lambda entries=100, size=10**6: SqliteTurnStore(
+            str(tmp_path / "s.db"), entries, size
+        )
     url = request.getfixturevalue("redis_url")
     prefix = f"{tmp_path.name}:"
-    return lambda entries=100, size=10**6: RedisStore(url, entries, size, prefix)
+    return lambda entries=100, size=10**6: RedisTurnStore(url, entries, size, prefix)
 
 
 def test_a_value_is_found_by_each_of_its_names(make: MakeStore) -> None:
@@ -153,12 +155,12 @@ def test_a_file_survives_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "turns.db")
 
     async def write() -> None:
-        store = SqliteStore(path, 10, 10**6)
+        store = SqliteTurnStore(path, 10, 10**6)
         await store.put("ann", ["turn"], b"value")
         await store.aclose()
 
     async def read() -> bytes | None:
-        store = SqliteStore(path, 10, 10**6)
+        store = SqliteTurnStore(path, 10, 10**6)
         try:
             return await store.get("ann", "turn")
         finally:
@@ -170,18 +172,18 @@ def test_a_file_survives_a_restart(tmp_path: Path) -> None:
 
 def test_nobody_else_may_read_a_file(tmp_path: Path) -> None:
     path = tmp_path / "turns.db"
-    asyncio.run(_closed(SqliteStore(str(path), 10, 1000)))
+    asyncio.run(_closed(SqliteTurnStore(str(path), 10, 1000)))
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-async def _closed(store: Store) -> None:
+async def _closed(store: TurnStore) -> None:
     await store.aclose()
 
 
 def test_workers_share_a_file(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = str(tmp_path / "turns.db")
-        stores = [SqliteStore(path, 1000, 10**6) for _ in range(4)]
+        stores = [SqliteTurnStore(path, 1000, 10**6) for _ in range(4)]
         await asyncio.gather(
             *(s.put("ann", [f"{n}-{m}"], b"v") for n, s in enumerate(stores) for m in range(25))
         )
@@ -195,13 +197,13 @@ def test_workers_share_a_file(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"replay: .*no/such"):
-        SqliteStore(str(tmp_path / "no" / "such" / "file"), 1, 1)
+        SqliteTurnStore(str(tmp_path / "no" / "such" / "file"), 1, 1)
 
 
 def test_a_file_that_is_locked_remembers_nothing_and_harms_nobody(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = str(tmp_path / "turns")
-        store = SqliteStore(path, 10, 10_000)
+        store = SqliteTurnStore(path, 10, 10_000)
         await store._run(lambda: store._db.execute("PRAGMA busy_timeout = 1"), None)
         with closing(sqlite3.connect(path)) as other:
             other.execute("BEGIN EXCLUSIVE")
@@ -222,7 +224,7 @@ def test_a_url_that_is_none_is_said() -> None:
 
 def test_redis_that_is_away_remembers_nothing_and_harms_nobody() -> None:
     async def scenario() -> None:
-        store = RedisStore("redis://127.0.0.1:1", 1, 1)
+        store = RedisTurnStore("redis://127.0.0.1:1", 1, 1)
         await store.put("ann", ["turn"], b"value")
         assert await store.get("ann", "turn") is None
         assert not await store.delete("ann", "turn")

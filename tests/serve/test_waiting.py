@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gateway import Gateway, events_of, gateway, run
 
-from dsv4.serve.asgi import Watch
+from dsv4.serve.asgi import StreamTimer
 from dsv4.serve.settings import Settings
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 500}
@@ -52,7 +52,7 @@ def test_the_backend_is_not_late_before_it_is_asked() -> None:
     async def scenario() -> None:
         settings = Settings(keep_alive=0.05, total_timeout=0.05, first_byte_timeout=0.05)
         looks: asyncio.Queue[str] = asyncio.Queue()
-        watch = Watch(settings, lambda: looks.put_nowait("quiet"), looks.put_nowait)
+        watch = StreamTimer(settings, lambda: looks.put_nowait("quiet"), looks.put_nowait)
         assert [await looks.get() for _ in range(3)] == ["quiet"] * 3
         watch.begins()
         while await looks.get() != "total_timeout":

@@ -16,17 +16,17 @@ from dsv4._parse.parser_options import new_id
 from dsv4.api.errors import ApiError
 from dsv4.api.neutral_request import (
     AUTO,
-    UNSAID,
-    Asked,
-    Format,
+    NO_SAMPLING,
+    AnswerFormat,
     Message,
+    NeutralRequest,
     Sampling,
-    Shown,
     ToolName,
+    VisibleTools,
     joined_turn,
     prompt_name,
-    shown,
-    shown_for,
+    visible_tools,
+    visible_tools_for,
 )
 from dsv4.api.request_content import BLANK_LINE, refuse_images, without_images
 from dsv4.api.request_fields import EFFORTS, OFF
@@ -76,14 +76,14 @@ class Settings:
     loads: Callable[[bytes], Any] | None = None
 
 
-DEFAULTS = Settings()
+DEFAULT_SETTINGS = Settings()
 
 
 # A request of any protocol, understood.
 
 
 # What an id of a call begins with. The parser's own ids begin as the first.
-CALL_IDS = {"chat": "call_", "responses": "call_", "messages": "toolu_"}
+CALL_ID_PREFIXES = {"chat": "call_", "responses": "call_", "messages": "toolu_"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ApiRequest:
     protocol: Literal["chat", "responses", "messages"]
     model: str
     max_tokens: int
-    sampling: Sampling = UNSAID
+    sampling: Sampling = NO_SAMPLING
     stream: bool = False
     include_usage: bool = False
     n: int = 1
@@ -121,7 +121,7 @@ class ApiRequest:
     ignored: tuple[str, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    settings: Settings = DEFAULTS
+    settings: Settings = DEFAULT_SETTINGS
 
     def parser(self, prompt: Prompt | None = None) -> StreamParser:
         """The parser of what the model writes: it fits the prompt, and its ids the protocol.
@@ -130,39 +130,39 @@ class ApiRequest:
         come as they are written, also those that are cut short: the writer holds them back.
         """
         ending = None if prompt is None else prompt.ending
-        return self.request.parser(ending=ending, new_id=_NEW_IDS[self.protocol])
+        return self.request.parser(ending=ending, new_id=_NEW_CALL_IDS[self.protocol])
 
 
-_NEW_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_IDS.items()}
+_NEW_CALL_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_ID_PREFIXES.items()}
 
 
 # Where the client's own body has what a `Request` has elsewhere: for errors.
 
 
 # A tool's schema, and the schema of an answer, as each protocol names them.
-PARAMETERS = {"chat": "parameters", "responses": "parameters", "messages": "input_schema"}
-FORMAT = {
+SCHEMA_FIELDS = {"chat": "parameters", "responses": "parameters", "messages": "input_schema"}
+ANSWER_SCHEMA_FIELDS = {
     "chat": "response_format.json_schema.schema",
     "responses": "text.format.schema",
     "messages": "output_config.format.schema",
 }
-TOOLS, SCHEMA = ("tools",), ("response_format", "json_schema", "schema")
+TOOLS_LOCATION, ANSWER_SCHEMA_LOCATION = ("tools",), ("response_format", "json_schema", "schema")
 
 
 def client_path(call: ApiRequest, location: Location) -> str:
     """The path in the body of `call` of a location in its request."""
-    if location[:1] == TOOLS and len(location) > 1:
-        start, rest = _tool(call, location[1]), location[2:]
+    if location[:1] == TOOLS_LOCATION and len(location) > 1:
+        start, rest = _tool_path(call, location[1]), location[2:]
         if rest[:1] == ("parameters",):
-            rest = (PARAMETERS[call.protocol], *rest[1:])
-    elif location[:3] == SCHEMA:
-        start, rest = FORMAT[call.protocol], location[3:]
+            rest = (SCHEMA_FIELDS[call.protocol], *rest[1:])
+    elif location[:3] == ANSWER_SCHEMA_LOCATION:
+        start, rest = ANSWER_SCHEMA_FIELDS[call.protocol], location[3:]
     else:
         return path_of(location)
     return path_of((start, *rest))
 
 
-def _tool(call: ApiRequest, index: str | int) -> str:
+def _tool_path(call: ApiRequest, index: str | int) -> str:
     """Where a tool is declared that may have had others before it, or another name."""
     shown = list(call.request.tools or ())
     return call.names[shown[int(index)]["name"]].path
@@ -174,10 +174,10 @@ def _tool(call: ApiRequest, index: str | int) -> str:
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 
 
-class Turns:
+class TurnBuilder:
     """The conversation of a request: `messages` for the format, and the `marks` of its turns."""
 
-    def __init__(self, asked: Asked, dialect: Dialect, settings: Settings) -> None:
+    def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: Settings) -> None:
         self.messages: list[Message] = []
         self.marks: dict[int, tuple[str, ...]] = {}
         self._path = asked.path
@@ -258,7 +258,7 @@ def reminder(text: str) -> Message:
     return {"role": "user", "content": REMINDER.format(text)}
 
 
-def check_end(asked: Asked) -> None:
+def check_end(asked: NeutralRequest) -> None:
     """Raises where the messages end with a turn that nobody is asked to go on with."""
     last = asked.messages[-1] if asked.messages else None
     if last is None or last["role"] != "assistant":
@@ -276,7 +276,9 @@ def check_end(asked: Asked) -> None:
         raise ApiError("found nobody to answer, expected a user message", path=asked.last_path)
 
 
-def continued(messages: list[Message], asked: Asked, thinking: bool) -> tuple[list[Message], str]:
+def continued_turns(
+    messages: list[Message], asked: NeutralRequest, thinking: bool
+) -> tuple[list[Message], str]:
     """The messages, and the text that the model goes on with where they leave it no other way.
 
     A last assistant turn is left open. Reasoning alone cannot be: it is given as text.
@@ -294,32 +296,34 @@ def continued(messages: list[Message], asked: Asked, thinking: bool) -> tuple[li
 
 
 NO_MARKS: dict[int, tuple[str, ...]] = {}
-Protocol: TypeAlias = Literal["chat", "responses", "messages"]
+ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
 
 
-def resolve(asked: Asked, protocol: Protocol, dialect: Dialect, settings: Settings) -> ApiRequest:
+def resolve(
+    asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: Settings
+) -> ApiRequest:
     """The request as a dialect and a server's settings make it."""
-    return Terms(asked, protocol, dialect, settings).with_messages(asked)
+    return ResolvedOptions(asked, protocol, dialect, settings).with_messages(asked)
 
 
-class Terms:
+class ResolvedOptions:
     """What a request's options come to in a dialect, under a server's settings.
 
     It is the same for any messages, so the same options need this once.
     """
 
     def __init__(
-        self, asked: Asked, protocol: Protocol, dialect: Dialect, settings: Settings
+        self, asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: Settings
     ) -> None:
         self.asked = asked
         self.dialect = dialect
         self.settings = settings
-        tools = _tools(asked, dialect)
+        tools = _visible_tools(asked, dialect)
         self.thinking = _thinking(asked, settings)
         effort = _effort(asked, dialect, settings) if self.thinking else None
         self._prompted = self._for_prompt(tools, effort)
         self._served = {
-            **_for_server(asked),
+            **_server_fields(asked),
             "protocol": protocol,
             "model": asked.model or settings.model,
             "max_tokens": asked.max_tokens or _most_tokens(self.thinking, effort, settings),
@@ -328,16 +332,16 @@ class Terms:
             "settings": settings,
         }
 
-    def _for_prompt(self, tools: Shown, effort: str | int | None) -> dict[str, Any]:
+    def _for_prompt(self, tools: VisibleTools, effort: str | int | None) -> dict[str, Any]:
         """The options of the `Request`."""
         asked = self.asked
-        prompted: dict[str, Any] = {**OPTIONS, "effort": effort, "dialect": self.dialect}
+        prompted: dict[str, Any] = {**REQUEST_DEFAULTS, "effort": effort, "dialect": self.dialect}
         if not self.thinking:
             prompted["thinking"] = False
         if tools.functions is not None:
             prompted["tools"] = tools.functions
         if asked.choice is not AUTO:
-            prompted["tool_choice"] = _choice(asked, tools)
+            prompted["tool_choice"] = _prompt_choice(asked, tools)
         if asked.format is not None:
             prompted["response_format"] = _response_format(asked.format)
         if asked.stop:
@@ -346,10 +350,10 @@ class Terms:
             prompted["drop_thinking"] = False
         return prompted
 
-    def with_messages(self, asked: Asked) -> ApiRequest:
+    def with_messages(self, asked: NeutralRequest) -> ApiRequest:
         """The request with the messages that are asked about."""
-        turns = Turns(asked, self.dialect, self.settings)
-        messages, prefix = continued(turns.messages, asked, self.thinking)
+        turns = TurnBuilder(asked, self.dialect, self.settings)
+        messages, prefix = continued_turns(turns.messages, asked, self.thinking)
         call = self.with_turns(messages)
         if prefix:
             call.request.__dict__["prefix"] = prefix
@@ -363,46 +367,46 @@ class Terms:
         Constructors would take longer than a short conversation takes to encode: they set fields
         one by one, and a `Request` checks what has been checked here.
         """
-        request = _new(Request)
+        request = _new_object(Request)
         held = request.__dict__
         held |= self._prompted
         held["messages"] = messages
-        call = _new(ApiRequest)
+        call = _new_object(ApiRequest)
         held = call.__dict__
         held |= self._served
         held["request"] = request
         return call
 
 
-_new = object.__new__
+_new_object = object.__new__
 # The options of a `Request` that says nothing. Those of a class are found more slowly.
-OPTIONS = {
+REQUEST_DEFAULTS = {
     option.name: option.default for option in fields(Request) if option.default is not MISSING
 }
 
 # What is said for the server alone.
-SERVED = (
+SERVER_FIELDS = (
     *("sampling", "stream", "include_usage", "n", "logprobs", "top_logprobs", "user", "cache_key"),
 )
 
 
-def _for_server(asked: Asked) -> dict[str, Any]:
+def _server_fields(asked: NeutralRequest) -> dict[str, Any]:
     """The fields of an `ApiRequest` that are said as they are."""
     said = vars(asked)
-    served = {name: said[name] for name in SERVED if name in said}
+    served = {name: said[name] for name in SERVER_FIELDS if name in said}
     served |= {"ignored": asked.declared.ignored, "echo": asked.echo}
     if asked.parallel is False:
         served["parallel"] = False
     return served
 
 
-def _tools(asked: Asked, dialect: Dialect) -> Shown:
+def _visible_tools(asked: NeutralRequest, dialect: Dialect) -> VisibleTools:
     if asked.choice is AUTO:
-        return shown(asked.declared, dialect)
-    return shown_for(asked.declared, asked.choice, dialect)
+        return visible_tools(asked.declared, dialect)
+    return visible_tools_for(asked.declared, asked.choice, dialect)
 
 
-def _thinking(asked: Asked, settings: Settings) -> bool:
+def _thinking(asked: NeutralRequest, settings: Settings) -> bool:
     """Whether the model thinks, which depends on whether it must call a tool."""
     thinking = False if asked.effort == OFF else asked.thinking
     if asked.choice.mode not in ("required", "tool"):
@@ -419,19 +423,19 @@ def _thinking(asked: Asked, settings: Settings) -> bool:
     return True
 
 
-def _effort(asked: Asked, dialect: Dialect, settings: Settings) -> str | int | None:
+def _effort(asked: NeutralRequest, dialect: Dialect, settings: Settings) -> str | int | None:
     said = asked.effort if asked.effort is not None else settings.effort
     return dialect_effort(said, dialect, asked.effort_path)
 
 
-def _choice(asked: Asked, tools: Shown) -> Any:
+def _prompt_choice(asked: NeutralRequest, tools: VisibleTools) -> Any:
     name = tools.forced
     if name in ("auto", "none", "required"):  # a tool may have the name of a mode
         return {"type": "function", "function": {"name": name}}
     return asked.choice.mode if name is None else name
 
 
-def _response_format(form: Format) -> dict[str, Any]:
+def _response_format(form: AnswerFormat) -> dict[str, Any]:
     if form.schema is None:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": {"schema": form.schema}}

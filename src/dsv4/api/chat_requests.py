@@ -7,47 +7,47 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import request_fields
-from dsv4.api.api_request import DEFAULTS, ApiRequest, Settings, Terms
+from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ResolvedOptions, Settings
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
-    Asked,
-    Choice,
-    Declared,
-    Format,
+    AnswerFormat,
     Message,
-    Remembered,
+    NeutralRequest,
+    NeutralToolChoice,
+    ReadCache,
+    RequestTool,
+    RequestTools,
     Sampling,
-    Tool,
     ToolKey,
     arguments_text,
-    declared_in,
-    flat_calls,
-    flat_tools,
+    cached_tools,
+    function_calls,
+    function_tools,
+    joined_turns,
     read_allowed,
+    read_answer_format,
     read_function,
-    read_schema,
-    switched,
-    turns,
-    without_nothing,
+    thinking_choice,
+    without_nulls,
 )
 from dsv4.api.request_content import (
-    BILLING,
+    BILLING_HEADER,
     BLANK_LINE,
     UNSUPPORTED_IMAGE,
     Block,
+    BlockContent,
+    BlockReader,
     Content,
-    Reader,
-    Said,
     arguments_of,
-    call,
     content_of,
-    image,
-    read_text,
+    history_call,
+    image_block,
+    read_text_block,
     system_text,
     text_content,
     text_reader,
 )
-from dsv4.api.request_fields import OFF, UNSUPPORTED, body_of, clean, is_clean
+from dsv4.api.request_fields import OFF, UNSUPPORTED_FIELDS, clean, is_clean, json_body
 
 # Chat Completions: a body -> what it asks for.
 
@@ -63,45 +63,47 @@ def read(
     `body` is bytes of JSON, or what they say, which is not changed. `dialect` is the release of
     the format to write; `settings` are the server's. Raises `ApiError`.
     """
-    settings = settings or DEFAULTS
+    settings = settings or DEFAULT_SETTINGS
     if body.__class__ is not dict:
-        body = body_of(body, settings.loads)
-    terms = terms_in(body, dialect_named(dialect), settings)
+        body = json_body(body, settings.loads)
+    terms = resolved_chat_options(body, dialect_named(dialect), settings)
     given = body.get("messages")
     if given.__class__ is not list:
-        given = _listed(given)
-    if are_turns(given):
+        given = _message_list(given)
+    if are_plain_turns(given):
         call = terms.with_turns(given[:])
     else:
         call = terms.with_messages(_with_messages(terms.asked, given))
     if "user" in body or "prompt_cache_key" in body:
-        call.__dict__.update(request_fields.said_in(body, OWN_FIELDS))
+        call.__dict__.update(request_fields.shared_fields(body, OWN_FIELDS))
     return call
 
 
-def asked_in(body: dict[str, Any]) -> Asked:
+def neutral_chat_request(body: dict[str, Any]) -> NeutralRequest:
     """What a body asks for."""
-    return _with_messages(options_in(body), _listed(body.get("messages")))
+    return _with_messages(chat_options(body), _message_list(body.get("messages")))
 
 
-def options_in(body: dict[str, Any]) -> Asked:
+def chat_options(body: dict[str, Any]) -> NeutralRequest:
     """What a body asks for with every field but its messages."""
-    said = request_fields.said_in(body, FIELDS)
+    said = request_fields.shared_fields(body, FIELDS)
     said["continues"] = False
-    if not MORE.isdisjoint(said):
-        _say_more(said)
-    return Asked(said)
+    if not COMBINED_FIELDS.isdisjoint(said):
+        _combine_fields(said)
+    return NeutralRequest(said)
 
 
-def _with_messages(options: Asked, given: list[Any]) -> Asked:
+def _with_messages(options: NeutralRequest, given: list[Any]) -> NeutralRequest:
     messages = [m for n, message in enumerate(given) for m in _read_message(message, n)]
-    return Asked({**vars(options), "messages": messages, "given": len(given)})
+    return NeutralRequest({**vars(options), "messages": messages, "given": len(given)})
 
 
-_known_terms = Remembered[Terms]()
+_known_options = ReadCache[ResolvedOptions]()
 
 
-def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Terms:
+def resolved_chat_options(
+    body: dict[str, Any], dialect: Dialect, settings: Settings
+) -> ResolvedOptions:
     """What the options of a body come to, remembered."""
     options = body.copy()
     options.pop("messages", None)
@@ -112,16 +114,18 @@ def terms_in(body: dict[str, Any], dialect: Dialect, settings: Settings) -> Term
         dumped = marshal.dumps(options)
         dumped_tools = None if tools is None else marshal.dumps(tools)
     except ValueError:
-        return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
+        return ResolvedOptions(chat_options({**options, "tools": tools}), "chat", dialect, settings)
     # What is remembered holds the dialect and the settings: no others have their ids.
     key = (dumped, dumped_tools, id(dialect), id(settings))
-    terms = _known_terms.get(key)
+    terms = _known_options.get(key)
     if terms is None:
         copy = marshal.loads(dumped)
         if not _are_equal(copy, options):
-            return Terms(options_in({**options, "tools": tools}), "chat", dialect, settings)
-        terms = Terms(options_in({**copy, "tools": tools}), "chat", dialect, settings)
-        _known_terms.keep(key, terms, len(dumped) + len(dumped_tools or b""))
+            return ResolvedOptions(
+                chat_options({**options, "tools": tools}), "chat", dialect, settings
+            )
+        terms = ResolvedOptions(chat_options({**copy, "tools": tools}), "chat", dialect, settings)
+        _known_options.keep(key, terms, len(dumped) + len(dumped_tools or b""))
     return terms
 
 
@@ -138,13 +142,13 @@ def _are_equal(copy: dict[str, Any], options: dict[str, Any]) -> bool:
 # care, and made anew from the fields that are known.
 
 
-def _listed(given: Any) -> list[Any]:
+def _message_list(given: Any) -> list[Any]:
     if given is None:
         raise wrong(given, "a list of messages", "messages")
-    return request_fields.listed(given, "messages")
+    return request_fields.json_list(given, "messages")
 
 
-def are_turns(messages: list[Any]) -> bool:
+def are_plain_turns(messages: list[Any]) -> bool:
     """Whether messages are turns as they are: plain ones, a system message at most in front, no
     assistant after another, and someone to answer at the end."""
     before = None
@@ -167,7 +171,12 @@ def are_turns(messages: list[Any]) -> bool:
             elif role == "tool":
                 if not _is_plain_result(message):
                     return False
-            elif role != "system" or before or len(message) != 2 or content[:1] in _SYSTEM_TO_READ:
+            elif (
+                role != "system"
+                or before
+                or len(message) != 2
+                or content[:1] in _SYSTEM_STARTS_TO_READ
+            ):
                 return False
             before = role
     except KeyError:  # no role, or no content
@@ -176,7 +185,7 @@ def are_turns(messages: list[Any]) -> bool:
 
 
 # What a system text begins with that is not passed on as it is: nothing, or perhaps billing.
-_SYSTEM_TO_READ = ("", BILLING[0])
+_SYSTEM_STARTS_TO_READ = ("", BILLING_HEADER[0])
 _PLAIN_RESULT = {"role", "content", "tool_call_id"}
 _PLAIN_CALL = {"id", "type", "function"}
 _PLAIN_FUNCTION = {"name", "arguments"}
@@ -230,30 +239,30 @@ def _read_message(message: Any, index: int) -> list[Message]:
     if not isinstance(message, dict):
         raise wrong(message, 'a message: an object with a "role"', path)
     role = message.get("role")
-    reader = MESSAGES.get(role) if isinstance(role, str) else None
+    reader = MESSAGE_READERS.get(role) if isinstance(role, str) else None
     if reader is None:
         raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
     return reader(message, path)
 
 
 def _read_system(message: Message, path: str) -> list[Message]:
-    text = system_text(message.get("content"), f"{path}.content", PARTS)
+    text = system_text(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "system", "content": text}] if text else []
 
 
 def _read_user(message: Message, path: str) -> list[Message]:
-    content = content_of(message.get("content"), f"{path}.content", PARTS)
+    content = content_of(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "user", "content": content}]
 
 
 def _read_result(message: Message, path: str) -> list[Message]:
     id = request_fields.maybe_text_at(message, "tool_call_id", path)
-    content = content_of(message.get("content"), f"{path}.content", PARTS)
+    content = content_of(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
 def _read_assistant(message: Message, path: str) -> list[Message]:
-    text = text_content(message.get("content"), f"{path}.content", PARTS)
+    text = text_content(message.get("content"), f"{path}.content", PART_READERS)
     refusal = request_fields.maybe_text_at(message, "refusal", path)
     content = f"{text}{BLANK_LINE}{refusal}" if text and refusal else text or refusal or ""
     read: Message = {"role": "assistant", "content": content}
@@ -264,7 +273,7 @@ def _read_assistant(message: Message, path: str) -> list[Message]:
     calls = _read_calls(message, path)
     if calls:
         read["tool_calls"] = calls
-    if message.get("prefix") is not None and request_fields.flag(
+    if message.get("prefix") is not None and request_fields.boolean(
         message["prefix"], f"{path}.prefix"
     ):
         read["prefix"] = True
@@ -273,12 +282,12 @@ def _read_assistant(message: Message, path: str) -> list[Message]:
 
 def _read_calls(message: Message, path: str) -> list[dict[str, Any]]:
     given = message.get("tool_calls")
-    calls = [] if given is None else request_fields.listed(given, f"{path}.tool_calls")
+    calls = [] if given is None else request_fields.json_list(given, f"{path}.tool_calls")
     read = [_read_call(item, f"{path}.tool_calls[{n}]") for n, item in enumerate(calls)]
     legacy = message.get("function_call")
     if legacy is not None:
-        function = request_fields.table(legacy, f"{path}.function_call")
-        read.append(_called(None, function, f"{path}.function_call", path))
+        function = request_fields.json_object(legacy, f"{path}.function_call")
+        read.append(_read_function_call(None, function, f"{path}.function_call", path))
     return read
 
 
@@ -288,20 +297,22 @@ def _read_call(item: Any, path: str) -> dict[str, Any]:
     if item.get("type") == "custom" and isinstance(item.get("custom"), dict):
         custom, inside = item["custom"], f"{path}.custom"
         text = request_fields.maybe_text_at(custom, "input", inside) or ""
-        return call(
+        return history_call(
             item.get("id"), request_fields.name_at(custom, inside), {"input": text}, f"{path}.id"
         )
-    function = request_fields.table(item.get("function"), f"{path}.function")
-    return _called(item.get("id"), function, f"{path}.function", f"{path}.id")
+    function = request_fields.json_object(item.get("function"), f"{path}.function")
+    return _read_function_call(item.get("id"), function, f"{path}.function", f"{path}.id")
 
 
-def _called(id: Any, function: dict[str, Any], path: str, id_path: str) -> dict[str, Any]:
+def _read_function_call(
+    id: Any, function: dict[str, Any], path: str, id_path: str
+) -> dict[str, Any]:
     name = request_fields.text(function.get("name"), f"{path}.name")
     arguments = arguments_of(function.get("arguments"), f"{path}.arguments")
-    return call(id, name, arguments, id_path)
+    return history_call(id, name, arguments, id_path)
 
 
-MESSAGES = {
+MESSAGE_READERS = {
     "system": _read_system,
     "developer": _read_system,
     "user": _read_user,
@@ -311,19 +322,19 @@ MESSAGES = {
 }
 
 
-def _read_image(part: Block, path: str) -> Said:
+def _read_image(part: Block, path: str) -> BlockContent:
     source = part.get("image_url")
     if isinstance(source, str):
-        return image(clean(source), path)
+        return image_block(clean(source), path)
     if source is None:
         return UNSUPPORTED_IMAGE
-    inside = request_fields.table(source, f"{path}.image_url")
+    inside = request_fields.json_object(source, f"{path}.image_url")
     url = request_fields.maybe_text_at(inside, "url", f"{path}.image_url")
-    return image(url, path, inside.get("detail")) if url else UNSUPPORTED_IMAGE
+    return image_block(url, path, inside.get("detail")) if url else UNSUPPORTED_IMAGE
 
 
-PARTS: dict[str, Reader] = {
-    "text": read_text,
+PART_READERS: dict[str, BlockReader] = {
+    "text": read_text_block,
     "image_url": _read_image,
     "refusal": text_reader("refusal"),
 }
@@ -332,16 +343,16 @@ PARTS: dict[str, Reader] = {
 # Tools.
 
 
-def _declared(value: Any, path: str) -> Declared:
-    return declared_in(value, path, _read_tools, "chat")
+def _read_declared(value: Any, path: str) -> RequestTools:
+    return cached_tools(value, path, _read_tools, "chat")
 
 
-def _read_tools(value: Any, path: str) -> Declared:
-    tools: list[Tool] = []
+def _read_tools(value: Any, path: str) -> RequestTools:
+    tools: list[RequestTool] = []
     ignored: list[str] = []
-    for n, item in enumerate(request_fields.listed(value, path)):
+    for n, item in enumerate(request_fields.json_list(value, path)):
         where = f"{path}[{n}]"
-        tool = request_fields.table(item, where)
+        tool = request_fields.json_object(item, where)
         kind = tool.get("type", "function")
         if kind is not None and not isinstance(kind, str):
             raise wrong(kind, 'a type, such as "function"', f"{where}.type")
@@ -352,18 +363,18 @@ def _read_tools(value: Any, path: str) -> Declared:
             raise ApiError(message, path=f"{where}.type")
         else:
             ignored.append(clean(kind))
-    return Declared(tuple(tools), tuple(ignored))
+    return RequestTools(tuple(tools), tuple(ignored))
 
 
-def _read_tool(tool: dict[str, Any], path: str) -> Tool:
+def _read_tool(tool: dict[str, Any], path: str) -> RequestTool:
     if tool.get("function") is None and "name" in tool:
         return read_function(tool, path)  # a function object without its wrapper
     return read_function(
-        request_fields.table(tool.get("function"), f"{path}.function"), f"{path}.function"
+        request_fields.json_object(tool.get("function"), f"{path}.function"), f"{path}.function"
     )
 
 
-def _old(new: str) -> request_fields.Check:
+def _refuse_old_field(new: str) -> request_fields.Check:
     """A field of long ago, which has a successor."""
 
     def check(value: Any, path: str) -> None:
@@ -376,21 +387,21 @@ def _old(new: str) -> request_fields.Check:
 CHOICES = ("auto", "none", "required")
 
 
-def _read_choice(value: Any, path: str) -> Choice:
+def _read_choice(value: Any, path: str) -> NeutralToolChoice:
     if isinstance(value, str):
-        return Choice(request_fields.one_of(*CHOICES)(value, path))
+        return NeutralToolChoice(request_fields.one_of(*CHOICES)(value, path))
     kind = request_fields.type_at(value, path)
     if kind == "function":
-        return Choice("tool", _function_key(value, path))
+        return NeutralToolChoice("tool", _function_key(value, path))
     if kind == "allowed_tools":
-        allowed = request_fields.table(value.get("allowed_tools"), f"{path}.allowed_tools")
+        allowed = request_fields.json_object(value.get("allowed_tools"), f"{path}.allowed_tools")
         return read_allowed(allowed, f"{path}.allowed_tools", _function_key)
     raise wrong(kind, '"function" or "allowed_tools"', f"{path}.type")
 
 
 def _function_key(value: Any, path: str) -> ToolKey:
-    function = request_fields.table(
-        request_fields.table(value, path).get("function"), f"{path}.function"
+    function = request_fields.json_object(
+        request_fields.json_object(value, path).get("function"), f"{path}.function"
     )
     return None, request_fields.name_at(function, f"{path}.function")
 
@@ -398,53 +409,55 @@ def _function_key(value: Any, path: str) -> ToolKey:
 # Everything else.
 
 
-def _read_format(value: Any, path: str) -> Format | None:
+def _read_format(value: Any, path: str) -> AnswerFormat | None:
     kind = request_fields.one_of("text", "json_object", "json_schema")(
-        request_fields.table(value, path).get("type"), f"{path}.type"
+        request_fields.json_object(value, path).get("type"), f"{path}.type"
     )
     if kind == "text":
         return None
     if kind == "json_object":
-        return Format()
+        return AnswerFormat()
     inside = f"{path}.json_schema"
-    return read_schema(request_fields.table(value.get("json_schema"), inside), inside)
+    return read_answer_format(request_fields.json_object(value.get("json_schema"), inside), inside)
 
 
 def _include_usage(value: Any, path: str) -> bool:
-    wanted = request_fields.table(value, path).get("include_usage")
-    return False if wanted is None else request_fields.flag(wanted, f"{path}.include_usage")
+    wanted = request_fields.json_object(value, path).get("include_usage")
+    return False if wanted is None else request_fields.boolean(wanted, f"{path}.include_usage")
 
 
 TEMPLATE_OPTIONS: dict[str, request_fields.Check] = {
-    "thinking": request_fields.flag,
-    "enable_thinking": request_fields.flag,
+    "thinking": request_fields.boolean,
+    "enable_thinking": request_fields.boolean,
     "reasoning_effort": request_fields.effort,
 }
 
 
 def _template_options(value: Any, path: str) -> dict[str, Any]:
-    return request_fields.checked(request_fields.table(value, path), TEMPLATE_OPTIONS, path)
+    return request_fields.checked_fields(
+        request_fields.json_object(value, path), TEMPLATE_OPTIONS, path
+    )
 
 
 # Fields that are read: the name that all protocols share, and the check.
 FIELDS: dict[str, tuple[str, request_fields.Check]] = {
     "model": ("model", request_fields.text),
-    "tools": ("declared", _declared),
+    "tools": ("declared", _read_declared),
     "tool_choice": ("choice", _read_choice),
-    "functions": ("functions", _old("tools")),
-    "function_call": ("functions", _old("tool_choice")),
-    "parallel_tool_calls": ("parallel", request_fields.flag),
+    "functions": ("functions", _refuse_old_field("tools")),
+    "function_call": ("functions", _refuse_old_field("tool_choice")),
+    "parallel_tool_calls": ("parallel", request_fields.boolean),
     "response_format": ("format", _read_format),
-    "thinking": ("thinking", request_fields.switch),
+    "thinking": ("thinking", request_fields.thinking_switch),
     "reasoning_effort": ("effort", request_fields.effort),
     "chat_template_kwargs": ("options", _template_options),
     "max_tokens": ("max_tokens", request_fields.whole_number(1)),
     "max_completion_tokens": ("max_completion_tokens", request_fields.whole_number(1)),
     "stop": ("stop", request_fields.texts),
-    "stream": ("stream", request_fields.flag),
+    "stream": ("stream", request_fields.boolean),
     "stream_options": ("include_usage", _include_usage),
     "n": ("n", request_fields.whole_number(1, 128)),
-    "logprobs": ("logprobs", request_fields.flag),
+    "logprobs": ("logprobs", request_fields.boolean),
     "top_logprobs": ("top_logprobs", request_fields.whole_number(0, 20)),
     "seed": ("seed", request_fields.whole_number(-(2**63), 2**63 - 1)),
     "temperature": ("temperature", request_fields.number(0)),
@@ -454,30 +467,36 @@ FIELDS: dict[str, tuple[str, request_fields.Check]] = {
     "frequency_penalty": ("frequency_penalty", request_fields.number(-2, 2)),
     "user": ("user", request_fields.text),
     "prompt_cache_key": ("cache_key", request_fields.text),
-    **{name: ("unsupported", check) for name, check in UNSUPPORTED["chat"].items()},
+    **{name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS["chat"].items()},
 }
 # Those that differ from one client to the next are no part of what is remembered.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
-SAMPLING = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
-THINKING = {"thinking", "effort", "options"}
-MORE = {*SAMPLING, *THINKING, "max_completion_tokens", "functions", "unsupported"}
+SAMPLING_FIELDS = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
+THINKING_FIELDS = {"thinking", "effort", "options"}
+COMBINED_FIELDS = {
+    *SAMPLING_FIELDS,
+    *THINKING_FIELDS,
+    "max_completion_tokens",
+    "functions",
+    "unsupported",
+}
 
 
-def _say_more(said: dict[str, Any]) -> None:
+def _combine_fields(said: dict[str, Any]) -> None:
     """What several fields say together."""
     said.pop("functions", None)
     said.pop("unsupported", None)
     if "max_completion_tokens" in said:  # the newer name counts
         said["max_tokens"] = said.pop("max_completion_tokens")
-    if not SAMPLING.isdisjoint(said):
-        sampling = {name: said.pop(name) for name in SAMPLING & said.keys()}
+    if not SAMPLING_FIELDS.isdisjoint(said):
+        sampling = {name: said.pop(name) for name in SAMPLING_FIELDS & said.keys()}
         said["sampling"] = Sampling(**sampling)
-    if not THINKING.isdisjoint(said):
-        _say_thinking(said)
+    if not THINKING_FIELDS.isdisjoint(said):
+        _combine_thinking(said)
 
 
-def _say_thinking(said: dict[str, Any]) -> None:
+def _combine_thinking(said: dict[str, Any]) -> None:
     """The switch and the effort, which have several places. What says off wins."""
     options = said.pop("options", {})
     switches = [said.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
@@ -493,17 +512,17 @@ def _say_thinking(said: dict[str, Any]) -> None:
 # What is asked for -> a Chat Completions body.
 
 
-NAME = "Chat Completions"
+PROTOCOL_TITLE = "Chat Completions"
 
 
-def say(asked: Asked) -> dict[str, Any]:
+def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Chat Completions cannot say."""
-    messages = [_message(message) for message in turns(asked)]
+    messages = [_dump_message(message) for message in joined_turns(asked)]
     if messages[-1]["role"] == "assistant":
         messages[-1]["prefix"] = True
-    tools = [_tool(tool) for tool in flat_tools(asked, NAME)]
-    sampling, thinking = asked.sampling, switched(asked)
-    return without_nothing(
+    tools = [_dump_tool(tool) for tool in function_tools(asked, PROTOCOL_TITLE)]
+    sampling, thinking = asked.sampling, thinking_choice(asked)
+    return without_nulls(
         model=asked.model,
         messages=messages,
         tools=tools or None,
@@ -530,27 +549,27 @@ def say(asked: Asked) -> dict[str, Any]:
     )
 
 
-def _message(message: Message) -> Message:
+def _dump_message(message: Message) -> Message:
     role = message["role"]
     if role == "assistant":
-        return _assistant(message)
-    said = {"role": role, "content": _content(message["content"])}
+        return _dump_assistant(message)
+    said = {"role": role, "content": _dump_content(message["content"])}
     if role == "tool":
         said["tool_call_id"] = message["tool_call_id"]
     return said
 
 
-def _assistant(message: Message) -> Message:
+def _dump_assistant(message: Message) -> Message:
     said: Message = {"role": "assistant", "content": message.get("content") or ""}
     if message.get("reasoning_content"):
         said["reasoning_content"] = message["reasoning_content"]
-    calls = [_call(call) for call in flat_calls(message, NAME)]
+    calls = [_dump_call(call) for call in function_calls(message, PROTOCOL_TITLE)]
     if calls:
         said["tool_calls"] = calls
     return said
 
 
-def _call(call: dict[str, Any]) -> dict[str, Any]:
+def _dump_call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
     arguments = arguments_text(function["arguments"])
     return {
@@ -560,14 +579,14 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _content(content: Content) -> Any:
+def _dump_content(content: Content) -> Any:
     if isinstance(content, str):
         return content
     return [{field: block[field] for field in block if field != "path"} for block in content]
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    function = without_nothing(
+def _dump_tool(tool: RequestTool) -> dict[str, Any]:
+    function = without_nulls(
         name=tool.name,
         description=tool.description,
         parameters=tool.parameters,
@@ -576,16 +595,16 @@ def _tool(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _dump_choice(choice: Choice) -> Any:
+def _dump_choice(choice: NeutralToolChoice) -> Any:
     if choice.tool is not None:
         return {"type": "function", "function": {"name": choice.tool[1]}}
     return None if choice.mode == "auto" else choice.mode
 
 
-def _dump_format(form: Format | None) -> dict[str, Any] | None:
+def _dump_format(form: AnswerFormat | None) -> dict[str, Any] | None:
     if form is None:
         return None
     if form.schema is None:
         return {"type": "json_object"}
-    schema = without_nothing(name=form.name or "response", schema=form.schema, strict=form.strict)
+    schema = without_nulls(name=form.name or "response", schema=form.schema, strict=form.strict)
     return {"type": "json_schema", "json_schema": schema}

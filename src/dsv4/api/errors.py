@@ -110,7 +110,7 @@ def error_body(exception: BaseException) -> dict[str, Any]:
     found = as_api_error(exception)
     return {
         "error": {
-            "message": _words(found),
+            "message": _openai_message(found),
             "type": found.type,
             "param": found.path,
             "code": found.code,
@@ -118,7 +118,7 @@ def error_body(exception: BaseException) -> dict[str, Any]:
     }
 
 
-def _words(error: ApiError) -> str:
+def _openai_message(error: ApiError) -> str:
     if not isinstance(error, ContextOverflow):
         return str(error)
     return (

@@ -30,8 +30,8 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.parser_options import new_id
-from dsv4.api.api_request import CALL_IDS, ApiRequest
-from dsv4.api.neutral_request import QUALIFIED, ToolName
+from dsv4.api.api_request import CALL_ID_PREFIXES, ApiRequest
+from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 
 # Protocol events as server-sent events: bytes that any client reads.
 
@@ -39,29 +39,29 @@ from dsv4.api.neutral_request import QUALIFIED, ToolName
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 # JSON may hold these as they are, and the standard for events gives them no meaning. But there are
 # readers that end a line at them, because Python's own `splitlines` does.
-_LINE_ENDS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+_UNSAFE_CHARACTERS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 # A text of ASCII alone as JSON.
 quoted_ascii: Callable[[str], str] = json.encoder.encode_basestring
 
 
-def is_safe(text: str) -> bool:
+def is_line_safe(text: str) -> bool:
     """Whether a text certainly holds none of those: they are not printable, as Unicode has it."""
     return text.isascii() or text.isprintable()
 
 
 def quoted(text: str) -> str:
     """A text as JSON, without line ends of any kind, and as UTF-8 can write it."""
-    return quoted_ascii(text) if is_safe(text) else _safe(quoted_ascii(text))
+    return quoted_ascii(text) if is_line_safe(text) else _line_safe(quoted_ascii(text))
 
 
-def to_json(value: Any) -> str:
+def one_line_json(value: Any) -> str:
     """A value as JSON on one line, in as few characters as possible."""
     text = _encoder.encode(value)
-    return text if is_safe(text) else _safe(text)
+    return text if is_line_safe(text) else _line_safe(text)
 
 
-def _safe(text: str) -> str:
-    return _LINE_ENDS.sub(_escaped, text)
+def _line_safe(text: str) -> str:
+    return _UNSAFE_CHARACTERS.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -69,18 +69,18 @@ def _escaped(found: re.Match[str]) -> str:
     return "\ufffd" if character >= "\ud800" else f"\\u{ord(character):04x}"
 
 
-def named(event: dict[str, Any]) -> bytes:
+def named_frame(event: dict[str, Any]) -> bytes:
     """A frame of `event` with its type as the name, as the newer protocols have them."""
-    return f"event: {event['type']}\ndata: {to_json(event)}\n\n".encode()
+    return f"event: {event['type']}\ndata: {one_line_json(event)}\n\n".encode()
 
 
-def unnamed(event: dict[str, Any]) -> bytes:
+def unnamed_frame(event: dict[str, Any]) -> bytes:
     """A frame of `event` without a name."""
-    return f"data: {to_json(event)}\n\n".encode()
+    return f"data: {one_line_json(event)}\n\n".encode()
 
 
-KEEP_ALIVE = b": keep-alive\n\n"
-DONE = b"data: [DONE]\n\n"
+KEEP_ALIVE_FRAME = b": keep-alive\n\n"
+DONE_FRAME = b"data: [DONE]\n\n"
 
 
 # How many tokens a request took.
@@ -209,7 +209,7 @@ class EventWriter:
         if handler is None:
             return []
         outcome = self.outcomes[choice]
-        if outcome.complete and not self.call.parallel and handler in CONTENT:
+        if outcome.complete and not self.call.parallel and handler in CONTENT_HANDLERS:
             return []
         events: Events = handler(self, event, choice, outcome, logprobs)
         return events
@@ -374,27 +374,29 @@ class EventWriter:
 
     def _call_id(self, id: str) -> str:
         """The parser's id, in this protocol's form."""
-        prefix = CALL_IDS[self.call.protocol]
+        prefix = CALL_ID_PREFIXES[self.call.protocol]
         if not id:
             return new_id(prefix)
-        other = CALL_IDS["chat"]
+        other = CALL_ID_PREFIXES["chat"]
         return prefix + id[len(other) :] if id.startswith(other) else id
 
     def _tool(self, event: ToolCallStart) -> ToolName:
         """What the client calls the tool. One that it did not declare keeps the model's name."""
         if event.namespace is None:
             return self.call.names.get(event.name) or ToolName(event.name)
-        name = f"{event.namespace}{QUALIFIED}{event.name}"
+        name = f"{event.namespace}{NAMESPACE_SEPARATOR}{event.name}"
         return self.call.names.get(name) or ToolName(event.name, event.namespace)
 
 
-def full_name(call: HeldCall) -> str:
+def full_tool_name(call: HeldCall) -> str:
     """The name of a called tool, in a protocol that has no namespaces."""
     tool = call.tool
-    return tool.name if tool.namespace is None else f"{tool.namespace}{QUALIFIED}{tool.name}"
+    return (
+        tool.name if tool.namespace is None else f"{tool.namespace}{NAMESPACE_SEPARATOR}{tool.name}"
+    )
 
 
-def written(
+def protocol_events(
     writer: EventWriter, events: Iterable[Any], usage: Usage | None, reason: Any
 ) -> Iterator[ProtocolEvent]:
     """Everything that a writer writes for the parser's events: those of one choice, or of each.
@@ -423,7 +425,7 @@ HANDLERS: dict[type, Any] = {
     End: EventWriter._end,
 }
 # What is not written any more after the one call that was wanted.
-CONTENT = {
+CONTENT_HANDLERS = {
     HANDLERS[kind]
     for kind in (ReasoningDelta, ContentDelta, ToolCallStart, ArgumentsDelta, ToolCallEnd)
 }

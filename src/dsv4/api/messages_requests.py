@@ -9,55 +9,55 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import request_fields
-from dsv4.api.api_request import DEFAULTS, ApiRequest, Settings, resolve
+from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, Settings, resolve
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
     AUTO,
     NO_TOOLS,
-    Asked,
-    Choice,
-    Declared,
-    Format,
+    AnswerFormat,
     Message,
+    NeutralRequest,
+    NeutralToolChoice,
+    RequestTool,
+    RequestTools,
     Sampling,
-    Tool,
     arguments_object,
-    declared_in,
-    flat_calls,
-    flat_tools,
+    cached_tools,
+    function_calls,
+    function_tools,
+    joined_turns,
     mark_id,
+    read_answer_format,
     read_function,
-    read_schema,
-    switched,
-    turns,
-    without_nothing,
+    thinking_choice,
+    without_nulls,
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
     UNSUPPORTED_DOCUMENT,
     UNSUPPORTED_IMAGE,
     Block,
+    BlockContent,
+    BlockReader,
     Content,
-    Reader,
-    Said,
     arguments_of,
-    call,
     content_of,
-    image,
-    joined,
-    nothing,
+    history_call,
+    image_block,
+    joined_content,
+    no_content,
     read_block,
-    read_text,
+    read_text_block,
     system_text,
     without_images,
 )
-from dsv4.api.request_fields import OFF, UNSUPPORTED, body_of, clean
+from dsv4.api.request_fields import OFF, UNSUPPORTED_FIELDS, clean, json_body
 
 # Anthropic's Messages: a body -> what it asks for.
 
 
 ROLES = ("user", "assistant", "system")
-ERROR = "Error: "
+ERROR_PREFIX = "Error: "
 
 
 def read(
@@ -70,14 +70,14 @@ def read(
     puts the messages, the tools and the system text of `thread` into the body first. Raises
     `ApiError`.
     """
-    settings = settings or DEFAULTS
-    asked = asked_in(body_of(body, settings.loads))
+    settings = settings or DEFAULT_SETTINGS
+    asked = neutral_messages_request(json_body(body, settings.loads))
     return resolve(asked, "messages", dialect_named(dialect), settings)
 
 
-def asked_in(body: dict[str, Any]) -> Asked:
+def neutral_messages_request(body: dict[str, Any]) -> NeutralRequest:
     """What a body asks for."""
-    known = request_fields.checked(body, FIELDS)
+    known = request_fields.checked_fields(body, FIELDS)
     if "messages" not in known:
         raise wrong(body.get("messages"), "a list of messages", "messages")
     given = known["messages"]
@@ -107,7 +107,7 @@ def asked_in(body: dict[str, Any]) -> Asked:
         "user": known.get("metadata"),
         "given": len(given),
     }
-    return Asked(said)
+    return NeutralRequest(said)
 
 
 # Messages.
@@ -123,7 +123,7 @@ def _read_message(message: Any, path: str) -> list[Message]:
     if role == "assistant":
         return [_read_assistant(content, inside)]
     if role == "system":
-        text = system_text(content, inside, BLOCKS)
+        text = system_text(content, inside, BLOCK_READERS)
         return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
@@ -133,8 +133,8 @@ def _read_user(content: Any, path: str) -> list[Message]:
     if content is None or isinstance(content, str):
         return [{"role": "user", "content": clean(content or "")}]
     messages: list[Message] = []
-    said: list[Said] = []
-    blocks = request_fields.listed(content, path)
+    said: list[BlockContent] = []
+    blocks = request_fields.json_list(content, path)
     for n, block in enumerate(blocks):
         where = f"{path}[{n}]"
         if isinstance(block, dict) and block.get("type") == "tool_result":
@@ -142,33 +142,33 @@ def _read_user(content: Any, path: str) -> list[Message]:
             said = []
             messages.append(_read_result(block, where))
         else:
-            said.append(read_block(block, where, BLOCKS))
+            said.append(read_block(block, where, BLOCK_READERS))
     if not messages or said:
         _add_user(said or [""], messages)
     return messages
 
 
-def _add_user(said: list[Said], messages: list[Message]) -> None:
+def _add_user(said: list[BlockContent], messages: list[Message]) -> None:
     if said:
-        messages.append({"role": "user", "content": joined(said)})
+        messages.append({"role": "user", "content": joined_content(said)})
 
 
 def _read_result(block: Block, path: str) -> Message:
     id = request_fields.maybe_text_at(block, "tool_use_id", path)
-    content = content_of(block.get("content"), f"{path}.content", BLOCKS)
+    content = content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
     failed = block.get("is_error")
-    if failed is not None and request_fields.flag(failed, f"{path}.is_error"):
-        content = _failed(content)
+    if failed is not None and request_fields.boolean(failed, f"{path}.is_error"):
+        content = _marked_as_error(content)
     return {"role": "tool", "tool_call_id": id, "content": content}
 
 
-def _failed(content: Content) -> Content:
+def _marked_as_error(content: Content) -> Content:
     if isinstance(content, str):
-        return ERROR + content
+        return ERROR_PREFIX + content
     first = content[0]
     if first["type"] == "text":
-        return [{**first, "text": ERROR + first["text"]}, *content[1:]]
-    return [{"type": "text", "text": ERROR}, *content]
+        return [{**first, "text": ERROR_PREFIX + first["text"]}, *content[1:]]
+    return [{"type": "text", "text": ERROR_PREFIX}, *content]
 
 
 def _read_assistant(content: Any, path: str) -> Message:
@@ -178,7 +178,7 @@ def _read_assistant(content: Any, path: str) -> Message:
     thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
     marks: list[str] = []
-    for n, block in enumerate(request_fields.listed(content, path)):
+    for n, block in enumerate(request_fields.json_list(content, path)):
         where = f"{path}[{n}]"
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "thinking":
@@ -187,8 +187,8 @@ def _read_assistant(content: Any, path: str) -> Message:
         elif kind == "tool_use":
             calls.append(_read_call(block, where))
         else:
-            said = read_block(block, where, ASSISTANT_BLOCKS)
-            texts.append(without_images(joined([said])))
+            said = read_block(block, where, ASSISTANT_BLOCK_READERS)
+            texts.append(without_images(joined_content([said])))
     message: Message = {"role": "assistant", "content": BLANK_LINE.join(filter(None, texts))}
     if any(thoughts):
         message["reasoning_content"] = BLANK_LINE.join(filter(None, thoughts))
@@ -202,72 +202,72 @@ def _read_assistant(content: Any, path: str) -> Message:
 def _read_call(block: Block, path: str) -> dict[str, Any]:
     name = request_fields.text(block.get("name"), f"{path}.name")
     arguments = arguments_of(block.get("input"), f"{path}.input")
-    return call(block.get("id"), name, arguments, f"{path}.id")
+    return history_call(block.get("id"), name, arguments, f"{path}.id")
 
 
 # Blocks.
 
 
-def _read_image(block: Block, path: str) -> Said:
+def _read_image(block: Block, path: str) -> BlockContent:
     source = block.get("source")
     if source is None:
         return UNSUPPORTED_IMAGE
     where = f"{path}.source"
-    given = request_fields.table(source, where)
+    given = request_fields.json_object(source, where)
     kind = request_fields.type_at(given, where)
     if kind == "url":
         url = request_fields.maybe_text_at(given, "url", where)
-        return image(url, path) if url else UNSUPPORTED_IMAGE
+        return image_block(url, path) if url else UNSUPPORTED_IMAGE
     data = request_fields.maybe_text_at(given, "data", where)
     media = request_fields.maybe_text_at(given, "media_type", where) or "image/png"
     if kind != "base64" or not data:
         return UNSUPPORTED_IMAGE
-    return image(f"data:{media};base64,{data}", path)
+    return image_block(f"data:{media};base64,{data}", path)
 
 
-def _read_document(block: Block, path: str) -> Said:
+def _read_document(block: Block, path: str) -> BlockContent:
     """A document that has text is its text."""
     source = block.get("source")
     if source is None:
         return UNSUPPORTED_DOCUMENT
     where = f"{path}.source"
-    given = request_fields.table(source, where)
+    given = request_fields.json_object(source, where)
     kind = request_fields.type_at(given, where)
     if kind == "text":
         return request_fields.maybe_text_at(given, "data", where) or UNSUPPORTED_DOCUMENT
     if kind == "content":
-        content = content_of(given.get("content"), f"{where}.content", BLOCKS)
+        content = content_of(given.get("content"), f"{where}.content", BLOCK_READERS)
         return without_images(content) or UNSUPPORTED_DOCUMENT
     return UNSUPPORTED_DOCUMENT
 
 
-def _read_reference(block: Block, path: str) -> Said:
+def _read_reference(block: Block, path: str) -> BlockContent:
     """A tool that a search has found."""
     return request_fields.name_at(block, path, "tool_name")
 
 
-BLOCKS: dict[str, Reader] = {
-    "text": read_text,
+BLOCK_READERS: dict[str, BlockReader] = {
+    "text": read_text_block,
     "image": _read_image,
     "document": _read_document,
     "tool_reference": _read_reference,
 }
-ASSISTANT_BLOCKS: dict[str, Reader] = {**BLOCKS, "redacted_thinking": nothing}
+ASSISTANT_BLOCK_READERS: dict[str, BlockReader] = {**BLOCK_READERS, "redacted_thinking": no_content}
 
 
 # Tools.
 
 
-def _declared(value: Any, path: str) -> Declared:
-    return declared_in(value, path, _read_tools, "messages")
+def _read_declared(value: Any, path: str) -> RequestTools:
+    return cached_tools(value, path, _read_tools, "messages")
 
 
-def _read_tools(value: Any, path: str) -> Declared:
-    tools: list[Tool] = []
+def _read_tools(value: Any, path: str) -> RequestTools:
+    tools: list[RequestTool] = []
     ignored: list[str] = []
-    for n, item in enumerate(request_fields.listed(value, path)):
+    for n, item in enumerate(request_fields.json_list(value, path)):
         where = f"{path}[{n}]"
-        tool = request_fields.table(item, where)
+        tool = request_fields.json_object(item, where)
         kind = tool.get("type")
         if kind is not None and not isinstance(kind, str):
             raise wrong(kind, 'a type, such as "custom"', f"{where}.type")
@@ -275,92 +275,97 @@ def _read_tools(value: Any, path: str) -> Declared:
             tools.append(read_function(tool, where, "input_schema"))
         else:
             ignored.append(request_fields.maybe_text_at(tool, "name", where) or clean(kind))
-    return Declared(tuple(tools), tuple(ignored))
+    return RequestTools(tuple(tools), tuple(ignored))
 
 
-def _read_choice(value: Any, path: str) -> tuple[Choice, bool | None]:
+def _read_choice(value: Any, path: str) -> tuple[NeutralToolChoice, bool | None]:
     """The choice, and whether calls may be made in parallel, if it says so."""
     kind = request_fields.one_of("auto", "any", "tool", "none")(
-        request_fields.table(value, path).get("type"), f"{path}.type"
+        request_fields.json_object(value, path).get("type"), f"{path}.type"
     )
     single = value.get("disable_parallel_tool_use")
     if single is not None:
-        request_fields.flag(single, f"{path}.disable_parallel_tool_use")
+        request_fields.boolean(single, f"{path}.disable_parallel_tool_use")
     parallel = None if single is None else not single
     if kind == "tool":
-        return Choice(
+        return NeutralToolChoice(
             "tool", (None, request_fields.name_at(value, path)), path=f"{path}.name"
         ), parallel
-    return Choice("required" if kind == "any" else kind), parallel
+    return NeutralToolChoice("required" if kind == "any" else kind), parallel
 
 
 # Everything else.
 
 
-def _system(value: Any, path: str) -> str:
-    return system_text(value, path, BLOCKS)
+def _read_system(value: Any, path: str) -> str:
+    return system_text(value, path, BLOCK_READERS)
 
 
-def _output(value: Any, path: str) -> dict[str, Any]:
-    return request_fields.checked(request_fields.table(value, path), OUTPUT, path)
-
-
-def _read_format(value: Any, path: str) -> Format:
-    request_fields.one_of("json_schema")(
-        request_fields.table(value, path).get("type"), f"{path}.type"
+def _read_output_config(value: Any, path: str) -> dict[str, Any]:
+    return request_fields.checked_fields(
+        request_fields.json_object(value, path), OUTPUT_FIELDS, path
     )
-    return read_schema(value, path)
+
+
+def _read_format(value: Any, path: str) -> AnswerFormat:
+    request_fields.one_of("json_schema")(
+        request_fields.json_object(value, path).get("type"), f"{path}.type"
+    )
+    return read_answer_format(value, path)
 
 
 def _read_user_id(value: Any, path: str) -> str | None:
-    return request_fields.maybe_text_at(request_fields.table(value, path), "user_id", path)
+    return request_fields.maybe_text_at(request_fields.json_object(value, path), "user_id", path)
 
 
-OUTPUT: dict[str, request_fields.Check] = {"effort": request_fields.effort, "format": _read_format}
+OUTPUT_FIELDS: dict[str, request_fields.Check] = {
+    "effort": request_fields.effort,
+    "format": _read_format,
+}
 
 FIELDS: dict[str, request_fields.Check] = {
-    "messages": request_fields.listed,
-    "system": _system,
+    "messages": request_fields.json_list,
+    "system": _read_system,
     "model": request_fields.text,
-    "tools": _declared,
+    "tools": _read_declared,
     "tool_choice": _read_choice,
-    "thinking": request_fields.switch,
-    "output_config": _output,
+    "thinking": request_fields.thinking_switch,
+    "output_config": _read_output_config,
     "output_format": _read_format,
     "max_tokens": request_fields.whole_number(1),
     "stop_sequences": request_fields.texts,
-    "stream": request_fields.flag,
+    "stream": request_fields.boolean,
     "temperature": request_fields.number(0),
     "top_p": request_fields.number(0, 1),
     "top_k": request_fields.whole_number(-1),
     "metadata": _read_user_id,
-    **UNSUPPORTED["messages"],
+    **UNSUPPORTED_FIELDS["messages"],
 }
 
 
 # What is asked for -> a Messages body.
 
 
-NAME = "Messages"
-MODES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
+PROTOCOL_TITLE = "Messages"
+CHOICE_TYPES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
-def say(asked: Asked) -> dict[str, Any]:
+def dump_messages_request(asked: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Messages cannot say."""
-    system, messages = _conversation(list(turns(asked)))
-    thinking = switched(asked)
+    system, messages = _dump_conversation(list(joined_turns(asked)))
+    thinking = thinking_choice(asked)
     switch = None if thinking is None else {"type": "adaptive" if thinking else "disabled"}
-    output = without_nothing(
+    output = without_nulls(
         effort=None if asked.effort == OFF or thinking is False else asked.effort,
         format=_dump_format(asked.format),
     )
-    return without_nothing(
+    return without_nulls(
         model=asked.model,
         system=system or None,
         messages=messages,
-        max_tokens=asked.max_tokens or _most_tokens(asked, thinking),
-        tools=[_tool(tool) for tool in flat_tools(asked, NAME)] or None,
+        max_tokens=asked.max_tokens or _max_tokens(asked, thinking),
+        tools=[_dump_tool(tool) for tool in function_tools(asked, PROTOCOL_TITLE)] or None,
         tool_choice=_dump_choice(asked.choice, asked.parallel),
         thinking=switch,
         output_config=output or None,
@@ -373,15 +378,15 @@ def say(asked: Asked) -> dict[str, Any]:
     )
 
 
-def _most_tokens(asked: Asked, thinking: bool | None) -> int:
+def _max_tokens(asked: NeutralRequest, thinking: bool | None) -> int:
     """Messages has no default for it: so it says ours."""
     if thinking is False:
-        return DEFAULTS.max_tokens
+        return DEFAULT_SETTINGS.max_tokens
     most = asked.effort in ("max", "ultra")
-    return DEFAULTS.max_tokens_max_effort if most else DEFAULTS.max_tokens_thinking
+    return DEFAULT_SETTINGS.max_tokens_max_effort if most else DEFAULT_SETTINGS.max_tokens_thinking
 
 
-def _conversation(messages: list[Message]) -> tuple[list[Block], list[Message]]:
+def _dump_conversation(messages: list[Message]) -> tuple[list[Block], list[Message]]:
     """System texts of the beginning, and everything else: one message for each turn."""
     first = 0
     while first < len(messages) - 1 and messages[first]["role"] == "system":
@@ -392,7 +397,7 @@ def _conversation(messages: list[Message]) -> tuple[list[Block], list[Message]]:
         if role == "user":
             said.append({"role": "user", "content": _dump_user(run)})
         elif role == "assistant":
-            said += ({"role": "assistant", "content": _assistant(m)} for m in run)
+            said += ({"role": "assistant", "content": _dump_assistant(m)} for m in run)
         else:
             said += ({"role": "system", "content": m["content"]} for m in run)
     return system, said
@@ -405,7 +410,7 @@ def _role(message: Message) -> str:
 def _dump_user(run: Iterable[Message]) -> list[Block]:
     blocks: list[Block] = []
     for message in run:
-        content = _content(message["content"])
+        content = _dump_content(message["content"])
         if message["role"] == "user":
             blocks += content
         else:
@@ -416,13 +421,13 @@ def _dump_user(run: Iterable[Message]) -> list[Block]:
     return blocks
 
 
-def _content(content: Content) -> list[Block]:
+def _dump_content(content: Content) -> list[Block]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [block if block["type"] == "text" else _image(block) for block in content]
+    return [block if block["type"] == "text" else _dump_image(block) for block in content]
 
 
-def _image(block: Block) -> Block:
+def _dump_image(block: Block) -> Block:
     url = block["image_url"]["url"]
     data = _DATA_URL.fullmatch(url)
     if data is None:
@@ -431,7 +436,7 @@ def _image(block: Block) -> Block:
     return {"type": "image", "source": source}
 
 
-def _assistant(message: Message) -> list[Block]:
+def _dump_assistant(message: Message) -> list[Block]:
     blocks: list[Block] = []
     if message.get("reasoning_content"):
         signature = (message.get("marks") or (mark_id(""),))[0]
@@ -439,7 +444,7 @@ def _assistant(message: Message) -> list[Block]:
         blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
     if message.get("content"):
         blocks.append({"type": "text", "text": message["content"]})
-    for call in flat_calls(message, NAME):
+    for call in function_calls(message, PROTOCOL_TITLE):
         function = call["function"]
         given = arguments_object(function["arguments"])
         block = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
@@ -447,8 +452,8 @@ def _assistant(message: Message) -> list[Block]:
     return blocks
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    return without_nothing(
+def _dump_tool(tool: RequestTool) -> dict[str, Any]:
+    return without_nulls(
         name=tool.name,
         description=tool.description,
         input_schema=tool.parameters,
@@ -456,10 +461,10 @@ def _tool(tool: Tool) -> dict[str, Any]:
     )
 
 
-def _dump_choice(choice: Choice, parallel: bool | None) -> dict[str, Any] | None:
+def _dump_choice(choice: NeutralToolChoice, parallel: bool | None) -> dict[str, Any] | None:
     if choice.mode == "auto" and parallel is not False:
         return None
-    said: dict[str, Any] = {"type": MODES[choice.mode]}
+    said: dict[str, Any] = {"type": CHOICE_TYPES[choice.mode]}
     if choice.tool is not None:
         said["name"] = choice.tool[1]
     if parallel is False:
@@ -467,7 +472,7 @@ def _dump_choice(choice: Choice, parallel: bool | None) -> dict[str, Any] | None
     return said
 
 
-def _dump_format(form: Format | None) -> dict[str, Any] | None:
+def _dump_format(form: AnswerFormat | None) -> dict[str, Any] | None:
     if form is None:
         return None
     return {"type": "json_schema", "schema": form.schema or {"type": "object"}}

@@ -21,7 +21,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.request_content import BLANK_LINE, RAW, is_object_text
+from dsv4.api.request_content import BLANK_LINE, RAW_ARGUMENTS, is_object_text
 from dsv4.api.request_fields import OFF, clean_value
 
 # The marks that come back with a turn.
@@ -79,11 +79,11 @@ def _unpacked(mark: str, version: str) -> str | None:
 _V = TypeVar("_V")
 
 # At most this many values, of at most this many bytes each.
-ENTRIES = 64
-BYTES = 262_144
+CACHE_ENTRIES = 64
+CACHE_BYTES = 262_144
 
 
-class Remembered(Generic[_V]):
+class ReadCache(Generic[_V]):
     """Values by what they were read from: the last few, the oldest out first."""
 
     def __init__(self) -> None:
@@ -92,9 +92,9 @@ class Remembered(Generic[_V]):
 
     def keep(self, key: Hashable, value: _V, size: int) -> None:
         """Remembers a value that was read from `size` bytes, unless those are too many."""
-        if size > BYTES:
+        if size > CACHE_BYTES:
             return
-        while len(self._values) >= ENTRIES:
+        while len(self._values) >= CACHE_ENTRIES:
             try:
                 self._values.pop(next(iter(self._values)), None)
             except (StopIteration, RuntimeError):  # another thread was at it
@@ -126,11 +126,11 @@ class Sampling:
     frequency_penalty: float | None = None
 
 
-UNSAID = Sampling()
+NO_SAMPLING = Sampling()
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class RequestTool:
     """A declared tool. `path` is where the request has it."""
 
     name: str
@@ -150,18 +150,18 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Declared:
+class RequestTools:
     """The tools of a request, and the names of those that nobody here can run."""
 
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[RequestTool, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
-NO_TOOLS = Declared()
+NO_TOOLS = RequestTools()
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NeutralToolChoice:
     """What a request says about calls. `allowed` narrows the declared tools, None does not."""
 
     mode: Literal["auto", "none", "required", "tool"] = "auto"
@@ -171,11 +171,11 @@ class Choice:
     path: str = "tool_choice"
 
 
-AUTO = Choice()
+AUTO = NeutralToolChoice()
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class AnswerFormat:
     """The form of an answer: a JSON object, or one that follows a schema."""
 
     schema: dict[str, Any] | None = None
@@ -183,7 +183,7 @@ class Format:
     strict: bool | None = None
 
 
-class Asked:
+class NeutralRequest:
     """What a request asks for. None is what it does not say.
 
     `messages` are the format's own (docs/format.md, section 2), one for each message, item or run
@@ -193,9 +193,9 @@ class Asked:
 
     messages: list[Message]
     model: str | None = None
-    declared: Declared = NO_TOOLS
-    choice: Choice = AUTO
-    format: Format | None = None
+    declared: RequestTools = NO_TOOLS
+    choice: NeutralToolChoice = AUTO
+    format: AnswerFormat | None = None
     thinking: bool | None = None
     effort: str | int | None = None
     effort_path: str = "effort"
@@ -203,7 +203,7 @@ class Asked:
     wants_thinking: bool = False
     # Whether a last assistant message is continued though it does not say so.
     continues: bool = True
-    sampling: Sampling = UNSAID
+    sampling: Sampling = NO_SAMPLING
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     stream: bool = False
@@ -235,14 +235,14 @@ class Asked:
 
 # What stands between a namespace and a name. V4.1 has a form of its own for it, which came with
 # the system token; before it, the form that clients themselves use where names must be flat.
-FLAT, QUALIFIED = "__", "::"
+FLAT_SEPARATOR, NAMESPACE_SEPARATOR = "__", "::"
 
 # The one parameter of a custom tool.
-INPUT = "input"
-INPUT_SCHEMA = {
+CUSTOM_INPUT = "input"
+CUSTOM_INPUT_SCHEMA = {
     "type": "object",
-    "properties": {INPUT: {"type": "string"}},
-    "required": [INPUT],
+    "properties": {CUSTOM_INPUT: {"type": "string"}},
+    "required": [CUSTOM_INPUT],
 }
 
 
@@ -262,10 +262,12 @@ def prompt_name(key: ToolKey, dialect: Dialect) -> str:
     namespace, name = key
     if namespace is None:
         return name
-    return f"{namespace}{FLAT if dialect.system_token is None else QUALIFIED}{name}"
+    return f"{namespace}{FLAT_SEPARATOR if dialect.system_token is None else NAMESPACE_SEPARATOR}{name}"
 
 
-def chosen(tools: Iterable[Tool], choice: Choice) -> tuple[Tool, ...]:
+def chosen_tools(
+    tools: Iterable[RequestTool], choice: NeutralToolChoice
+) -> tuple[RequestTool, ...]:
     """The tools that a request wants shown. Those it names must be there."""
     tools = tuple(tools)
     keys = {tool.key for tool in tools}
@@ -283,24 +285,24 @@ def chosen(tools: Iterable[Tool], choice: Choice) -> tuple[Tool, ...]:
     return tools
 
 
-def functions(tools: Iterable[Tool], dialect: Dialect) -> list[dict[str, Any]]:
+def prompt_functions(tools: Iterable[RequestTool], dialect: Dialect) -> list[dict[str, Any]]:
     """The tools as the prompt shows them."""
-    return [_function(tool, dialect) for tool in tools]
+    return [_prompt_function(tool, dialect) for tool in tools]
 
 
-def _function(tool: Tool, dialect: Dialect) -> dict[str, Any]:
+def _prompt_function(tool: RequestTool, dialect: Dialect) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": prompt_name(tool.key, dialect)}
-    description = shown_description(tool)
+    description = tool_description(tool)
     if description is not None:
         shown["description"] = description
     if tool.kind == "custom":
-        shown["parameters"] = INPUT_SCHEMA
+        shown["parameters"] = CUSTOM_INPUT_SCHEMA
     elif tool.parameters is not None:
         shown["parameters"] = tool.parameters
     return shown
 
 
-def shown_description(tool: Tool) -> str | None:
+def tool_description(tool: RequestTool) -> str | None:
     """A tool's own words, after those of its namespace and before its grammar."""
     description = tool.description
     if tool.format is not None and tool.format.get("definition"):
@@ -320,10 +322,10 @@ def schema_at(value: Any, path: str) -> dict[str, Any]:
     return schema
 
 
-def read_function(function: dict[str, Any], path: str, schema: str = "parameters") -> Tool:
+def read_function(function: dict[str, Any], path: str, schema: str = "parameters") -> RequestTool:
     """A function object. `schema` is the name of the field that holds its parameters."""
     parameters, strict = function.get(schema), function.get("strict")
-    return Tool(
+    return RequestTool(
         request_fields.name_at(function, path),
         path,
         request_fields.maybe_text_at(function, "description", path),
@@ -332,25 +334,25 @@ def read_function(function: dict[str, Any], path: str, schema: str = "parameters
     )
 
 
-def read_allowed(allowed: dict[str, Any], path: str, key: Any) -> Choice:
+def read_allowed(allowed: dict[str, Any], path: str, key: Any) -> NeutralToolChoice:
     """A choice that allows some of the tools. `key` reads one of its entries, or gives None."""
     given = allowed.get("mode")
     if given is not None:
         request_fields.one_of("auto", "required")(given, f"{path}.mode")
     mode: Literal["auto", "required"] = "required" if given == "required" else "auto"
-    listed = request_fields.listed(allowed.get("tools"), f"{path}.tools")
+    listed = request_fields.json_list(allowed.get("tools"), f"{path}.tools")
     keys = [key(item, f"{path}.tools[{n}]") for n, item in enumerate(listed)]
-    return Choice(mode, allowed=frozenset(k for k in keys if k is not None))
+    return NeutralToolChoice(mode, allowed=frozenset(k for k in keys if k is not None))
 
 
-def names_of(tools: Iterable[Tool], dialect: Dialect) -> dict[str, ToolName]:
+def client_names(tools: Iterable[RequestTool], dialect: Dialect) -> dict[str, ToolName]:
     """The way back: from the name in the prompt to the client's own."""
     named = [(prompt_name(tool.key, dialect), tool) for tool in tools]
-    refuse_doubles((name, tool.path) for name, tool in named)
+    refuse_duplicate_names((name, tool.path) for name, tool in named)
     return {name: ToolName(tool.name, tool.namespace, tool.kind, tool.path) for name, tool in named}
 
 
-def refuse_doubles(named: Iterable[tuple[str, str]]) -> None:
+def refuse_duplicate_names(named: Iterable[tuple[str, str]]) -> None:
     """Raises where two tools have one name. Each is given with where the request has it."""
     seen: set[str] = set()
     for name, path in named:
@@ -366,7 +368,7 @@ def client_name(name: str, names: Mapping[str, ToolName]) -> ToolName:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleTools:
     """Tools as the prompt shows them, and the table of their names."""
 
     functions: list[dict[str, Any]] | None
@@ -376,46 +378,48 @@ class Shown:
 
 # A client sends the same tools with every request, and each time they are the same value
 # (`declared_in`). What a dialect makes of them is remembered for the last few.
-@lru_cache(ENTRIES)
-def shown(declared: Declared, dialect: Dialect) -> Shown:
+@lru_cache(CACHE_ENTRIES)
+def visible_tools(declared: RequestTools, dialect: Dialect) -> VisibleTools:
     """How a dialect shows all tools that a request declares."""
-    return shown_for(declared, AUTO, dialect)
+    return visible_tools_for(declared, AUTO, dialect)
 
 
-def shown_for(declared: Declared, choice: Choice, dialect: Dialect) -> Shown:
+def visible_tools_for(
+    declared: RequestTools, choice: NeutralToolChoice, dialect: Dialect
+) -> VisibleTools:
     """How a dialect shows the tools that a request declares and chooses."""
-    names = names_of(declared.tools, dialect)
-    tools = chosen(declared.tools, choice)
+    names = client_names(declared.tools, dialect)
+    tools = chosen_tools(declared.tools, choice)
     forced = prompt_name(choice.tool, dialect) if choice.tool is not None else None
-    return Shown(functions(tools, dialect) or None, MappingProxyType(names), forced)
+    return VisibleTools(prompt_functions(tools, dialect) or None, MappingProxyType(names), forced)
 
 
-_remembered = Remembered[Declared]()
+_known_tools = ReadCache[RequestTools]()
 
 
-def declared_in(
-    tools: Any, path: str, read: Callable[[Any, str], Declared], protocol: str
-) -> Declared:
+def cached_tools(
+    tools: Any, path: str, read: Callable[[Any, str], RequestTools], protocol: str
+) -> RequestTools:
     """What `read` makes of a request's list of tools, remembered."""
     try:
         dumped = marshal.dumps(tools)
     except ValueError:
         return read(tools, path)  # says what is wrong
     key = (dumped, protocol)
-    declared = _remembered.get(key)
+    declared = _known_tools.get(key)
     if declared is None:
         declared = read(marshal.loads(dumped), path)
-        _remembered.keep(key, declared, len(dumped))
+        _known_tools.keep(key, declared, len(dumped))
     return declared
 
 
 # The form that an answer must have.
 
 
-def read_schema(holder: dict[str, Any], path: str) -> Format:
+def read_answer_format(holder: dict[str, Any], path: str) -> AnswerFormat:
     """The schema of an answer, with its name."""
     strict = holder.get("strict")
-    return Format(
+    return AnswerFormat(
         schema_at(holder.get("schema"), f"{path}.schema"),
         request_fields.maybe_text_at(holder, "name", path),
         strict if isinstance(strict, bool) else None,
@@ -425,7 +429,7 @@ def read_schema(holder: dict[str, Any], path: str) -> Format:
 # What all protocols need to say again what was asked for.
 
 
-def turns(asked: Asked) -> Iterator[Message]:
+def joined_turns(asked: NeutralRequest) -> Iterator[Message]:
     """The messages, those of one assistant turn as one."""
     open_turn: Message | None = None
     for message in asked.messages:
@@ -440,7 +444,7 @@ def turns(asked: Asked) -> Iterator[Message]:
         yield open_turn
 
 
-def flat_tools(asked: Asked, protocol: str) -> list[Tool]:
+def function_tools(asked: NeutralRequest, protocol: str) -> list[RequestTool]:
     """The tools that are shown, in a protocol that has functions alone."""
     allowed = asked.choice.allowed
     tools = [t for t in asked.declared.tools if allowed is None or t.key in allowed]
@@ -451,7 +455,7 @@ def flat_tools(asked: Asked, protocol: str) -> list[Tool]:
     return tools
 
 
-def flat_calls(message: Message, protocol: str) -> list[dict[str, Any]]:
+def function_calls(message: Message, protocol: str) -> list[dict[str, Any]]:
     """The calls of a turn, in a protocol that has no namespaces."""
     calls: list[dict[str, Any]] = list(message.get("tool_calls", ()))
     for call in calls:
@@ -475,10 +479,10 @@ def arguments_object(arguments: Any) -> dict[str, Any]:
         value = json.loads(arguments) if is_object_text(arguments) else None
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {RAW: arguments}
+    return value if isinstance(value, dict) else {RAW_ARGUMENTS: arguments}
 
 
-def switched(asked: Asked) -> bool | None:
+def thinking_choice(asked: NeutralRequest) -> bool | None:
     """Whether thinking is on or off, None where the request leaves it open."""
     if asked.effort == OFF:
         return False
@@ -488,7 +492,7 @@ def switched(asked: Asked) -> bool | None:
     return asked.thinking
 
 
-def without_nothing(**fields: Any) -> dict[str, Any]:
+def without_nulls(**fields: Any) -> dict[str, Any]:
     """The fields that say something."""
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -26,20 +26,20 @@ BLANK_LINE = "\n\n"
 Block: TypeAlias = dict[str, Any]
 Content: TypeAlias = "str | list[Block]"
 # What one block says: text, an image, or nothing at all.
-Said: TypeAlias = "str | Block | None"
-Reader: TypeAlias = Callable[[Block, str], Said]
+BlockContent: TypeAlias = "str | Block | None"
+BlockReader: TypeAlias = Callable[[Block, str], BlockContent]
 
 
-def unsupported(kind: str) -> str:
+def unsupported_text(kind: str) -> str:
     """What stands in the place of something that cannot be read."""
     return kind.join(UNSUPPORTED)
 
 
-UNSUPPORTED_IMAGE = unsupported("Image")
-UNSUPPORTED_DOCUMENT = unsupported("Document")
+UNSUPPORTED_IMAGE = unsupported_text("Image")
+UNSUPPORTED_DOCUMENT = unsupported_text("Document")
 
 
-def content_of(value: Any, path: str, readers: Mapping[str, Reader]) -> Content:
+def content_of(value: Any, path: str, readers: Mapping[str, BlockReader]) -> Content:
     """A content field: text, null, or a list of blocks."""
     if isinstance(value, str):
         return clean(value)
@@ -47,24 +47,26 @@ def content_of(value: Any, path: str, readers: Mapping[str, Reader]) -> Content:
         return ""
     if not isinstance(value, (list, tuple)):
         raise wrong(value, "text or a list of blocks", path)
-    return joined([read_block(block, f"{path}[{n}]", readers) for n, block in enumerate(value)])
+    return joined_content(
+        [read_block(block, f"{path}[{n}]", readers) for n, block in enumerate(value)]
+    )
 
 
-def text_content(value: Any, path: str, readers: Mapping[str, Reader]) -> str:
+def text_content(value: Any, path: str, readers: Mapping[str, BlockReader]) -> str:
     """A content field where there can be no images: they are named."""
     content = content_of(value, path, readers)
     return content if isinstance(content, str) else without_images(content)
 
 
-def read_block(block: Any, path: str, readers: Mapping[str, Reader]) -> Said:
+def read_block(block: Any, path: str, readers: Mapping[str, BlockReader]) -> BlockContent:
     if isinstance(block, str):
         return clean(block)
     kind = type_at(block, path)
     reader = readers.get(kind)
-    return unsupported(kind) if reader is None else reader(block, path)
+    return unsupported_text(kind) if reader is None else reader(block, path)
 
 
-def joined(said: list[Said]) -> Content:
+def joined_content(said: list[BlockContent]) -> Content:
     """One text, unless there are images among the blocks."""
     if all(part is None or isinstance(part, str) for part in said):
         return BLANK_LINE.join(part for part in said if isinstance(part, str))
@@ -91,25 +93,25 @@ def refuse_images(content: Content) -> None:
             raise ApiError("found an image, expected text: images are not read", path=block["path"])
 
 
-def image(url: str, path: str, detail: Any = None) -> Block:
+def image_block(url: str, path: str, detail: Any = None) -> Block:
     """An image. `path` is where the request has it."""
     source = {"url": url} if not isinstance(detail, str) else {"url": url, "detail": detail}
     return {"type": "image_url", "image_url": source, "path": path}
 
 
-def text_reader(field: str) -> Reader:
+def text_reader(field: str) -> BlockReader:
     """A reader of blocks that are the text of one field. Null is empty."""
 
-    def read(block: Block, path: str) -> Said:
+    def read(block: Block, path: str) -> BlockContent:
         return maybe_text_at(block, field, path) or ""
 
     return read
 
 
-read_text = text_reader("text")
+read_text_block = text_reader("text")
 
 
-def nothing(block: Block, path: str) -> Said:
+def no_content(block: Block, path: str) -> BlockContent:
     """A block that says nothing to the model."""
     return None
 
@@ -119,11 +121,11 @@ def nothing(block: Block, path: str) -> Said:
 
 # What a client puts before its first line, or before the beginning of its text. It changes from
 # session to session, and with it every cached prefix.
-BILLING = "x-anthropic-billing-header"
-BEGINNING = "You are"
+BILLING_HEADER = "x-anthropic-billing-header"
+PROMPT_BEGINNING = "You are"
 
 
-def system_text(value: Any, path: str, readers: Mapping[str, Reader]) -> str:
+def system_text(value: Any, path: str, readers: Mapping[str, BlockReader]) -> str:
     """The text of a system field or message: its blocks, those that say something."""
     if isinstance(value, str):
         return without_billing(clean(value))
@@ -142,9 +144,9 @@ def system_text(value: Any, path: str, readers: Mapping[str, Reader]) -> str:
 
 def without_billing(text: str) -> str:
     """A block without its billing line."""
-    if not text.startswith(BILLING):
+    if not text.startswith(BILLING_HEADER):
         return text
-    line_end, beginning = text.find("\n"), text.find(BEGINNING)
+    line_end, beginning = text.find("\n"), text.find(PROMPT_BEGINNING)
     if beginning >= 0 and (line_end < 0 or beginning < line_end):
         return text[beginning:]
     return text[line_end + 1 :] if line_end >= 0 else ""
@@ -154,10 +156,12 @@ def without_billing(text: str) -> str:
 
 
 # The one parameter of arguments that are no object.
-RAW = "arguments"
+RAW_ARGUMENTS = "arguments"
 
 
-def call(id: Any, name: str, arguments: Any, path: str, namespace: Any = None) -> dict[str, Any]:
+def history_call(
+    id: Any, name: str, arguments: Any, path: str, namespace: Any = None
+) -> dict[str, Any]:
     """A call as the format takes it. `path` is where the request has its id."""
     if id is not None and not isinstance(id, str):
         raise wrong(id, "the id of a call: text", path)
@@ -174,10 +178,10 @@ def arguments_of(value: Any, path: str) -> Any:
         return {}
     if isinstance(value, str):
         if "\\ud" in value or "\\uD" in value:
-            return _cleaned(value)
-        return clean(value) if is_object_text(value) else {RAW: clean(value)}
+            return _cleaned_arguments(value)
+        return clean(value) if is_object_text(value) else {RAW_ARGUMENTS: clean(value)}
     cleaned = clean_value(value, path)
-    return cleaned if isinstance(cleaned, dict) else {RAW: cleaned}
+    return cleaned if isinstance(cleaned, dict) else {RAW_ARGUMENTS: cleaned}
 
 
 def is_object_text(text: str) -> bool:
@@ -190,10 +194,10 @@ def is_object_text(text: str) -> bool:
         return False
 
 
-def _cleaned(text: str) -> Any:
+def _cleaned_arguments(text: str) -> Any:
     """Arguments whose text escapes surrogates, which may be lone ones."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return clean(text)
-    return without_surrogates(value) if isinstance(value, dict) else {RAW: clean(text)}
+    return without_surrogates(value) if isinstance(value, dict) else {RAW_ARGUMENTS: clean(text)}

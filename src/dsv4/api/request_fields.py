@@ -25,10 +25,10 @@ _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Deeper than any schema or argument that means something, and shallower than Python's own limits.
-DEEPEST = 250
+MAX_DEPTH = 250
 
 
-def quick_reader() -> Callable[[bytes], Any] | None:
+def fast_json_reader() -> Callable[[bytes], Any] | None:
     """The reader of the extra `fast`, where that is installed.
 
     It takes half as long as Python's own. Where it reads a body it gives the same, big integers,
@@ -41,16 +41,16 @@ def quick_reader() -> Callable[[bytes], Any] | None:
     return reader
 
 
-_jiter = quick_reader()
+_jiter = fast_json_reader()
 _decoder = json.JSONDecoder()
-_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
+_scan_json: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
 
 
-def body_of(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
+def json_body(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
     """The body as a dict."""
     if isinstance(body, dict):
         return body
-    value = _read(body if body.__class__ is bytes else _bytes_of(body), loads)
+    value = _parse_json(body if body.__class__ is bytes else _bytes_of(body), loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value
@@ -64,7 +64,7 @@ def _bytes_of(body: Any) -> bytes:
     return bytes(body)
 
 
-def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
+def _parse_json(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
     quick = _jiter if loads is None else loads
     if quick is not None and quick is not json.loads:
         try:
@@ -72,7 +72,7 @@ def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
         except (ValueError, RecursionError):
             pass  # what is wrong, and whether anything is, Python's own reader says
     try:
-        return _read_text(data.decode())
+        return _parse_json_text(data.decode())
     except UnicodeDecodeError as error:
         raise ApiError(f"The body is not UTF-8: {error.reason} at byte {error.start}.") from None
     except ValueError as error:
@@ -84,10 +84,10 @@ def _read(data: bytes, loads: Callable[[bytes], Any] | None) -> Any:
 _BOM = "\ufeff"
 
 
-def _read_text(text: str) -> Any:
+def _parse_json_text(text: str) -> Any:
     """What `json.loads` gives, which spends much of its time looking for space around."""
     try:
-        value, end = _scan(text, 0)
+        value, end = _scan_json(text, 0)
         if end == len(text):
             return value
     except StopIteration:  # no value begins here
@@ -138,7 +138,7 @@ def without_surrogates(value: Any) -> Any:
     return value
 
 
-def is_json(value: Any, depth: int = DEEPEST) -> bool:
+def is_json(value: Any, depth: int = MAX_DEPTH) -> bool:
     """Whether a value is made of what JSON has, and not nested too deep."""
     kind = value.__class__
     if kind is str or kind is int or kind is bool or kind is float or value is None:
@@ -159,7 +159,7 @@ def is_json(value: Any, depth: int = DEEPEST) -> bool:
 Check: TypeAlias = Callable[[Any, str], Any]
 
 
-def checked(
+def checked_fields(
     fields: Mapping[str, Any], checks: Mapping[str, Check], path: str = ""
 ) -> dict[str, Any]:
     """The fields that `checks` knows, those that are there and not null."""
@@ -170,7 +170,9 @@ def checked(
     return known
 
 
-def said_in(body: Mapping[str, Any], reads: Mapping[str, tuple[str, Check]]) -> dict[str, Any]:
+def shared_fields(
+    body: Mapping[str, Any], reads: Mapping[str, tuple[str, Check]]
+) -> dict[str, Any]:
     """What a body says, by the names that all protocols share. `reads` has, for each field that is
     read, that name and the check of its value."""
     said = {}
@@ -187,19 +189,19 @@ def text(value: Any, path: str) -> str:
     raise wrong(value, "text", path)
 
 
-def flag(value: Any, path: str) -> bool:
+def boolean(value: Any, path: str) -> bool:
     if value is True or value is False:
         return value
     raise wrong(value, "true or false", path)
 
 
-def table(value: Any, path: str) -> dict[str, Any]:
+def json_object(value: Any, path: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise wrong(value, "an object", path)
 
 
-def listed(value: Any, path: str) -> list[Any]:
+def json_list(value: Any, path: str) -> list[Any]:
     if isinstance(value, list):
         return value
     if isinstance(value, tuple):
@@ -207,13 +209,13 @@ def listed(value: Any, path: str) -> list[Any]:
     raise wrong(value, "a list", path)
 
 
-def is_whole(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def whole_number(least: int, most: int | None = None) -> Check:
     def check(value: Any, path: str) -> int:
-        if is_whole(value) and value >= least and (most is None or value <= most):
+        if is_integer(value) and value >= least and (most is None or value <= most):
             return int(value)
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise wrong(value, f"a whole number {limits}", path)
@@ -223,7 +225,7 @@ def whole_number(least: int, most: int | None = None) -> Check:
 
 def number(least: float, most: float | None = None) -> Check:
     def check(value: Any, path: str) -> float:
-        given = is_whole(value) or (isinstance(value, float) and isfinite(value))
+        given = is_integer(value) or (isinstance(value, float) and isfinite(value))
         if given and value >= least and (most is None or value <= most):
             return float(value) if isinstance(value, float) else int(value)
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -296,7 +298,7 @@ EFFORTS = {
 }
 OFF = "none"
 
-SWITCH = {"enabled": True, "adaptive": True, "disabled": False}
+SWITCHES = {"enabled": True, "adaptive": True, "disabled": False}
 
 
 def effort(value: Any, path: str) -> str | int:
@@ -309,17 +311,17 @@ def effort(value: Any, path: str) -> str | int:
     raise wrong(value, f"one of {names}, or a whole number", path)
 
 
-def switch(value: Any, path: str) -> bool | None:
+def thinking_switch(value: Any, path: str) -> bool | None:
     """The `thinking` object of a request: on, off, or nothing said."""
     if not isinstance(value, dict):
         raise wrong(value, 'an object such as {"type": "enabled"}', path)
     kind = value.get("type")
     if kind is None:
         return None
-    if not isinstance(kind, str) or kind not in SWITCH:
-        names = ", ".join(f'"{name}"' for name in SWITCH)
+    if not isinstance(kind, str) or kind not in SWITCHES:
+        names = ", ".join(f'"{name}"' for name in SWITCHES)
         raise wrong(kind, f"one of {names}", f"{path}.type")
-    return SWITCH[kind]
+    return SWITCHES[kind]
 
 
 # Fields that change what a model sees, and that nothing here can do: a request that has one is
@@ -364,7 +366,7 @@ _WHOLE = "the whole conversation: no threads are kept here"
 _OWN_TEMPLATE = "no template: the prompt is written in the format of the model"
 _PREFIX = 'an assistant message with "prefix": true at the end'
 
-UNSUPPORTED: dict[str, dict[str, FieldCheck]] = {
+UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
     "chat": {
         "web_search_options": _refused("none: nobody here can search the web"),
         # Of servers that render templates.

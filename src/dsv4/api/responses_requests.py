@@ -11,60 +11,60 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import request_fields
-from dsv4.api.api_request import DEFAULTS, ApiRequest, Settings, resolve
+from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, Settings, resolve
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
     AUTO,
-    ENTRIES,
-    INPUT,
+    CACHE_ENTRIES,
+    CUSTOM_INPUT,
     NO_TOOLS,
-    Asked,
-    Choice,
-    Declared,
-    Format,
+    AnswerFormat,
     Message,
+    NeutralRequest,
+    NeutralToolChoice,
+    RequestTool,
+    RequestTools,
     Sampling,
-    Tool,
     ToolKey,
     arguments_object,
     arguments_text,
-    declared_in,
+    cached_tools,
+    joined_turns,
     marked_text,
     read_allowed,
+    read_answer_format,
     read_function,
-    read_schema,
-    switched,
-    turns,
-    without_nothing,
+    thinking_choice,
+    without_nulls,
 )
 from dsv4.api.request_content import (
     BLANK_LINE,
     UNSUPPORTED_IMAGE,
     Block,
+    BlockContent,
+    BlockReader,
     Content,
-    Reader,
-    Said,
     arguments_of,
-    call,
     content_of,
-    image,
-    read_text,
+    history_call,
+    image_block,
+    read_text_block,
     system_text,
     text_content,
     text_reader,
-    unsupported,
+    unsupported_text,
 )
-from dsv4.api.request_fields import OFF, REASONING_CONTEXT, body_of, clean
+from dsv4.api.request_fields import OFF, REASONING_CONTEXT, clean, json_body
 
 # What a response repeats of its request.
 
 
 # As the vendor's types have them. Any other value is not repeated.
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-SYNTAXES = ("lark", "regex")
+ECHOED_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+GRAMMAR_SYNTAXES = ("lark", "regex")
 
 
-def echo_of(body: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def echoed_fields(body: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     """The fields of a response that come from the request, each valid or null.
 
     `known` are the fields that were read, `body` has those that were not.
@@ -73,29 +73,29 @@ def echo_of(body: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     return {
         "instructions": known.get("instructions") or None,
         "max_output_tokens": known.get("max_output_tokens"),
-        "metadata": _metadata(body.get("metadata")),
+        "metadata": _echoed_metadata(body.get("metadata")),
         "parallel_tool_calls": known.get("parallel_tool_calls", True),
         "previous_response_id": None,
-        "reasoning": {"effort": effort if effort in EFFORTS else None, "summary": None},
+        "reasoning": {"effort": effort if effort in ECHOED_EFFORTS else None, "summary": None},
         "store": False,
         "temperature": known.get("temperature"),
-        "text": {"format": format_of(known.get("text", {}).get("format"))},
-        "tool_choice": choice_of(known.get("tool_choice", AUTO)),
-        "tools": tools_of(known.get("tools", NO_TOOLS)),
+        "text": {"format": dump_format(known.get("text", {}).get("format"))},
+        "tool_choice": dump_choice(known.get("tool_choice", AUTO)),
+        "tools": dump_tools(known.get("tools", NO_TOOLS)),
         "top_p": known.get("top_p"),
         "truncation": "disabled",
         "user": known.get("user"),
     }
 
 
-def _metadata(value: Any) -> dict[str, str] | None:
+def _echoed_metadata(value: Any) -> dict[str, str] | None:
     if not isinstance(value, dict):
         return None
     plain = all(isinstance(k, str) and isinstance(v, str) for k, v in value.items())
     return value if plain else None
 
 
-def format_of(form: Format | None) -> dict[str, Any]:
+def dump_format(form: AnswerFormat | None) -> dict[str, Any]:
     if form is None:
         return {"type": "text"}
     if form.schema is None:
@@ -108,7 +108,7 @@ def format_of(form: Format | None) -> dict[str, Any]:
     }
 
 
-def choice_of(choice: Choice) -> Any:
+def dump_choice(choice: NeutralToolChoice) -> Any:
     if choice.allowed is not None:
         listed = [{"type": "function", "name": name} for _, name in sorted(choice.allowed, key=str)]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": listed}
@@ -117,23 +117,23 @@ def choice_of(choice: Choice) -> Any:
     return choice.mode
 
 
-@lru_cache(ENTRIES)
-def tools_of(declared: Declared) -> list[dict[str, Any]]:
+@lru_cache(CACHE_ENTRIES)
+def dump_tools(declared: RequestTools) -> list[dict[str, Any]]:
     """The tools again. Those of a namespace stand in it."""
     echoed: list[dict[str, Any]] = []
     spaces: dict[str, dict[str, Any]] = {}
     for tool in declared.tools:
         if tool.namespace is None:
-            echoed.append(_tool(tool))
+            echoed.append(_dump_tool(tool))
             continue
         if tool.namespace not in spaces:
-            spaces[tool.namespace] = _namespace(tool)
+            spaces[tool.namespace] = _dump_namespace(tool)
             echoed.append(spaces[tool.namespace])
-        spaces[tool.namespace]["tools"].append(_tool(tool))
+        spaces[tool.namespace]["tools"].append(_dump_tool(tool))
     return echoed
 
 
-def _namespace(tool: Tool) -> dict[str, Any]:
+def _dump_namespace(tool: RequestTool) -> dict[str, Any]:
     description = tool.namespace_description or ""
     return {
         "type": "namespace",
@@ -143,21 +143,21 @@ def _namespace(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _dump_tool(tool: RequestTool) -> dict[str, Any]:
     echoed: dict[str, Any] = {"type": tool.kind, "name": tool.name}
     if tool.description is not None:
         echoed["description"] = tool.description
     if tool.kind == "custom":
-        if _is_valid(tool.format):
+        if _is_valid_format(tool.format):
             echoed["format"] = tool.format
         return echoed
     return {**echoed, "parameters": tool.parameters, "strict": tool.strict}
 
 
-def _is_valid(form: dict[str, Any] | None) -> bool:
+def _is_valid_format(form: dict[str, Any] | None) -> bool:
     if form is None:
         return False
-    grammar = form.get("syntax") in SYNTAXES and isinstance(form.get("definition"), str)
+    grammar = form.get("syntax") in GRAMMAR_SYNTAXES and isinstance(form.get("definition"), str)
     return form.get("type") == "text" or (form.get("type") == "grammar" and grammar)
 
 
@@ -176,14 +176,14 @@ def read(
     the format to write; `settings` are the server's. Nothing is stored here: whoever stores
     responses puts the items of `previous_response_id` into `input` first. Raises `ApiError`.
     """
-    settings = settings or DEFAULTS
-    asked = asked_in(body_of(body, settings.loads))
+    settings = settings or DEFAULT_SETTINGS
+    asked = neutral_responses_request(json_body(body, settings.loads))
     return resolve(asked, "responses", dialect_named(dialect), settings)
 
 
-def asked_in(body: dict[str, Any]) -> Asked:
+def neutral_responses_request(body: dict[str, Any]) -> NeutralRequest:
     """What a body asks for."""
-    known = request_fields.checked(body, FIELDS)
+    known = request_fields.checked_fields(body, FIELDS)
     _refuse_stored(body)
     messages: list[Message] = []
     if known.get("instructions"):
@@ -215,9 +215,9 @@ def asked_in(body: dict[str, Any]) -> Asked:
         "cache_key": known.get("prompt_cache_key"),
         "path": "input",
         "given": len(given),
-        "echo": echo_of(body, known),
+        "echo": echoed_fields(body, known),
     }
-    return Asked(said)
+    return NeutralRequest(said)
 
 
 def _refuse_stored(body: dict[str, Any]) -> None:
@@ -233,7 +233,7 @@ def _refuse_stored(body: dict[str, Any]) -> None:
 # Items. Each is a message of its own: those of one assistant turn are joined later.
 
 
-def _input(value: Any, path: str) -> list[Any]:
+def _read_input(value: Any, path: str) -> list[Any]:
     if isinstance(value, str):
         return [{"role": "user", "content": clean(value)}]
     if isinstance(value, (list, tuple)):
@@ -249,32 +249,32 @@ def _read_item(item: Any, path: str) -> list[Message]:
         kind = "message"
     if not isinstance(kind, str):
         raise wrong(kind, 'a type, such as "message"', f"{path}.type")
-    reader = ITEMS.get(kind)
-    return _unknown(clean(kind)) if reader is None else reader(item, path)
+    reader = ITEM_READERS.get(kind)
+    return _unknown_item(clean(kind)) if reader is None else reader(item, path)
 
 
-def _unknown(kind: str) -> list[Message]:
+def _unknown_item(kind: str) -> list[Message]:
     """An item that nobody here knows, on the side where it must have come from."""
     role = "assistant" if kind.endswith("_call") else "user"
-    return [{"role": role, "content": unsupported(kind)}]
+    return [{"role": role, "content": unsupported_text(kind)}]
 
 
 def _read_message(item: Block, path: str) -> list[Message]:
     role, content, inside = item.get("role"), item.get("content"), f"{path}.content"
     if role == "user":
-        return [{"role": "user", "content": content_of(content, inside, PARTS)}]
+        return [{"role": "user", "content": content_of(content, inside, PART_READERS)}]
     if role == "assistant":
-        return [{"role": "assistant", "content": text_content(content, inside, PARTS)}]
+        return [{"role": "assistant", "content": text_content(content, inside, PART_READERS)}]
     if role in ("system", "developer"):
-        text = system_text(content, inside, PARTS)
+        text = system_text(content, inside, PART_READERS)
         return [{"role": "system", "content": text}] if text else []
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
 def _read_reasoning(item: Block, path: str) -> list[Message]:
     """Thinking as its text, else as our own mark of it, else as its summary."""
-    content = _texts(item, "content", path)
-    summary = _texts(item, "summary", path)
+    content = _joined_texts(item, "content", path)
+    summary = _joined_texts(item, "summary", path)
     mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
     text = content or marked_text(mark) or summary
     message: Message = {"role": "assistant", "reasoning_content": text, "content": ""}
@@ -283,38 +283,38 @@ def _read_reasoning(item: Block, path: str) -> list[Message]:
     return [message]
 
 
-def _texts(item: Block, field: str, path: str) -> str:
+def _joined_texts(item: Block, field: str, path: str) -> str:
     """A list of parts that hold text, or that text itself."""
     value, where = item.get(field), f"{path}.{field}"
     if value is None or isinstance(value, str):
         return clean(value or "")
     parts = [
-        read_text(request_fields.table(part, f"{where}[{n}]"), f"{where}[{n}]")
-        for n, part in enumerate(request_fields.listed(value, where))
+        read_text_block(request_fields.json_object(part, f"{where}[{n}]"), f"{where}[{n}]")
+        for n, part in enumerate(request_fields.json_list(value, where))
     ]
     return BLANK_LINE.join(part for part in parts if isinstance(part, str) and part)
 
 
 def _read_call(item: Block, path: str) -> list[Message]:
     arguments = arguments_of(item.get("arguments"), f"{path}.arguments")
-    return _called(item, arguments, path)
+    return _assistant_call(item, arguments, path)
 
 
 def _read_custom_call(item: Block, path: str) -> list[Message]:
     text = request_fields.maybe_text_at(item, "input", path) or ""
-    return _called(item, {INPUT: text}, path)
+    return _assistant_call(item, {CUSTOM_INPUT: text}, path)
 
 
-def _called(item: Block, arguments: Any, path: str) -> list[Message]:
+def _assistant_call(item: Block, arguments: Any, path: str) -> list[Message]:
     name = request_fields.text(item.get("name"), f"{path}.name")
     namespace = request_fields.maybe_text_at(item, "namespace", path)
-    made = call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
+    made = history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
     return [{"role": "assistant", "content": "", "tool_calls": [made]}]
 
 
 def _read_output(item: Block, path: str) -> list[Message]:
     id = request_fields.maybe_text_at(item, "call_id", path)
-    content = content_of(item.get("output"), f"{path}.output", PARTS)
+    content = content_of(item.get("output"), f"{path}.output", PART_READERS)
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
@@ -323,7 +323,7 @@ def _refuse_reference(item: Block, path: str) -> list[Message]:
     raise ApiError(message, path=path)
 
 
-ITEMS = {
+ITEM_READERS = {
     "message": _read_message,
     "reasoning": _read_reasoning,
     "function_call": _read_call,
@@ -334,17 +334,17 @@ ITEMS = {
 }
 
 
-def _read_image(part: Block, path: str) -> Said:
+def _read_image(part: Block, path: str) -> BlockContent:
     source = part.get("image_url")
     if isinstance(source, dict):
         source = source.get("url")
     if source is not None and not isinstance(source, str):
         raise wrong(source, "a URL", f"{path}.image_url")
-    return image(clean(source), path, part.get("detail")) if source else UNSUPPORTED_IMAGE
+    return image_block(clean(source), path, part.get("detail")) if source else UNSUPPORTED_IMAGE
 
 
-PARTS: dict[str, Reader] = {
-    **dict.fromkeys(("input_text", "output_text", "text", "summary_text"), read_text),
+PART_READERS: dict[str, BlockReader] = {
+    **dict.fromkeys(("input_text", "output_text", "text", "summary_text"), read_text_block),
     "refusal": text_reader("refusal"),
     "input_image": _read_image,
     "image_url": _read_image,
@@ -354,71 +354,73 @@ PARTS: dict[str, Reader] = {
 # Tools.
 
 
-def _declared(value: Any, path: str) -> Declared:
-    return declared_in(value, path, _read_tools, "responses")
+def _read_declared(value: Any, path: str) -> RequestTools:
+    return cached_tools(value, path, _read_tools, "responses")
 
 
-def _read_tools(value: Any, path: str) -> Declared:
-    tools: list[Tool] = []
+def _read_tools(value: Any, path: str) -> RequestTools:
+    tools: list[RequestTool] = []
     ignored: list[str] = []
-    for n, item in enumerate(request_fields.listed(value, path)):
+    for n, item in enumerate(request_fields.json_list(value, path)):
         where = f"{path}[{n}]"
         kind = request_fields.type_at(item, where)
         if kind == "namespace":
             tools += _read_namespace(item, where, ignored)
-        elif kind in TOOLS:
-            tools.append(TOOLS[kind](item, where))
+        elif kind in TOOL_READERS:
+            tools.append(TOOL_READERS[kind](item, where))
         else:
             ignored.append(kind)
-    return Declared(tuple(tools), tuple(ignored))
+    return RequestTools(tuple(tools), tuple(ignored))
 
 
-def _read_namespace(item: Block, path: str, ignored: list[str]) -> list[Tool]:
+def _read_namespace(item: Block, path: str, ignored: list[str]) -> list[RequestTool]:
     name = request_fields.name_at(item, path)
     description = request_fields.maybe_text_at(item, "description", path)
     tools = []
-    for n, inner in enumerate(request_fields.listed(item.get("tools"), f"{path}.tools")):
+    for n, inner in enumerate(request_fields.json_list(item.get("tools"), f"{path}.tools")):
         where = f"{path}.tools[{n}]"
         kind = request_fields.type_at(inner, where)
-        if kind in TOOLS:
-            tool = TOOLS[kind](inner, where)
+        if kind in TOOL_READERS:
+            tool = TOOL_READERS[kind](inner, where)
             tools.append(replace(tool, namespace=name, namespace_description=description))
         else:
             ignored.append(kind)
     return tools
 
 
-def _read_custom(item: Block, path: str) -> Tool:
+def _read_custom(item: Block, path: str) -> RequestTool:
     form = item.get("format")
     if form is not None:
-        request_fields.table(form, f"{path}.format")
+        request_fields.json_object(form, f"{path}.format")
         request_fields.maybe_text_at(form, "definition", f"{path}.format")
         request_fields.maybe_text_at(form, "syntax", f"{path}.format")
     description = request_fields.maybe_text_at(item, "description", path)
-    return Tool(request_fields.name_at(item, path), path, description, kind="custom", format=form)
+    return RequestTool(
+        request_fields.name_at(item, path), path, description, kind="custom", format=form
+    )
 
 
-TOOLS: dict[str, Callable[[Block, str], Tool]] = {
+TOOL_READERS: dict[str, Callable[[Block, str], RequestTool]] = {
     "function": read_function,
     "custom": _read_custom,
 }
 
 
-def _choice(value: Any, path: str) -> Choice:
+def _read_choice(value: Any, path: str) -> NeutralToolChoice:
     if isinstance(value, str):
-        return Choice(request_fields.one_of("auto", "none", "required")(value, path))
+        return NeutralToolChoice(request_fields.one_of("auto", "none", "required")(value, path))
     kind = request_fields.type_at(value, path)
-    if kind in TOOLS:
-        return Choice("tool", _key(value, path))
+    if kind in TOOL_READERS:
+        return NeutralToolChoice("tool", _tool_key(value, path))
     if kind == "allowed_tools":
-        return read_allowed(value, path, _key)
+        return read_allowed(value, path, _tool_key)
     expected = '"function", "custom" or "allowed_tools"'
     raise wrong(kind, expected, f"{path}.type")
 
 
-def _key(value: Any, path: str) -> ToolKey | None:
+def _tool_key(value: Any, path: str) -> ToolKey | None:
     """The tool that is meant, None for one that nobody here can run."""
-    if request_fields.type_at(value, path) not in TOOLS:
+    if request_fields.type_at(value, path) not in TOOL_READERS:
         return None
     return request_fields.maybe_text_at(value, "namespace", path), request_fields.name_at(
         value, path
@@ -428,73 +430,73 @@ def _key(value: Any, path: str) -> ToolKey | None:
 # Everything else.
 
 
-def _instructions(value: Any, path: str) -> str:
-    return system_text(request_fields.text(value, path), path, PARTS)
+def _read_instructions(value: Any, path: str) -> str:
+    return system_text(request_fields.text(value, path), path, PART_READERS)
 
 
-def _reasoning(value: Any, path: str) -> dict[str, Any]:
-    return request_fields.checked(request_fields.table(value, path), REASONING, path)
+def _read_reasoning_options(value: Any, path: str) -> dict[str, Any]:
+    return request_fields.checked_fields(request_fields.json_object(value, path), REASONING, path)
 
 
-def _text(value: Any, path: str) -> dict[str, Any]:
-    return request_fields.checked(request_fields.table(value, path), TEXT, path)
+def _read_text_options(value: Any, path: str) -> dict[str, Any]:
+    return request_fields.checked_fields(request_fields.json_object(value, path), TEXT, path)
 
 
-def _format(value: Any, path: str) -> Format | None:
+def _read_format(value: Any, path: str) -> AnswerFormat | None:
     kind = request_fields.one_of("text", "json_object", "json_schema")(
-        request_fields.table(value, path).get("type"), f"{path}.type"
+        request_fields.json_object(value, path).get("type"), f"{path}.type"
     )
     if kind == "json_schema":
-        return read_schema(value, path)
-    return Format() if kind == "json_object" else None
+        return read_answer_format(value, path)
+    return AnswerFormat() if kind == "json_object" else None
 
 
-def _include(value: Any, path: str) -> bool:
+def _wants_logprobs(value: Any, path: str) -> bool:
     """Whether log probabilities are wanted: the one thing that is not there unasked."""
-    return "message.output_text.logprobs" in request_fields.listed(value, path)
+    return "message.output_text.logprobs" in request_fields.json_list(value, path)
 
 
 REASONING: dict[str, request_fields.Check] = {
     "effort": request_fields.effort,
     "context": REASONING_CONTEXT,
 }
-TEXT: dict[str, request_fields.Check] = {"format": _format}
+TEXT: dict[str, request_fields.Check] = {"format": _read_format}
 
 FIELDS: dict[str, request_fields.Check] = {
-    "input": _input,
-    "instructions": _instructions,
+    "input": _read_input,
+    "instructions": _read_instructions,
     "model": request_fields.text,
-    "tools": _declared,
-    "tool_choice": _choice,
-    "parallel_tool_calls": request_fields.flag,
-    "text": _text,
-    "reasoning": _reasoning,
+    "tools": _read_declared,
+    "tool_choice": _read_choice,
+    "parallel_tool_calls": request_fields.boolean,
+    "text": _read_text_options,
+    "reasoning": _read_reasoning_options,
     "max_output_tokens": request_fields.whole_number(1),
-    "stream": request_fields.flag,
-    "include": _include,
+    "stream": request_fields.boolean,
+    "include": _wants_logprobs,
     "top_logprobs": request_fields.whole_number(0, 20),
     "temperature": request_fields.number(0),
     "top_p": request_fields.number(0, 1),
     "user": request_fields.text,
     "prompt_cache_key": request_fields.text,
-    "background": request_fields.flag,
+    "background": request_fields.boolean,
 }
 
 
 # What is asked for -> a Responses body.
 
 
-def say(asked: Asked) -> dict[str, Any]:
+def dump_responses_request(asked: NeutralRequest) -> dict[str, Any]:
     """The body. Raises `ApiError` for what Responses cannot say."""
-    items = [item for message in turns(asked) for item in _items(message, asked)]
-    effort = _effort(asked)
-    return without_nothing(
+    items = [item for message in joined_turns(asked) for item in _dump_items(message, asked)]
+    effort = _dump_effort(asked)
+    return without_nulls(
         model=asked.model,
         input=items,
-        tools=tools_of(asked.declared) or None,
-        tool_choice=choice_of(asked.choice),
+        tools=dump_tools(asked.declared) or None,
+        tool_choice=dump_choice(asked.choice),
         parallel_tool_calls=asked.parallel,
-        text=None if asked.format is None else {"format": format_of(asked.format)},
+        text=None if asked.format is None else {"format": dump_format(asked.format)},
         reasoning=None if effort is None else {"effort": effort},
         max_output_tokens=asked.max_tokens,
         stream=asked.stream or None,
@@ -507,33 +509,33 @@ def say(asked: Asked) -> dict[str, Any]:
     )
 
 
-def _effort(asked: Asked) -> str | int | None:
+def _dump_effort(asked: NeutralRequest) -> str | int | None:
     """The effort is the only switch that Responses has."""
-    thinking = switched(asked)
+    thinking = thinking_choice(asked)
     if thinking is False:
         return OFF
-    return DEFAULTS.effort if thinking and asked.effort is None else asked.effort
+    return DEFAULT_SETTINGS.effort if thinking and asked.effort is None else asked.effort
 
 
-def _items(message: Message, asked: Asked) -> list[Block]:
+def _dump_items(message: Message, asked: NeutralRequest) -> list[Block]:
     role = message["role"]
     if role == "assistant":
-        return _assistant(message, asked)
+        return _dump_assistant(message, asked)
     if role == "tool":
-        output = _content(message["content"])
+        output = _dump_content(message["content"])
         return [
             {"type": "function_call_output", "call_id": message["tool_call_id"], "output": output}
         ]
-    return [{"type": "message", "role": role, "content": _content(message["content"])}]
+    return [{"type": "message", "role": role, "content": _dump_content(message["content"])}]
 
 
-def _content(content: Content) -> Any:
+def _dump_content(content: Content) -> Any:
     if isinstance(content, str):
         return content
-    return [_part(block) for block in content]
+    return [_dump_part(block) for block in content]
 
 
-def _part(block: Block) -> Block:
+def _dump_part(block: Block) -> Block:
     if block["type"] == "text":
         return {"type": "input_text", "text": block["text"]}
     source = block["image_url"]
@@ -544,7 +546,7 @@ def _part(block: Block) -> Block:
     }
 
 
-def _assistant(message: Message, asked: Asked) -> list[Block]:
+def _dump_assistant(message: Message, asked: NeutralRequest) -> list[Block]:
     items: list[Block] = []
     if message.get("reasoning_content"):
         content = [{"type": "reasoning_text", "text": message["reasoning_content"]}]
@@ -552,19 +554,21 @@ def _assistant(message: Message, asked: Asked) -> list[Block]:
     if message.get("content"):
         content = [{"type": "output_text", "text": message["content"], "annotations": []}]
         items.append({"type": "message", "role": "assistant", "content": content})
-    return [*items, *(_call(call, asked) for call in message.get("tool_calls", ()))]
+    return [*items, *(_dump_call(call, asked) for call in message.get("tool_calls", ()))]
 
 
-def _call(call: dict[str, Any], asked: Asked) -> Block:
+def _dump_call(call: dict[str, Any], asked: NeutralRequest) -> Block:
     function = call["function"]
     head = {"call_id": call["id"], "name": function["name"]}
     if "namespace" in call:
         head["namespace"] = call["namespace"]
     given = arguments_object(function["arguments"])
-    if (call.get("namespace"), function["name"]) in _custom(asked) and [*given] == [INPUT]:
-        return {"type": "custom_tool_call", **head, "input": given[INPUT]}
+    if (call.get("namespace"), function["name"]) in _custom_tool_keys(asked) and [*given] == [
+        CUSTOM_INPUT
+    ]:
+        return {"type": "custom_tool_call", **head, "input": given[CUSTOM_INPUT]}
     return {"type": "function_call", **head, "arguments": arguments_text(function["arguments"])}
 
 
-def _custom(asked: Asked) -> set[Any]:
+def _custom_tool_keys(asked: NeutralRequest) -> set[Any]:
     return {tool.key for tool in asked.declared.tools if tool.kind == "custom"}

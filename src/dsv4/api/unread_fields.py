@@ -8,27 +8,27 @@ from typing import Any
 from dsv4.api.chat_requests import FIELDS as CHAT
 from dsv4.api.chat_requests import TEMPLATE_OPTIONS
 from dsv4.api.messages_requests import FIELDS as MESSAGES
-from dsv4.api.messages_requests import OUTPUT
+from dsv4.api.messages_requests import OUTPUT_FIELDS
 from dsv4.api.responses_requests import FIELDS as RESPONSES
 from dsv4.api.responses_requests import REASONING, TEXT
 
 # What a server stores responses by, or repeats in them.
 _STORED = ("previous_response_id", "conversation", "prompt", "store", "metadata")
 
-READ: dict[str, frozenset[str]] = {
+FIELDS_READ: dict[str, frozenset[str]] = {
     "chat": frozenset({"messages", *CHAT}),
     "responses": frozenset({*RESPONSES, *_STORED}),
     "messages": frozenset(MESSAGES),
 }
 # Of fields that hold options.
-READ_INSIDE: dict[str, dict[str, Collection[str]]] = {
+OPTION_FIELDS_READ: dict[str, dict[str, Collection[str]]] = {
     "chat": {
         "stream_options": {"include_usage"},
         "thinking": {"type"},
         "chat_template_kwargs": TEMPLATE_OPTIONS,
     },
     "responses": {"reasoning": REASONING, "text": TEXT},
-    "messages": {"thinking": {"type"}, "output_config": OUTPUT, "metadata": {"user_id"}},
+    "messages": {"thinking": {"type"}, "output_config": OUTPUT_FIELDS, "metadata": {"user_id"}},
 }
 
 # Those that clients are known to send. They say nothing that a prompt could hold, or give advice
@@ -37,7 +37,7 @@ _OPENAI = (
     *("safety_identifier", "service_tier", "moderation", "prompt_cache_options"),
     *("prompt_cache_retention", "stream_options.include_obfuscation"),
 )
-HARMLESS: dict[str, frozenset[str]] = {
+HARMLESS_FIELDS: dict[str, frozenset[str]] = {
     "chat": frozenset(
         {
             *_OPENAI,
@@ -66,7 +66,7 @@ HARMLESS: dict[str, frozenset[str]] = {
 
 def unread_fields(protocol: str, body: dict[str, Any]) -> list[str]:
     """The fields of a body, and of its options, that are not read. Null is absent."""
-    read, inside = READ[protocol], READ_INSIDE[protocol]
+    read, inside = FIELDS_READ[protocol], OPTION_FIELDS_READ[protocol]
     unread = [name for name, value in body.items() if name not in read and value is not None]
     for field, known in inside.items():
         options = body.get(field)

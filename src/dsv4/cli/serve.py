@@ -53,9 +53,9 @@ def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], 
         write_text(None, to_toml(settings))
         return DONE
     if args.clients:
-        from dsv4.serve.banner import all_clients, posture_of
+        from dsv4.serve.banner import all_clients, summary_of_settings
 
-        write_text(None, all_clients(posture_of(settings)))
+        write_text(None, all_clients(summary_of_settings(settings)))
         return DONE
     try:
         from dsv4.serve.uvicorn_runner import serve

@@ -41,6 +41,6 @@ def app(settings: Settings | None = None, backend: AnyBackend | None = None) -> 
     be used, and an `ImportError` where the extra `serve` is not installed.
     """
     # Only here: settings and their flags are there without the extra.
-    from dsv4.serve.asgi_app import assemble_app
+    from dsv4.serve.asgi_app import build_app
 
-    return assemble_app(settings, backend)
+    return build_app(settings, backend)

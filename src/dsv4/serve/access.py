@@ -18,7 +18,7 @@ from dsv4.serve.settings import SettingError
 
 
 # The owner of everything where no keys are asked for.
-ANYBODY = "-"
+ANONYMOUS = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,18 @@ class Keyring:
     def owner(self, headers: Mapping[str, str]) -> Key | None:
         """Whose key the request shows. None if it shows none that fits, where one is asked for."""
         if not self._keys:
-            return Key(ANYBODY, b"")
+            return Key(ANONYMOUS, b"")
         # Every key is compared, so that the time says nothing about which of them fits.
         found = [
             key
-            for given in _given(headers)
+            for given in _shown_keys(headers)
             for key in self._keys
             if hmac.compare_digest(key.secret, given)
         ]
         return found[0] if found else None
 
 
-def _given(headers: Mapping[str, str]) -> list[bytes]:
+def _shown_keys(headers: Mapping[str, str]) -> list[bytes]:
     """The keys that a client shows. Some show two, and only one of them is for us."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
@@ -73,7 +73,7 @@ def read_keys(path: str) -> Keyring:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError("api_key_file", f"{path}: {error}") from None
-    keys = [_key(line.strip(), n, path) for n, line in enumerate(lines, 1) if _says(line)]
+    keys = [_key(line.strip(), n, path) for n, line in enumerate(lines, 1) if _has_key(line)]
     if not keys:
         raise SettingError("api_key_file", f"{path}: found no key, expected one per line")
     names = [key.name for key in keys]
@@ -83,7 +83,7 @@ def read_keys(path: str) -> Keyring:
     return Keyring(tuple(keys))
 
 
-def _says(line: str) -> bool:
+def _has_key(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
@@ -112,7 +112,7 @@ class Busy(Exception):
     """No stream is free, and the queue is full."""
 
 
-class Gate:
+class StreamGate:
     """Lets `streams` in at once; up to `queue` wait, first come first served."""
 
     def __init__(

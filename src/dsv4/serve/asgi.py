@@ -24,10 +24,10 @@ from dsv4.serve.settings import Settings
 
 
 # How often the timer looks, in parts of the shortest time that it watches.
-_PARTS = 4
+_LOOKS_PER_LIMIT = 4
 
 
-class Watch:
+class StreamTimer:
     """Looks after one stream."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Watch:
             settings.total_timeout,
             settings.send_timeout,
         )
-        self._step = max(shortest / _PARTS, 0.005)
+        self._step = max(shortest / _LOOKS_PER_LIMIT, 0.005)
         self._timer = self._loop.call_later(self._step, self._look)
 
     def begins(self) -> None:
@@ -180,7 +180,7 @@ class EventStream:
         self,
         send: Send,
         headers: Mapping[str, str],
-        watch: Watch | None = None,
+        watch: StreamTimer | None = None,
         send_piece: Send | None = None,
     ) -> None:
         """`watch` notes when a write begins and ends. `send_piece` is the shortest way for all

@@ -19,10 +19,10 @@ from dsv4.api import ApiError
 from dsv4.serve.asgi import GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
-from dsv4.serve.completion_route import Answering
-from dsv4.serve.plain_routes import Plain, Routes, spoken_by
+from dsv4.serve.completion_route import CompletionRoute
+from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, protocol_module
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
-from dsv4.serve.server import Server
+from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
 
@@ -30,11 +30,11 @@ from dsv4.tokens import Tokenizer
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
 
 
-def assemble_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
+def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
     """What `dsv4.serve.app` gives."""
     settings = settings or Settings()
     tokenizer = load_tokenizer(settings)
-    server = Server(settings, backend or backend_named(settings, tokenizer), tokenizer)
+    server = GatewayState(settings, backend or backend_named(settings, tokenizer), tokenizer)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -64,7 +64,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     method, path = request.method, request.url.path
     found = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
-    status, body = spoken_by(request.headers).error(found)
+    status, body = protocol_module(request.headers).error(found)
     return JSONResponse(body, status, error.headers)
 
 
@@ -85,24 +85,24 @@ def _middleware(settings: Settings) -> list[Middleware]:
     ]
 
 
-def routes(server: Server) -> list[BaseRoute]:
+def routes(server: GatewayState) -> list[BaseRoute]:
     """Every route, under every prefix."""
-    plain = Routes(server)
+    plain = PlainRoutes(server)
     generating = {"chat/completions": "chat", "responses": "responses", "messages": "messages"}
     found: list[BaseRoute] = []
     for prefix in PREFIXES:
         for path, protocol in generating.items():
-            found.append(_route(f"{prefix}/{path}", Answering(server, protocol), "POST"))
-        counting = Plain(server, plain.count_tokens, protocol="messages")
-        stored = Plain(server, plain.response, protocol="responses")
+            found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
+        counting = JsonRoute(server, plain.count_tokens, protocol="messages")
+        stored = JsonRoute(server, plain.response, protocol="responses")
         found += [
             _route(f"{prefix}/messages/count_tokens", counting, "POST"),
             _route(f"{prefix}/responses/{{id}}", stored, "GET", "DELETE"),
-            _route(f"{prefix}/models", Plain(server, plain.models), "GET"),
-            _route(f"{prefix}/models/{{model:path}}", Plain(server, plain.model), "GET"),
-            _route(f"{prefix}/tokenize", Plain(server, plain.tokenize), "POST"),
-            _route(f"{prefix}/render", Plain(server, plain.render), "POST"),
-            _route(f"{prefix}/parse", Plain(server, plain.parse), "POST"),
+            _route(f"{prefix}/models", JsonRoute(server, plain.models), "GET"),
+            _route(f"{prefix}/models/{{model:path}}", JsonRoute(server, plain.model), "GET"),
+            _route(f"{prefix}/tokenize", JsonRoute(server, plain.tokenize), "POST"),
+            _route(f"{prefix}/render", JsonRoute(server, plain.render), "POST"),
+            _route(f"{prefix}/parse", JsonRoute(server, plain.parse), "POST"),
         ]
     for path, handle in (
         ("/", plain.hello),
@@ -110,9 +110,9 @@ def routes(server: Server) -> list[BaseRoute]:
         ("/health", plain.health),
         ("/ready", plain.ready),
     ):
-        found.append(_route(path, Plain(server, handle, is_open=True), "GET"))
+        found.append(_route(path, JsonRoute(server, handle, is_open=True), "GET"))
     if server.settings.metrics_port is None:
-        found.append(_route("/metrics", Plain(server, plain.metrics), "GET"))
+        found.append(_route("/metrics", JsonRoute(server, plain.metrics), "GET"))
     return found + inspector_routes(server) + playground_routes(server)
 
 

@@ -151,7 +151,7 @@ def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
 
 
 # What servers say of a generation that they gave up.
-_GIVEN_UP = ("abort", "error", "insufficient_system_resource")
+_ABORTED = ("abort", "error", "insufficient_system_resource")
 
 
 def read_finish(reason: Any, message: Any = None) -> Finish | None:
@@ -160,7 +160,7 @@ def read_finish(reason: Any, message: Any = None) -> Finish | None:
     Raises a `BackendError`, with the server's own `message`, where it was given up: what came is
     not the whole, and no client may take it for that.
     """
-    if reason in _GIVEN_UP:
+    if reason in _ABORTED:
         raise BackendError(f"the backend gave up: {message or reason}")
     if reason in ("length", "content_filter"):
         found: Finish = reason

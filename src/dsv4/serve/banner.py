@@ -10,7 +10,7 @@ from dsv4.serve.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Posture:
+class ServerSummary:
     """What is known when the server is up."""
 
     url: str
@@ -22,9 +22,9 @@ class Posture:
     notes: tuple[str, ...] = ()
 
 
-def posture_of(settings: Settings) -> Posture:
+def summary_of_settings(settings: Settings) -> ServerSummary:
     """What the settings alone tell, where nothing is running."""
-    return Posture(
+    return ServerSummary(
         url=f"http://{settings.host}:{settings.port}",
         model=settings.model or "deepseek-v4",
         dialect=settings.dialect or "v4",
@@ -35,10 +35,10 @@ def posture_of(settings: Settings) -> Posture:
 
 
 # Where the backend takes no ids.
-_PROMPTS = {"chat": "made by the upstream", "completions": "sent as text"}
+_PROMPT_FORMS = {"chat": "made by the upstream", "completions": "sent as text"}
 
 
-def described(settings: Settings, posture: Posture) -> str:
+def banner_text(settings: Settings, posture: ServerSummary) -> str:
     """The lines that are printed at the start."""
     backend = (
         settings.backend
@@ -50,7 +50,7 @@ def described(settings: Settings, posture: Posture) -> str:
     ids = (
         "sent as token ids" if posture.ids else "sent as text (install the extra `tokens` for ids)"
     )
-    prompts = _PROMPTS.get(settings.backend, ids)
+    prompts = _PROMPT_FORMS.get(settings.backend, ids)
     lines = [
         f"dsv4 serve    {posture.url}",
         f"  backend     {backend}",
@@ -74,14 +74,14 @@ def _indented(text: str) -> list[str]:
     return [f"  {line}" if line else "" for line in text.splitlines()]
 
 
-def reachable(url: str) -> str:
+def client_url(url: str) -> str:
     """The address for a client on this machine: no client connects to all addresses at once."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
-def short_clients(posture: Posture) -> str:
+def short_clients(posture: ServerSummary) -> str:
     """How to point the three best known clients here, one line each."""
-    url, model = reachable(posture.url), posture.model
+    url, model = client_url(posture.url), posture.model
     key = " -H 'x-api-key: KEY'" if posture.keys else ""
     return "\n".join(
         [
@@ -94,9 +94,9 @@ def short_clients(posture: Posture) -> str:
     )
 
 
-def all_clients(posture: Posture) -> str:
+def all_clients(posture: ServerSummary) -> str:
     """Ready-made settings for the clients that were tried."""
-    url, model, context = reachable(posture.url), posture.model, posture.context
+    url, model, context = client_url(posture.url), posture.model, posture.context
     return f"""\
 # Claude Code
 export ANTHROPIC_BASE_URL={url}

@@ -29,10 +29,10 @@ from dsv4.tokens import IdParser, Tokenizer
 
 
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
-_LOOSE = 32
+_MOST_UNJOINED = 32
 
 
-class KeptEvents:
+class EventLog:
     """The events of a completion, pieces of one text joined."""
 
     def __init__(self, joins: bool = True) -> None:
@@ -43,11 +43,11 @@ class KeptEvents:
 
     def add(self, events: list[Event]) -> None:
         self._loose += events
-        if self.joins and len(self._loose) >= _LOOSE:
+        if self.joins and len(self._loose) >= _MOST_UNJOINED:
             self._join()
 
     def _join(self) -> None:
-        self._joined += joined(self._loose) if self.joins else self._loose
+        self._joined += joined_events(self._loose) if self.joins else self._loose
         self._loose = []
 
     def all(self) -> list[Event]:
@@ -56,26 +56,26 @@ class KeptEvents:
         return self._joined
 
 
-def joined(events: Iterable[Event]) -> list[Event]:
+def joined_events(events: Iterable[Event]) -> list[Event]:
     """The events, with pieces of one text that stand in a row as one piece."""
     made: list[Event] = []
-    for (kind, index), run in groupby(events, _text_of):
+    for (kind, index), run in groupby(events, _text_kind):
         if kind is ArgumentsDelta:
-            made.append(ArgumentsDelta(index, _text(run)))
+            made.append(ArgumentsDelta(index, _joined_text(run)))
         elif kind is ContentDelta or kind is ReasoningDelta:
-            made.append(kind(_text(run)))
+            made.append(kind(_joined_text(run)))
         else:
             made += run
     return made
 
 
-def _text_of(event: Event) -> tuple[type, int]:
+def _text_kind(event: Event) -> tuple[type, int]:
     """What a piece of text is more of."""
     kind = event.__class__
     return kind, event.index if isinstance(event, ArgumentsDelta) else 0
 
 
-def _text(pieces: Iterable[Any]) -> str:
+def _joined_text(pieces: Iterable[Any]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
@@ -98,7 +98,7 @@ class TokenLogprobs:
         self._waiting += logprobs
         for event in events:
             if isinstance(event, (ReasoningDelta, ContentDelta)) and event.text:
-                self._given[id(event)] = [_as_json(known) for known in self._taken(event.text)]
+                self._given[id(event)] = [_logprob_json(known) for known in self._taken(event.text)]
 
     def of(self, event: Event) -> list[dict[str, Any]] | None:
         """Those of an event, as Chat Completions writes them; None if it has none."""
@@ -121,19 +121,19 @@ class TokenLogprobs:
         return taken
 
 
-def _as_json(known: Logprob) -> dict[str, Any]:
-    top = [_token(token, logprob) for token, logprob in known.top]
-    return {**_token(known.token, known.logprob), "top_logprobs": top}
+def _logprob_json(known: Logprob) -> dict[str, Any]:
+    top = [_token_json(token, logprob) for token, logprob in known.top]
+    return {**_token_json(known.token, known.logprob), "top_logprobs": top}
 
 
-def _token(token: str, logprob: float) -> dict[str, Any]:
+def _token_json(token: str, logprob: float) -> dict[str, Any]:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
 
 
 # One completion being read: pieces of the backend's in, events out.
 
 
-class Reader:
+class CompletionReader:
     """Reads one completion, and keeps what was sampled as it was."""
 
     def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
@@ -142,7 +142,7 @@ class Reader:
         parser = call.parser(prompt)
         self._text = parser
         self._ids = None if tokenizer is None else IdParser(tokenizer, parser)
-        self._kept = KeptEvents(joins=not call.logprobs)
+        self._kept = EventLog(joins=not call.logprobs)
         self._logprobs = TokenLogprobs() if call.logprobs else None
         self.sampled_text: list[str] = []
         self.sampled_ids = array("I")
@@ -238,7 +238,7 @@ class Reader:
         return len(text) // 4 if self._tokenizer is None else self._tokenizer.count(text)
 
 
-def usage_of(readers: Sequence[Any], prompt_tokens: int) -> Usage:
+def total_usage(readers: Sequence[Any], prompt_tokens: int) -> Usage:
     """What a request took, all its choices together."""
     counts = readers[0].counts
     return Usage(

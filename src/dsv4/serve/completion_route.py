@@ -21,7 +21,7 @@ from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
 from dsv4.api.api_request import client_path
 from dsv4.api.conversion import with_flat_names
-from dsv4.api.request_fields import UNSUPPORTED
+from dsv4.api.request_fields import UNSUPPORTED_FIELDS
 from dsv4.api.unread_fields import unread_fields
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
@@ -46,13 +46,13 @@ from dsv4.serve.completion_run import (
     _is_expected,
     as_answerable,
 )
-from dsv4.serve.observe.inspector import Begins
-from dsv4.serve.server import Server
+from dsv4.serve.observe.inspector import OnBegin
+from dsv4.serve.server import GatewayState
 from dsv4.tokens import VocabularyError
 
 PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
-_LARGE = 200_000
+_LARGE_BODY = 200_000
 # Of the fields that were not read, so many are named, each with so many characters.
 _MOST_NAMES, _LONGEST_NAME = 20, 64
 
@@ -69,10 +69,10 @@ class Received:
     in_thread: bool = False
 
 
-class Answering:
+class CompletionRoute:
     """The route of one protocol."""
 
-    def __init__(self, server: Server, protocol: str) -> None:
+    def __init__(self, server: GatewayState, protocol: str) -> None:
         self._server = server
         self._protocol = protocol
         self._module = PROTOCOLS[protocol]
@@ -122,7 +122,7 @@ class Answering:
         self,
         received: Received,
         client: _Client,
-        seen: Begins | None,
+        seen: OnBegin | None,
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
@@ -168,7 +168,7 @@ class Answering:
             call = replace(call, names=with_flat_names(call.names))
         server.metrics.count_ignored(self._protocol, unread)
         # What was kept may be long however short the rest is.
-        size = len(data) if body is given else len(data) + _LARGE
+        size = len(data) if body is given else len(data) + _LARGE_BODY
         return Received(body, call, size, tuple(unread), in_thread)
 
     @property
@@ -195,7 +195,7 @@ class Answering:
         began = time.monotonic()
         call, recalled = await server.memory.recalled(key.name, received.call)
         server.metrics.replayed.labels("used").inc(recalled)
-        prompt, ids = await encoded(call, server, received.size)
+        prompt, ids = await encode_prompt(call, server, received.size)
         prepared = PreparedRequest(
             key, received, call, prompt, ids, Options(1), [], None, recalled, began
         )
@@ -250,7 +250,7 @@ def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
 
 def without_unsupported(body: dict[str, Any]) -> dict[str, Any]:
     """The body of a chat request without what only another server can do."""
-    unsupported = UNSUPPORTED["chat"]
+    unsupported = UNSUPPORTED_FIELDS["chat"]
     return {name: value for name, value in body.items() if name not in unsupported}
 
 
@@ -267,7 +267,9 @@ def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
     return headers.get("originator", "").startswith("codex")
 
 
-async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, list[int] | None]:
+async def encode_prompt(
+    call: ApiRequest, server: GatewayState, size: int
+) -> tuple[Prompt, list[int] | None]:
     """The prompt of a request of `size` bytes, and its ids where there is a tokenizer."""
 
     def made() -> tuple[Prompt, list[int] | None]:
@@ -279,14 +281,14 @@ async def encoded(call: ApiRequest, server: Server, size: int) -> tuple[Prompt, 
                 f"The server cannot make prompts: {server.misfit}.", status=500
             ) from None
 
-    return await asyncio.to_thread(made) if size > _LARGE else made()
+    return await asyncio.to_thread(made) if size > _LARGE_BODY else made()
 
 
 def read_json(data: bytes, deepest: int) -> dict[str, Any]:
     """A body as a dict, no deeper than allowed."""
-    from dsv4.api.request_fields import body_of
+    from dsv4.api.request_fields import json_body
 
-    body = body_of(data)
+    body = json_body(data)
     if _is_deeper(body, deepest):
         raise ApiError(f"The body is nested deeper than {deepest} levels.")
     return body

@@ -20,7 +20,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, Event, ReasoningDelta
 from dsv4._parse.parse import assemble
 from dsv4.api import ApiError, ApiRequest
-from dsv4.api.conversion import for_chat_server
+from dsv4.api.conversion import chat_server_body
 from dsv4.api.neutral_request import mark_id
 from dsv4.serve.access import Busy, Key
 from dsv4.serve.asgi import (
@@ -29,28 +29,28 @@ from dsv4.serve.asgi import (
     EventStream,
     Receive,
     Send,
-    Watch,
+    StreamTimer,
     send_json,
 )
 from dsv4.serve.backend import BackendError, Chunks, Options, is_chat
-from dsv4.serve.choice_reader import Reader, joined, usage_of
+from dsv4.serve.choice_reader import CompletionReader, joined_events, total_usage
 from dsv4.serve.completion_route import Received, _header
-from dsv4.serve.healing_reader import Healer
+from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.recorder import Exchange
-from dsv4.serve.server import Server
+from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
-from dsv4.serve.storage.stored_turns import Call, Turn
+from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
 
-Open: TypeAlias = Callable[[], Chunks]
+OpenStream: TypeAlias = Callable[[], Chunks]
 # Gets the index of a choice, and events of it.
-Passed: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
+PassEvents: TypeAlias = Callable[[int, list[Event]], Awaitable[None]]
 
 
 class Generation:
     """The completions of one request."""
 
     def __init__(
-        self, settings: Settings, readers: Sequence[Any], open: Open, turn: asyncio.Event
+        self, settings: Settings, readers: Sequence[Any], open: OpenStream, turn: asyncio.Event
     ) -> None:
         """`open` asks the backend, for each of the `readers`, once its `turn` has come."""
         self._settings = settings
@@ -63,7 +63,7 @@ class Generation:
         self._over = asyncio.get_running_loop().create_future()
         self._alive: Callable[[], Awaitable[None]] | None = None
         self._has_begun = False  # something has gone to the client: it is too late to try again
-        self.watch = Watch(settings, self._quiet, self._late)
+        self.watch = StreamTimer(settings, self._quiet, self._late)
 
     # Events from outside.
 
@@ -105,7 +105,7 @@ class Generation:
 
     # The run.
 
-    async def run(self, passed: Passed, alive: Callable[[], Awaitable[None]] | None) -> None:
+    async def run(self, passed: PassEvents, alive: Callable[[], Awaitable[None]] | None) -> None:
         """Generates to the end.
 
         `passed` gets the events that have come; `alive` is called when nothing has been passed for
@@ -126,7 +126,7 @@ class Generation:
         for n, reader in enumerate(self._readers):
             await passed(n, reader.end())
 
-    async def _pump(self, choice: int, passed: Passed) -> None:
+    async def _pump(self, choice: int, passed: PassEvents) -> None:
         """Reads what the backend sends for one choice, and passes it on."""
         try:
             await self._turn.wait()
@@ -141,7 +141,7 @@ class Generation:
         if not self._running:
             self._end()
 
-    async def _tried(self, choice: int, passed: Passed) -> None:
+    async def _tried(self, choice: int, passed: PassEvents) -> None:
         """Passes on what comes; tries again, with growing pauses, as long as nothing came."""
         for tries_left in range(self._settings.retries, -1, -1):
             try:
@@ -153,7 +153,7 @@ class Generation:
                     raise
             await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
 
-    async def _passed_on(self, choice: int, passed: Passed) -> None:
+    async def _passed_on(self, choice: int, passed: PassEvents) -> None:
         """Passes on what the backend sends, to its end.
 
         Every token of every stream goes through this loop, and all streams of a worker share its
@@ -174,13 +174,13 @@ class Generation:
                 except BackendError:
                     raise
                 except Exception as error:  # ids that are none, or whatever an engine raises
-                    raise _fault(error) from error
+                    raise _backend_fault(error) from error
                 if chunk.more:
                     gathered += events
                     continue
                 if gathered:
                     events, gathered = [*gathered, *events], []
-                    events = joined(events) if reader.joins else events
+                    events = joined_events(events) if reader.joins else events
                 if events:
                     self._has_begun = True
                     await passed(choice, events)
@@ -191,10 +191,10 @@ class Generation:
         try:
             return self._open()
         except Exception as error:
-            raise _fault(error) from error
+            raise _backend_fault(error) from error
 
 
-def _fault(error: Exception) -> BackendError:
+def _backend_fault(error: Exception) -> BackendError:
     return BackendError(f"the backend failed: {type(error).__name__}: {error}")
 
 
@@ -261,7 +261,7 @@ class CompletionRun:
 
     def __init__(
         self,
-        server: Server,
+        server: GatewayState,
         module: ModuleType,
         prepared: PreparedRequest,
         client: _Client,
@@ -277,9 +277,9 @@ class CompletionRun:
         call = prepared.call
         healed = is_chat(server.backend)
         self._readers: Sequence[Any] = [
-            Healer(call, server.tokenizer)
+            HealingReader(call, server.tokenizer)
             if healed
-            else Reader(call, prepared.prompt, server.tokenizer)
+            else CompletionReader(call, prepared.prompt, server.tokenizer)
             for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open, client.turn)
@@ -288,7 +288,7 @@ class CompletionRun:
         backend: Any = self._server.backend
         prepared = self._prepared
         if is_chat(backend):
-            return backend.stream_request(for_chat_server(prepared.body, prepared.call.protocol))
+            return backend.stream_request(chat_server_body(prepared.body, prepared.call.protocol))
         chunks: Chunks = backend.stream(prepared.prompt, prepared.ids, prepared.options)
         return chunks
 
@@ -345,7 +345,7 @@ class CompletionRun:
         return headers
 
     def _usage(self) -> Any:
-        return usage_of(self._readers, self._prepared.prompt_tokens)
+        return total_usage(self._readers, self._prepared.prompt_tokens)
 
     def _reason(self) -> Any:
         """Why the engine stopped: of each choice, where there are several."""
@@ -552,17 +552,17 @@ def _plain_message(message: Any) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _sampled_turn(turn_id: str, reader: Any) -> Turn | None:
+def _sampled_turn(turn_id: str, reader: Any) -> SampledTurn | None:
     message = assemble(reader.events)
     if message.incomplete:
         return None  # what the client got is not what was sampled
-    return Turn(
+    return SampledTurn(
         id=turn_id,
         text=reader.sampled,
         ids=tuple(reader.sampled_ids) if reader.has_ids else None,
         content=message.content,
         reasoning=message.reasoning,
-        calls=tuple(Call(c.id, _full_name(c), c.arguments) for c in message.tool_calls),
+        calls=tuple(SampledCall(c.id, _full_name(c), c.arguments) for c in message.tool_calls),
     )
 
 

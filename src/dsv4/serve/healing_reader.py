@@ -24,7 +24,7 @@ from dsv4._parse.events import (
 from dsv4.api import ApiRequest
 from dsv4.api.event_writer import Logprobs
 from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
-from dsv4.serve.choice_reader import KeptEvents, TokenLogprobs
+from dsv4.serve.choice_reader import EventLog, TokenLogprobs
 from dsv4.tokens import Tokenizer
 
 
@@ -37,7 +37,7 @@ class _UpstreamCall:
         self.arguments: list[str] = []
 
 
-class Healer:
+class HealingReader:
     """Reads one choice of an upstream's answer."""
 
     has_ids = False
@@ -49,7 +49,7 @@ class Healer:
         self._in_reasoning = call.request.thinking  # where the parser stands
         self._calls: dict[int, _UpstreamCall] = {}
         self._found = 0  # calls that the parser has found
-        self._kept = KeptEvents(joins=not call.logprobs)
+        self._kept = EventLog(joins=not call.logprobs)
         self._logprobs = TokenLogprobs() if call.logprobs else None
         self.sampled_text: list[str] = []
         self.sampled_ids: list[int] = []

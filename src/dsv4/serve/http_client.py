@@ -29,7 +29,7 @@ from dsv4.serve.backend import BackendError
 LONGEST_LINE = 64 * 1024 * 1024
 
 
-class EventReader:
+class SseReader:
     """Bytes in, the data of each complete event out.
 
     Line ends may be LF, CRLF or CR, and may be cut anywhere; comments and other fields are passed
@@ -84,17 +84,17 @@ class EventReader:
 
 
 # How many bytes of an answer may wait to be read; beyond that, the backend waits.
-_MOST = 256 * 1024
+_MAX_BUFFERED = 256 * 1024
 # How many seconds a connection may be idle. Servers close them after a while, and some networks
 # forget them without a word.
-_IDLE = 15.0
+_IDLE_SECONDS = 15.0
 
 
 class HttpError(Exception):
     """There is no answer, or its end is missing."""
 
 
-class Answer(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A connection, and the answer to what was asked on it last."""
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class Answer(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)
         self._size += len(part)
-        if self._size > _MOST and not self._paused:
+        if self._size > _MAX_BUFFERED and not self._paused:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -239,7 +239,7 @@ class HttpClient:
         self._path = parts.path
         self._connect_timeout = connect_timeout
         self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
-        self._idle: deque[tuple[float, Answer]] = deque()  # since when, the longest first
+        self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
 
     def _fixed(self, headers: Mapping[str, str], parts: Any) -> str:
         if parts.username is not None:
@@ -248,7 +248,7 @@ class HttpClient:
             headers = {"authorization": f"Basic {packed}", **headers}
         return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
-    async def request(self, method: str, path: str, body: bytes = b"") -> Answer:
+    async def request(self, method: str, path: str, body: bytes = b"") -> HttpConnection:
         """The answer, once its head is here. It must be given back, with `release`."""
         head = f"{method} {self._path}{path} HTTP/1.1\r\n{self._head}"
         head += f"content-length: {len(body)}\r\n\r\n" if method == "POST" else "\r\n"
@@ -262,7 +262,7 @@ class HttpClient:
                 # The server closed it while it was idle: that says nothing of the request.
         return await self._asked(await self._connected(), request)
 
-    async def _asked(self, answer: Answer, request: bytes) -> Answer:
+    async def _asked(self, answer: HttpConnection, request: bytes) -> HttpConnection:
         try:
             await answer.ask(request)
         except BaseException:
@@ -270,22 +270,22 @@ class HttpClient:
             raise
         return answer
 
-    async def _connected(self) -> Answer:
+    async def _connected(self) -> HttpConnection:
         loop = asyncio.get_running_loop()
-        making = loop.create_connection(Answer, self._host, self._port, ssl=self._tls)
+        making = loop.create_connection(HttpConnection, self._host, self._port, ssl=self._tls)
         _, answer = await asyncio.wait_for(making, self._connect_timeout)
         return answer
 
-    def release(self, answer: Answer) -> None:
+    def release(self, answer: HttpConnection) -> None:
         """Keeps a connection for the next request if its answer was read to the end."""
         if answer.may_go_on:
             self._idle.append((time.monotonic(), answer))
-            self._drop_before(time.monotonic() - _IDLE)
+            self._drop_before(time.monotonic() - _IDLE_SECONDS)
         else:
             answer.close()
 
-    def _idle_one(self) -> Answer | None:
-        self._drop_before(time.monotonic() - _IDLE)
+    def _idle_one(self) -> HttpConnection | None:
+        self._drop_before(time.monotonic() - _IDLE_SECONDS)
         return self._idle.pop()[1] if self._idle else None
 
     def _drop_before(self, moment: float) -> None:

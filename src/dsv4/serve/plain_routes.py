@@ -28,25 +28,30 @@ from dsv4.serve.asgi import (
     send_json,
 )
 from dsv4.serve.backend import BackendError
-from dsv4.serve.completion_route import PROTOCOLS, encoded, read_json
+from dsv4.serve.completion_route import PROTOCOLS, encode_prompt, read_json
 from dsv4.serve.completion_run import as_answerable
 from dsv4.serve.observe.metrics import CONTENT_TYPE
-from dsv4.serve.server import Server
+from dsv4.serve.server import GatewayState
 from dsv4.tokens import IdParser
 
-Handle: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
+RouteFunction: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
 
 
-def spoken_by(headers: Mapping[str, str], otherwise: str = "chat") -> ModuleType:
+def protocol_module(headers: Mapping[str, str], otherwise: str = "chat") -> ModuleType:
     """The protocol of a client, on a path that several have: Anthropic's clients send a version."""
     return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
 
 
-class Plain:
+class JsonRoute:
     """A route that answers with JSON what a function returns."""
 
     def __init__(
-        self, server: Server, handle: Handle, *, protocol: str = "chat", is_open: bool = False
+        self,
+        server: GatewayState,
+        handle: RouteFunction,
+        *,
+        protocol: str = "chat",
+        is_open: bool = False,
     ) -> None:
         """`is_open` routes ask for no key; errors have the form of `protocol`, unless the client
         shows that it speaks another."""
@@ -66,7 +71,7 @@ class Plain:
         except ClientGone:
             return
         except Exception as error:
-            status, shown = spoken_by(headers, self._protocol).error(as_answerable(error))
+            status, shown = protocol_module(headers, self._protocol).error(as_answerable(error))
             await send_json(send, status, shown)
             if not isinstance(error, ValueError):
                 raise
@@ -79,10 +84,10 @@ class Plain:
             await send_json(send, 200, body)
 
 
-class Routes:
+class PlainRoutes:
     """What those routes do."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: GatewayState) -> None:
         self._server = server
 
     async def hello(self, scope: Scope, key: Key, data: bytes) -> Any:
@@ -163,7 +168,7 @@ class Routes:
         spans = []
         at = 0
         for piece in prompt.pieces:
-            spans.append({"start": at, "end": at + len(piece.text), **_described(piece)})
+            spans.append({"start": at, "end": at + len(piece.text), **_piece_fields(piece)})
             at += len(piece.text)
         return {"prompt": prompt.text, "ids": ids, "spans": spans}
 
@@ -208,10 +213,10 @@ class Routes:
             await server.meet_backend()
         read = PROTOCOLS[protocol].read
         call = read(body, dialect=server.dialect, settings=server.api_settings)
-        return await encoded(call, server, len(data))
+        return await encode_prompt(call, server, len(data))
 
 
-def _described(piece: Any) -> dict[str, Any]:
+def _piece_fields(piece: Any) -> dict[str, Any]:
     names = ("special", "origin", "message", "field")
     return {name: getattr(piece, name) for name in names}
 

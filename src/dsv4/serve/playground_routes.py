@@ -49,8 +49,8 @@ from dsv4.serve.asgi import (
     send_json,
 )
 from dsv4.serve.completion_route import read_json
-from dsv4.serve.observe.inspector import PATIENCE, Inspector
-from dsv4.serve.server import Server
+from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
+from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import MIB, Settings
 
 # The playground beside the API: its files, and its functions as routes.
@@ -65,13 +65,13 @@ from dsv4.serve.settings import MIB, Settings
 
 PAGE = Path(playground.__file__).parent / "page"
 MAX_BODY = 16 * MIB
-KINDS = {
+CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-POLICY = "; ".join(
+SECURITY_POLICY = "; ".join(
     (
         *("default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"),
         *("img-src 'self' data:", "base-uri 'none'", "form-action 'none'"),
@@ -79,7 +79,7 @@ POLICY = "; ".join(
     )
 )
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
@@ -89,20 +89,20 @@ HEADERS = {
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def playground_routes(server: Server) -> list[BaseRoute]:
+def playground_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
     if not (server.settings.playground or server.settings.inspect):
         return []
-    guard = Guard(server.settings)
-    files = Files(guard)
+    guard = OriginGuard(server.settings)
+    files = PageFiles(guard)
     return [
         Route("/playground", endpoint=files, methods=["GET"]),
-        Route("/playground/api/{name}", endpoint=Functions(server, guard), methods=["POST"]),
+        Route("/playground/api/{name}", endpoint=FunctionRoute(server, guard), methods=["POST"]),
         Route("/playground/{name:path}", endpoint=files, methods=["GET"]),
     ]
 
 
-class Guard:
+class OriginGuard:
     """Who may ask: the names that this server goes by, and pages of its own."""
 
     def __init__(self, settings: Settings) -> None:
@@ -111,7 +111,7 @@ class Guard:
     def check(self, headers: Mapping[str, str]) -> None:
         """Raises an `ApiError` for a request that somebody else's page may have made."""
         host = headers.get("host", "")
-        if _name(host) not in self._names:
+        if _host_name(host) not in self._names:
             expected = "localhost, the address it listens on, or one of `playground_hosts`"
             raise ApiError(f"found the host {host!r}, expected {expected}", status=421)
         origin = headers.get("origin")
@@ -119,7 +119,7 @@ class Guard:
             raise ApiError(f"found the origin {origin!r}, expected the page's own", status=403)
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """A host without its port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
@@ -127,18 +127,18 @@ def _name(host: str) -> str:
         return ""
 
 
-class Files:
+class PageFiles:
     """The files of the page, read once."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: OriginGuard) -> None:
         self._guard = guard
         self._files = {
-            path.relative_to(PAGE).as_posix(): (path.read_bytes(), KINDS[path.suffix])
+            path.relative_to(PAGE).as_posix(): (path.read_bytes(), CONTENT_TYPES[path.suffix])
             for path in sorted(PAGE.rglob("*"))
-            if path.suffix in KINDS
+            if path.suffix in CONTENT_TYPES
         }
         # The styles of `dsv4 show --html`, so that a prompt looks the same in both.
-        self._files["view.css"] = (STYLE.encode(), KINDS[".css"])
+        self._files["view.css"] = (STYLE.encode(), CONTENT_TYPES[".css"])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
@@ -164,10 +164,10 @@ class Files:
         await send_bytes(send, 200, body, kind, {**HEADERS, "etag": tag})
 
 
-class Functions:
+class FunctionRoute:
     """The functions, each as a route. They run beside the event loop: streams do not wait."""
 
-    def __init__(self, server: Server, guard: Guard) -> None:
+    def __init__(self, server: GatewayState, guard: OriginGuard) -> None:
         self._server = server
         self._guard = guard
         limit = min(server.settings.max_body, MAX_BODY)
@@ -199,9 +199,11 @@ class Functions:
             return 200, await self._run(name, data, receive)
         except ApiError as error:
             message, location = message_and_location(error)
-            return error.status, _json({"error": Problem(message, location=location).to_dict()})
+            return error.status, _json_bytes(
+                {"error": Problem(message, location=location).to_dict()}
+            )
         except Error as error:
-            return 400, _json({"error": _problem(error).to_dict()})
+            return 400, _json_bytes({"error": _problem(error).to_dict()})
 
     async def _run(self, name: str, data: bytes, receive: Receive) -> bytes:
         """What a function says. One that nobody waits for any more is not begun."""
@@ -218,7 +220,7 @@ class Functions:
             await watch.close()
 
     def _called(self, name: str, data: bytes) -> bytes:
-        return _json(FUNCTIONS[name](_object(data), self._bench()))
+        return _json_bytes(FUNCTIONS[name](_json_object(data), self._bench()))
 
     def _bench(self) -> Bench:
         """As things are now: the backend may have been met since."""
@@ -243,7 +245,7 @@ def _problem(error: Error) -> Problem:
     return Problem(message, location=location)
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _json_object(data: bytes) -> dict[str, Any]:
     """A body, which is an object. Raises a `Problem` with line and column for what is no JSON."""
     try:
         body = json.loads(data)
@@ -258,7 +260,7 @@ def _object(data: bytes) -> dict[str, Any]:
     return body
 
 
-def _json(value: Any) -> bytes:
+def _json_bytes(value: Any) -> bytes:
     # Half characters (lone surrogates) have no UTF-8; as escapes they have a form in JSON.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
@@ -273,18 +275,18 @@ def _json(value: Any) -> bytes:
 # keys are asked for, elsewhere with a key that is marked `admin` in the file of keys.
 
 
-def inspector_routes(server: Server) -> list[BaseRoute]:
+def inspector_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
     if server.inspector is None:
         return []
-    endpoint = Inspecting(server, server.inspector, Guard(server.settings))
+    endpoint = InspectorRoute(server, server.inspector, OriginGuard(server.settings))
     return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
 
 
-class Inspecting:
+class InspectorRoute:
     """Answers those who may look."""
 
-    def __init__(self, server: Server, inspector: Inspector, guard: Guard) -> None:
+    def __init__(self, server: GatewayState, inspector: Inspector, guard: OriginGuard) -> None:
         self._server = server
         self._inspector = inspector
         self._guard = guard
@@ -322,18 +324,18 @@ class Inspecting:
             if not key.admin:
                 problem = "found a key without `admin` before its name in the file of keys"
                 raise ApiError(f"{problem}, expected one with it", status=403)
-        elif not (self._server.settings.is_loopback and _is_here(scope)):
+        elif not (self._server.settings.is_loopback and _is_local(scope)):
             problem = "found a server without keys that listens beyond loopback"
             raise ApiError(f"{problem}, expected an `admin` key", status=403)
 
     async def _changes(self, body: dict[str, Any]) -> Any:
-        name, since = body.get("name", ""), _whole(body, "since", 0)
-        patience = body.get("patience", PATIENCE)
-        patience = patience if isinstance(patience, (int, float)) else PATIENCE
+        name, since = body.get("name", ""), _integer_field(body, "since", 0)
+        patience = body.get("patience", PATIENCE_SECONDS)
+        patience = patience if isinstance(patience, (int, float)) else PATIENCE_SECONDS
         return await self._inspector.next_changes(str(name), since, patience)
 
     async def _request(self, body: dict[str, Any]) -> Any:
-        number = _whole(body, "number")
+        number = _integer_field(body, "number")
         seen = self._inspector.get(number)
         if seen is None:
             raise ApiError(f"found {number}, expected a request that is kept", status=404)
@@ -344,7 +346,7 @@ class Inspecting:
         return {"cleared": True}
 
 
-def _is_here(scope: Scope) -> bool:
+def _is_local(scope: Scope) -> bool:
     """Whether the client is on this machine."""
     client = scope.get("client")
     try:
@@ -353,7 +355,7 @@ def _is_here(scope: Scope) -> bool:
         return False
 
 
-def _whole(body: Mapping[str, Any], name: str, default: int | None = None) -> int:
+def _integer_field(body: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = body.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ApiError(f"found {short_repr(value)}, expected a whole number", path=name)

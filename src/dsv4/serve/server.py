@@ -15,14 +15,14 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.api import Settings as ApiSettings
 from dsv4.errors import UnknownModel
-from dsv4.serve.access import Gate, Keyring, read_keys
+from dsv4.serve.access import Keyring, StreamGate, read_keys
 from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
-from dsv4.serve.observe.inspector import Begins, inspector_for
+from dsv4.serve.observe.inspector import OnBegin, inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.recorder import Recorder
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage.stored_conversations import Conversations, Threads
-from dsv4.serve.storage.stored_turns import Memory, read_seal
+from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
+from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.storage.turn_store import store_for
 from dsv4.tokens import Tokenizer, VocabularyError
 
@@ -30,10 +30,10 @@ from dsv4.tokens import Tokenizer, VocabularyError
 
 
 _OWNERS = 256
-_REMEMBERED = 8
+_PER_OWNER = 8
 
 
-class Prefixes:
+class SeenPrefixes:
     """The last sequences of each owner, prompts with what was sampled after them."""
 
     def __init__(self) -> None:
@@ -41,14 +41,16 @@ class Prefixes:
 
     def shared(self, owner: str, ids: Sequence[int]) -> int:
         """How many tokens a prompt shares with the best of the owner's last sequences."""
-        packed = _packed(ids)
-        return max((_shared(packed, known) for known in self._last.get(owner, ())), default=0)
+        packed = _packed_ids(ids)
+        return max(
+            (_shared_tokens(packed, known) for known in self._last.get(owner, ())), default=0
+        )
 
     def note(self, owner: str, ids: Sequence[int]) -> None:
         """Remembers a sequence; one that it continues goes."""
-        known = self._last.setdefault(owner, deque(maxlen=_REMEMBERED))
+        known = self._last.setdefault(owner, deque(maxlen=_PER_OWNER))
         self._last.move_to_end(owner)
-        packed = _packed(ids)
+        packed = _packed_ids(ids)
         for earlier in [k for k in known if packed.startswith(k)]:
             known.remove(earlier)
         known.append(packed)
@@ -56,14 +58,14 @@ class Prefixes:
             self._last.popitem(last=False)
 
 
-def _packed(ids: Sequence[int]) -> bytes:
+def _packed_ids(ids: Sequence[int]) -> bytes:
     return array("I", ids).tobytes()
 
 
 _WIDTH = array("I").itemsize
 
 
-def _shared(a: bytes, b: bytes) -> int:
+def _shared_tokens(a: bytes, b: bytes) -> int:
     """The length of the common start, in tokens: comparing halves is comparing memory."""
     low, high = 0, min(len(a), len(b)) // _WIDTH
     while low < high:
@@ -82,7 +84,7 @@ def _shared(a: bytes, b: bytes) -> int:
 DEFAULT_CONTEXT = 131_072
 
 
-class Server:
+class GatewayState:
     """One app's state."""
 
     def __init__(
@@ -99,14 +101,14 @@ class Server:
         self.tokenizer = tokenizer
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
         self.metrics = Metrics()
-        self.gate = Gate(settings.streams, settings.queue, self.metrics.count_places)
-        self.prefixes = Prefixes()
+        self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
+        self.prefixes = SeenPrefixes()
         self.recorder = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
-        self.memory = Memory(store_for(settings), seal)
-        self.conversations = Conversations(self.memory.store)
-        self.threads = Threads(self.memory.store)
+        self.memory = SampledTurns(store_for(settings), seal)
+        self.conversations = StoredResponses(self.memory.store)
+        self.threads = StoredThreads(self.memory.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
         self.api_settings = self._api_settings()
@@ -165,7 +167,7 @@ class Server:
 
     def inspected(
         self, owner: str, protocol: str, data: bytes
-    ) -> AbstractContextManager[Begins | None]:
+    ) -> AbstractContextManager[OnBegin | None]:
         """Shows a request to the inspector, where there is one: from its arrival to its end."""
         if self.inspector is None:
             return nullcontext()

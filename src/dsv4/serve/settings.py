@@ -191,9 +191,11 @@ def _is_url(text: str) -> bool:
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
     """Refuses a value of the wrong type, or outside of what makes sense."""
-    kind = HINTS[field.name]
+    kind = SETTING_TYPES[field.name]
     if not _fits(value, kind):
-        raise SettingError(field.name, f"found {short_repr(value)}, expected {_described(kind)}")
+        raise SettingError(
+            field.name, f"found {short_repr(value)}, expected {_type_in_words(kind)}"
+        )
     least, most = field.metadata["least"], field.metadata["most"]
     if least is not None and value is not None and not value >= least:  # nor is NaN
         raise SettingError(field.name, f"found {value}, expected at least {least}")
@@ -212,7 +214,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, (*members, int) if float in members else members)
 
 
-def _described(kind: Any) -> str:
+def _type_in_words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(get_args(kind))
     if get_origin(kind) is tuple:
@@ -221,7 +223,7 @@ def _described(kind: Any) -> str:
     return names[next(m for m in (*get_args(kind), kind) if m in names)]
 
 
-HINTS: dict[str, Any] = get_type_hints(Settings)
+SETTING_TYPES: dict[str, Any] = get_type_hints(Settings)
 
 
 def load(
@@ -240,7 +242,7 @@ def load(
 
 
 def _from_environ(environ: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
-    for name, kind in HINTS.items():
+    for name, kind in SETTING_TYPES.items():
         text = environ.get(f"DSV4_{name.upper()}")
         if text is not None:
             yield name, read_value(text, kind, f"DSV4_{name.upper()}")
@@ -284,7 +286,7 @@ def _from_toml(path: str) -> dict[str, Any]:
     values = {}
     for key, value in read.items():
         name = key.replace("-", "_")
-        if name not in HINTS or name == "config":
+        if name not in SETTING_TYPES or name == "config":
             raise SettingError(
                 "config", f"{path}: found the key {short_repr(key)}, expected a setting"
             )
@@ -344,9 +346,9 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
     for field in dataclasses.fields(Settings):
         if fixed.get(field.name) is True:
             continue
-        kind = HINTS[field.name]
+        kind = SETTING_TYPES[field.name]
         option = f"--{field.name.replace('_', '-')}"
-        help = field.metadata["help"] + _default(fixed.get(field.name, field.default))
+        help = field.metadata["help"] + _default_help(fixed.get(field.name, field.default))
         if kind is bool and field.name.startswith("no_"):
             # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
             parser.add_argument(option, action="store_true", default=_ABSENT, help=help)
@@ -361,7 +363,7 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
             parser.add_argument(option, metavar=metavar, default=_ABSENT, help=help)
 
 
-def _default(value: Any) -> str:
+def _default_help(value: Any) -> str:
     if value in (None, (), False):
         return ""
     return f" (default: {str(value).lower() if value is True else value})"
@@ -376,10 +378,10 @@ def _metavar(kind: Any) -> str:
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given as flags."""
-    given = {name: v for name, v in vars(args).items() if name in HINTS}
+    given = {name: v for name, v in vars(args).items() if name in SETTING_TYPES}
     return {
-        name: read_value(value, HINTS[name], f"--{name.replace('_', '-')}")
-        if isinstance(value, str) and get_origin(HINTS[name]) is not Literal
+        name: read_value(value, SETTING_TYPES[name], f"--{name.replace('_', '-')}")
+        if isinstance(value, str) and get_origin(SETTING_TYPES[name]) is not Literal
         else value
         for name, value in given.items()
     }

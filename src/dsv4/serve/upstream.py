@@ -10,20 +10,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from dsv4.api.request_fields import quick_reader
+from dsv4.api.request_fields import fast_json_reader
 from dsv4.serve.backend import BackendError, Chunk, Chunks
-from dsv4.serve.http_client import Answer, EventReader, HttpClient, HttpError
+from dsv4.serve.http_client import HttpClient, HttpConnection, HttpError, SseReader
 from dsv4.serve.settings import SettingError, Settings
 
 _DONE = b"[DONE]"
 # The types of what may be a stream. A server that says nothing sends the second.
-_STREAMS = ("text/event-stream", "application/octet-stream", "text/plain")
+_STREAM_TYPES = ("text/event-stream", "application/octet-stream", "text/plain")
 # No list of models is this large.
-_LARGEST = 64 * 1024 * 1024
+_MAX_ANSWER = 64 * 1024 * 1024
 # What to ask for, found out when it is asked.
-Asked: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
+RequestBody: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 # What an event says, and whether the next came with it -> a piece of the completion.
-Read: TypeAlias = Callable[[Any, bool], Chunk]
+ReadEvent: TypeAlias = Callable[[Any, bool], Chunk]
 
 
 class Upstream:
@@ -43,17 +43,17 @@ class Upstream:
         try:
             return await asyncio.wait_for(self._got(path), self._settings.connect_timeout)
         except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
-            raise BackendError(f"the backend does not answer: {_said(error)}", 503) from None
+            raise BackendError(f"the backend does not answer: {_error_words(error)}", 503) from None
 
     async def _got(self, path: str) -> Any:
         answer = await self._client.request("GET", path)
         try:
             await _refuse_failure(answer)
-            return json.loads(await answer.rest(_LARGEST))
+            return json.loads(await answer.rest(_MAX_ANSWER))
         finally:
             self._client.release(answer)
 
-    async def chunks(self, path: str, asked: Asked, read: Read) -> Chunks:
+    async def chunks(self, path: str, asked: RequestBody, read: ReadEvent) -> Chunks:
         """What `read` makes of each event that a POST is answered with.
 
         The connection is closed when the iterator is: that is how a backend learns that nobody
@@ -62,7 +62,7 @@ class Upstream:
         Every token passes here. So backends give what reads their events, in place of a loop of
         their own around this one: each would take as long again.
         """
-        reader, ended = EventReader(), False
+        reader, ended = SseReader(), False
         before = last = None
         async with self._opened(path, await asked()) as answer:
             while chunk := await answer.read():
@@ -73,7 +73,7 @@ class Upstream:
                 more = len(found)
                 for data in found:
                     more -= 1
-                    before, last = last, _json(data)
+                    before, last = last, _event_json(data)
                     yield read(last, more > 0)
         if not ended and not reader.is_between_events:
             raise BackendError("the backend broke off in the middle of an event")
@@ -82,19 +82,21 @@ class Upstream:
             raise BackendError("the backend broke off: its stream has no end")
 
     @asynccontextmanager
-    async def _opened(self, path: str, body: dict[str, Any]) -> AsyncIterator[Answer]:
+    async def _opened(self, path: str, body: dict[str, Any]) -> AsyncIterator[HttpConnection]:
         """The answer to a POST, which must be a stream."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
             answer = await self._client.request("POST", path, data)
         except (HttpError, asyncio.TimeoutError, OSError) as error:
-            raise BackendError(f"the backend cannot be reached: {_said(error)}", 503) from None
+            raise BackendError(
+                f"the backend cannot be reached: {_error_words(error)}", 503
+            ) from None
         try:
             await _refuse_failure(answer)
             _refuse_other_types(answer)
             yield answer
         except (HttpError, OSError) as error:
-            raise BackendError(f"the backend broke off: {_said(error)}") from None
+            raise BackendError(f"the backend broke off: {_error_words(error)}") from None
         finally:
             self._client.release(answer)
 
@@ -113,7 +115,7 @@ def _read_key(path: str) -> str:
     return key
 
 
-def _said(error: BaseException) -> str:
+def _error_words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
@@ -121,17 +123,17 @@ def _said(error: BaseException) -> str:
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
-def _json(data: bytes) -> Any:
+def _event_json(data: bytes) -> Any:
     try:
-        event = _quick(data)
+        event = _parse_event(data)
     except (ValueError, RecursionError):
-        event = _slow_json(data)
+        event = _slow_event_json(data)
     if isinstance(event, dict) and event.get("error"):
         raise BackendError(f"the backend failed: {_error_text(event['error'])}")
     return event
 
 
-def _slow_json(data: bytes) -> Any:
+def _slow_event_json(data: bytes) -> Any:
     """Python's own reader has the last word: it takes half of a pair, and NaN."""
     try:
         text = data.decode().strip()
@@ -143,7 +145,7 @@ def _slow_json(data: bytes) -> Any:
     return event
 
 
-_quick = quick_reader() or _slow_json
+_parse_event = fast_json_reader() or _slow_event_json
 
 
 def _is_end(event: Any) -> bool:
@@ -163,7 +165,7 @@ def _error_text(error: Any) -> str:
     return str(text)[:500]
 
 
-async def _refuse_failure(answer: Answer) -> None:
+async def _refuse_failure(answer: HttpConnection) -> None:
     if answer.status < 300:
         return
     body = (await answer.rest(4096)).decode("utf-8", "replace")
@@ -183,7 +185,7 @@ async def _refuse_failure(answer: Answer) -> None:
     )
 
 
-def _refuse_other_types(answer: Answer) -> None:
-    kind = answer.headers.get("content-type", _STREAMS[1]).partition(";")[0].strip().lower()
-    if kind not in _STREAMS:
+def _refuse_other_types(answer: HttpConnection) -> None:
+    kind = answer.headers.get("content-type", _STREAM_TYPES[1]).partition(";")[0].strip().lower()
+    if kind not in _STREAM_TYPES:
         raise BackendError(f"the backend answered with {kind}, expected a stream")

@@ -21,9 +21,9 @@ from uvicorn.supervisors.multiprocess import Process
 from dsv4.errors import Error
 from dsv4.serve import app
 from dsv4.serve.backend import BackendError, is_chat
-from dsv4.serve.banner import Posture, described
+from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
-from dsv4.serve.server import Server
+from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, Settings, load, to_environ
 
 
@@ -65,7 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """A server that a second signal of any kind stops at once."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -126,13 +126,13 @@ def serve(
     `listens` is called with the server's URL once connections are accepted.
     """
     made = app(settings)  # so that what is wrong with the settings is said before anything is bound
-    listening = _bound(settings)
+    listening = _bound_socket(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}"
-    say(_started(made.state.server, url))
+    say(_startup_banner(made.state.server, url))
     listens(url)
-    _bound_heads(settings)
+    _limit_headers(settings)
     calm_collector()
     config = uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.uvicorn_runner:app_of_environment",
@@ -158,14 +158,14 @@ def serve(
             raise SettingError("workers", "found one that cannot start, for the reason above")
         return 0
     _show_metrics(made.state.server)
-    _Server(config).run(sockets=[listening])
+    _UvicornServer(config).run(sockets=[listening])
     return 0
 
 
 # After how many new objects Python looks for cycles among them, after how many looks at the last
 # ones again, and after how many of those at everything. Ten thousand objects take milliseconds,
 # which no stream notices; everything is hundreds of thousands.
-_LOOKS = (2_000, 5, 500)
+_GC_THRESHOLDS = (2_000, 5, 500)
 
 
 def calm_collector() -> None:
@@ -176,15 +176,15 @@ def calm_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_LOOKS)
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _bound_heads(settings: Settings) -> None:
+def _limit_headers(settings: Settings) -> None:
     BoundedProtocol.max_header = settings.max_header
     BoundedProtocol.head_timeout = settings.body_timeout
 
 
-def _show_metrics(server: Server) -> None:
+def _show_metrics(server: GatewayState) -> None:
     if server.settings.metrics_port is not None:
         server.metrics.listen(server.settings.host, server.settings.metrics_port)
 
@@ -193,7 +193,7 @@ def app_of_environment() -> Any:
     """The app of a worker process, which gets its settings by the environment."""
     try:
         settings = load({})
-        _bound_heads(settings)
+        _limit_headers(settings)
         forget_dead_workers()
         made = app(settings)
         calm_collector()
@@ -204,7 +204,7 @@ def app_of_environment() -> Any:
         sys.exit(_CANNOT_START)
 
 
-def _bound(settings: Settings) -> socket.socket:
+def _bound_socket(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -219,18 +219,18 @@ def _bound(settings: Settings) -> socket.socket:
     return listening
 
 
-def _started(server: Server, url: str) -> str:
+def _startup_banner(server: GatewayState, url: str) -> str:
     """What is known of the server, with the backend asked if it answers."""
     notes = []
     try:
-        asyncio.run(_met(server))
+        asyncio.run(_meet_backend(server))
     except BackendError as error:
         notes.append(f"{error.message}; it is asked again with the first request")
     if server.misfit and not is_chat(server.backend):
         notes.append(f"no request can be answered: {server.misfit}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
-    posture = Posture(
+    posture = ServerSummary(
         url=url,
         model=server.model.name,
         dialect=str(server.dialect),
@@ -239,10 +239,10 @@ def _started(server: Server, url: str) -> str:
         ids=server.tokenizer is not None,
         notes=tuple(notes),
     )
-    return described(server.settings, posture)
+    return banner_text(server.settings, posture)
 
 
-async def _met(server: Server) -> None:
+async def _meet_backend(server: GatewayState) -> None:
     try:
         await server.meet_backend()
     finally:

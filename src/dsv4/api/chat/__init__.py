@@ -17,8 +17,8 @@ from dsv4.api.event_writer import (
     Logprobs,
     ProtocolEvent,
     Usage,
-    full_name,
-    written,
+    full_tool_name,
+    protocol_events,
 )
 
 __all__ = [
@@ -52,7 +52,7 @@ class Writer(EventWriter):
     """The chunks of a completion."""
 
     id_prefix = "chatcmpl-"
-    frame = staticmethod(event_writer.unnamed)
+    frame = staticmethod(event_writer.unnamed_frame)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -108,7 +108,7 @@ class Writer(EventWriter):
     def call_start(self, call: HeldCall, choice: int) -> Events:
         self.hot = None
         started = {"id": call.id, "type": "function"}
-        function = {"name": full_name(call), "arguments": ""}
+        function = {"name": full_tool_name(call), "arguments": ""}
         return [self._call_chunk(call, choice, {**started, "function": function})]
 
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
@@ -146,11 +146,11 @@ class Writer(EventWriter):
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
     """The bytes of `events`, as server-sent events."""
     if isinstance(events, Comment):
-        return event_writer.KEEP_ALIVE
+        return event_writer.KEEP_ALIVE_FRAME
     return b"".join(
-        event_writer.unnamed(event) + event_writer.DONE
+        event_writer.unnamed_frame(event) + event_writer.DONE_FRAME
         if isinstance(event, LastChunk)
-        else event_writer.unnamed(event)
+        else event_writer.unnamed_frame(event)
         for event in events
     )
 
@@ -247,4 +247,4 @@ def whole(
     `usage` and `reason` are what `Writer.finish` takes, `options` what `Writer` takes.
     """
     writer = Writer(call, **options)
-    return fold(written(writer, events, usage, reason))
+    return fold(protocol_events(writer, events, usage, reason))

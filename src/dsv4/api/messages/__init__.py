@@ -17,8 +17,8 @@ from dsv4.api.event_writer import (
     Logprobs,
     ProtocolEvent,
     Usage,
-    full_name,
-    written,
+    full_tool_name,
+    protocol_events,
 )
 from dsv4.api.messages_requests import read
 from dsv4.api.neutral_request import mark_id
@@ -41,17 +41,17 @@ STOP_REASONS = {
     "stop": "end_turn",
 }
 # Python converts no integers of more than about 4,300 digits.
-LONG = 4_000
+MAX_INTEGER_DIGITS = 4_000
 # What is open: the event that goes on with it, the type of its deltas and the field of their text.
-THINKING = (ReasoningDelta, "thinking_delta", "thinking")
-TEXT = (ContentDelta, "text_delta", "text")
+THINKING_BLOCK = (ReasoningDelta, "thinking_delta", "thinking")
+TEXT_BLOCK = (ContentDelta, "text_delta", "text")
 
 
 class Writer(EventWriter):
     """The stream events of a message."""
 
     id_prefix = "msg_"
-    frame = staticmethod(event_writer.named)
+    frame = staticmethod(event_writer.named_frame)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -98,14 +98,17 @@ class Writer(EventWriter):
 
     def reasoning(self, text: str, choice: int, logprobs: Logprobs) -> Events:
         block = {"type": "thinking", "thinking": "", "signature": ""}
-        return [*self._turn_to(THINKING, block), self._delta("thinking_delta", "thinking", text)]
+        return [
+            *self._turn_to(THINKING_BLOCK, block),
+            self._delta("thinking_delta", "thinking", text),
+        ]
 
     def content(self, text: str, choice: int, logprobs: Logprobs) -> Events:
         block = {"type": "text", "text": ""}
-        return [*self._turn_to(TEXT, block), self._delta("text_delta", "text", text)]
+        return [*self._turn_to(TEXT_BLOCK, block), self._delta("text_delta", "text", text)]
 
     def call_start(self, call: HeldCall, choice: int) -> Events:
-        block = {"type": "tool_use", "id": call.id, "name": full_name(call), "input": {}}
+        block = {"type": "tool_use", "id": call.id, "name": full_tool_name(call), "input": {}}
         return [*self._close(), self._start_block(block)]
 
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
@@ -139,7 +142,7 @@ class Writer(EventWriter):
         if self._open is None:
             return []
         events = []
-        if self._open is THINKING:
+        if self._open is THINKING_BLOCK:
             signature = self._signature()
             events.append(self._delta("signature_delta", "signature", signature))
         self._open = self.hot = None
@@ -152,7 +155,7 @@ class Writer(EventWriter):
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
     """The bytes of `events`, as server-sent events."""
-    return b"".join(map(event_writer.named, events))
+    return b"".join(map(event_writer.named_frame, events))
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
@@ -189,23 +192,27 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
     return message
 
 
-FIELDS = {"thinking_delta": "thinking", "text_delta": "text", "input_json_delta": "partial_json"}
+DELTA_FIELDS = {
+    "thinking_delta": "thinking",
+    "text_delta": "text",
+    "input_json_delta": "partial_json",
+}
 
 
 def _fold_delta(block: dict[str, Any], parts: list[str], delta: dict[str, Any]) -> None:
     if delta["type"] == "signature_delta":
         block["signature"] = delta["signature"]
     else:
-        parts.append(delta[FIELDS[delta["type"]]])
+        parts.append(delta[DELTA_FIELDS[delta["type"]]])
 
 
 def _finished(block: dict[str, Any], text: str) -> dict[str, Any]:
     if block["type"] == "tool_use":
-        return {**block, "input": _arguments(text or "{}")}
+        return {**block, "input": _parse_arguments(text or "{}")}
     return {**block, block["type"]: text}
 
 
-def _arguments(text: str) -> Any:
+def _parse_arguments(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:  # an integer with more digits than Python converts: it stays text
@@ -213,7 +220,7 @@ def _arguments(text: str) -> Any:
 
 
 def _maybe_number(digits: str) -> int | str:
-    return int(digits) if len(digits) < LONG else digits
+    return int(digits) if len(digits) < MAX_INTEGER_DIGITS else digits
 
 
 def whole(
@@ -229,7 +236,7 @@ def whole(
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
     """
-    return fold(written(Writer(call, **options), events, usage, reason))
+    return fold(protocol_events(Writer(call, **options), events, usage, reason))
 
 
 def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
@@ -240,13 +247,13 @@ def error(exception: BaseException) -> tuple[int, dict[str, Any]]:
 def error_body(exception: BaseException) -> dict[str, Any]:
     """An error as Anthropic writes it."""
     found = as_api_error(exception)
-    error: dict[str, Any] = {"type": found.type, "message": _words(found)}
+    error: dict[str, Any] = {"type": found.type, "message": _anthropic_message(found)}
     if found.details is not None:
         error["details"] = dict(found.details)
     return {"type": "error", "error": error}
 
 
-def _words(error: ApiError) -> str:
+def _anthropic_message(error: ApiError) -> str:
     if not isinstance(error, ContextOverflow):
         return str(error)
     return f"prompt is too long: {error.tokens} tokens > {error.limit} maximum"

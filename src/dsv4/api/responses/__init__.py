@@ -18,11 +18,11 @@ from dsv4.api.event_writer import (
     Logprobs,
     ProtocolEvent,
     Usage,
+    protocol_events,
     quoted,
     quoted_ascii,
-    written,
 )
-from dsv4.api.neutral_request import INPUT, mark_text
+from dsv4.api.neutral_request import CUSTOM_INPUT, mark_text
 from dsv4.api.responses_requests import read
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 # The text of a custom tool's call, which the model writes as the one parameter of a call.
 
 
-OPENING = f'{{"{INPUT}": "'
+INPUT_OPENING = f'{{"{CUSTOM_INPUT}": "'
 # What is complete of a JSON string, up to its end: no quote, no half of an escape, nor the first of
 # two escapes that are one character.
 _HEX = "[0-9a-fA-F]"
@@ -46,17 +46,17 @@ _PAIR = rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"
 _COMPLETE = re.compile(rf'(?:[^"\\]+|\\[^u]|{_PAIR}|\\u(?![dD][89abAB]){_HEX}{{4}})*')
 
 
-def input_of(arguments: str) -> str:
+def custom_input(arguments: str) -> str:
     """The text in complete arguments. Where the model wrote something else, all of it."""
     try:
         value = json.loads(arguments)
     except ValueError:
         return arguments
-    text = value.get(INPUT) if isinstance(value, dict) and len(value) == 1 else None
+    text = value.get(CUSTOM_INPUT) if isinstance(value, dict) and len(value) == 1 else None
     return text if isinstance(text, str) else arguments
 
 
-class InputText:
+class CustomInputStream:
     """The same, piece by piece: for arguments that are sent as they come."""
 
     def __init__(self) -> None:
@@ -82,18 +82,18 @@ class InputText:
 
     def rest(self, arguments: str) -> str:
         """What is still missing once the arguments are complete."""
-        whole, given = input_of(arguments), self.text
+        whole, given = custom_input(arguments), self.text
         rest = whole[len(given) :] if whole.startswith(given) else ""
         self._given.append(rest)
         return rest
 
     def _opens(self) -> bool:
-        if len(self._held) < len(OPENING):
+        if len(self._held) < len(INPUT_OPENING):
             return False
-        if not self._held.startswith(OPENING):
+        if not self._held.startswith(INPUT_OPENING):
             self._state = "closed"
             return False
-        self._held = self._held[len(OPENING) :]
+        self._held = self._held[len(INPUT_OPENING) :]
         self._state = "open"
         return True
 
@@ -113,7 +113,7 @@ class InputText:
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
-class Prose:
+class OpenItem:
     """A reasoning or message item that is open: one part, which grows."""
 
     def __init__(self, kind: type, id: str, index: int) -> None:
@@ -151,14 +151,14 @@ class Writer(EventWriter):
     """The stream events of a response."""
 
     id_prefix = "resp_"
-    frame = staticmethod(event_writer.named)
+    frame = staticmethod(event_writer.named_frame)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._count = -1  # of the last event
         self._output: list[dict[str, Any]] = []  # items that are done
-        self._open: Prose | None = None
-        self._inputs: InputText | None = None  # of the custom call that is being sent
+        self._open: OpenItem | None = None
+        self._inputs: CustomInputStream | None = None  # of the custom call that is being sent
 
     def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
         """The response without its output, twice, as clients expect it."""
@@ -175,7 +175,7 @@ class Writer(EventWriter):
     def fail(self, error: BaseException) -> Events:
         """The response with the error, which must be the last thing of a stream."""
         response = self._response("failed", list(self._output))
-        response["error"] = _failure(as_api_error(error))
+        response["error"] = _failure_details(as_api_error(error))
         return [self._event("response.failed", response=response)]
 
     def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
@@ -210,7 +210,7 @@ class Writer(EventWriter):
             return []
         events = self._close("completed")
         prefix = "rs" if kind is ReasoningDelta else "msg"
-        prose = Prose(kind, f"{prefix}_{self._name}_{len(self._output)}", len(self._output))
+        prose = OpenItem(kind, f"{prefix}_{self._name}_{len(self._output)}", len(self._output))
         item = prose.item("in_progress", [])
         events += (
             self._event("response.output_item.added", output_index=prose.index, item=item),
@@ -231,9 +231,9 @@ class Writer(EventWriter):
         kind = "response.output_text.delta"
         return self._event(kind, **prose.place, delta=text, logprobs=known)
 
-    def _template(self, prose: Prose) -> tuple[str, str, str]:
+    def _template(self, prose: OpenItem) -> tuple[str, str, str]:
         number, self._count = self._count, 10**15  # a number that stands nowhere else
-        frame = event_writer.named(self._delta("\0", None)).decode()
+        frame = event_writer.named_frame(self._delta("\0", None)).decode()
         self._count = number
         prose.texts.clear()
         before, _, rest = frame.partition(str(10**15 + 1))
@@ -264,12 +264,14 @@ class Writer(EventWriter):
         item = self._item(call, "in_progress", [])
         index = len(self._output)
         events.append(self._event("response.output_item.added", output_index=index, item=item))
-        self._inputs = InputText() if call.tool.kind == "custom" and self._streamed else None
+        self._inputs = (
+            CustomInputStream() if call.tool.kind == "custom" and self._streamed else None
+        )
         return events
 
     def call_arguments(self, call: HeldCall, text: str, choice: int) -> Events:
         if call.tool.kind == "custom":
-            text = input_of(text) if self._inputs is None else self._inputs.feed(text)
+            text = custom_input(text) if self._inputs is None else self._inputs.feed(text)
         return [self._call_delta(call, text)] if text else []
 
     def call_end(self, call: HeldCall, choice: int) -> Events:
@@ -301,7 +303,7 @@ class Writer(EventWriter):
         if tool.namespace is not None:
             head["namespace"] = tool.namespace
         if tool.kind == "custom":
-            text = input_of(arguments) if arguments else ""
+            text = custom_input(arguments) if arguments else ""
             return {"type": "custom_tool_call", **head, "input": text}
         return {"type": "function_call", **head, "arguments": arguments}
 
@@ -378,7 +380,7 @@ def _byte_form(token: dict[str, Any]) -> dict[str, Any]:
     return {"token": token["token"], "bytes": data, "logprob": token["logprob"]}
 
 
-def _failure(error: ApiError) -> dict[str, Any]:
+def _failure_details(error: ApiError) -> dict[str, Any]:
     """Why a response failed. Clients take some codes for final, and try again after others."""
     if isinstance(error, ContextOverflow) or error.code is not None:
         code = error.code
@@ -391,7 +393,7 @@ def _failure(error: ApiError) -> dict[str, Any]:
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
     """The bytes of `events`, as server-sent events."""
-    return b"".join(map(event_writer.named, events))
+    return b"".join(map(event_writer.named_frame, events))
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
@@ -426,4 +428,4 @@ def whole(
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
     """
-    return fold(written(Writer(call, **options), events, usage, reason))
+    return fold(protocol_events(Writer(call, **options), events, usage, reason))

@@ -10,25 +10,25 @@ from dsv4.tokens import Tokenizer
 def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend:
     """The backend that the settings name."""
     if settings.backend == "demo":
-        from dsv4.serve.demo.demo_model import Demo
+        from dsv4.serve.demo.demo_model import DemoBackend
 
-        return Demo(tokenizer, settings.pace)
+        return DemoBackend(tokenizer, settings.pace)
     if settings.backend == "vllm":
-        from dsv4.serve.backends.vllm import Vllm
+        from dsv4.serve.backends.vllm import VllmBackend
 
-        return Vllm(settings)
+        return VllmBackend(settings)
     if settings.backend == "sglang":
-        from dsv4.serve.backends.sglang import Sglang
+        from dsv4.serve.backends.sglang import SglangBackend
 
-        return Sglang(settings)
+        return SglangBackend(settings)
     if settings.backend == "llamacpp":
-        from dsv4.serve.backends.llamacpp import Llamacpp
+        from dsv4.serve.backends.llamacpp import LlamacppBackend
 
-        return Llamacpp(settings, tokenizer)
+        return LlamacppBackend(settings, tokenizer)
     if settings.backend == "completions":
-        from dsv4.serve.backends.openai_compatible import Completions
+        from dsv4.serve.backends.openai_compatible import CompletionsBackend
 
-        return Completions(settings)
-    from dsv4.serve.backends.openai_compatible import Chat
+        return CompletionsBackend(settings)
+    from dsv4.serve.backends.openai_compatible import ChatServerBackend
 
-    return Chat(settings)
+    return ChatServerBackend(settings)

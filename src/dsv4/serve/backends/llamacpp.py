@@ -23,7 +23,7 @@ from dsv4.serve.upstream import Upstream
 from dsv4.tokens import Tokenizer
 
 
-class Llamacpp(Backend):
+class LlamacppBackend(Backend):
     """A llama.cpp server."""
 
     grammar_form: Form | None = "gbnf"

@@ -10,14 +10,14 @@ from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4.serve.backend import Backend, Chunk, Chunks, Form, Logprob, Model, Options, read_finish
-from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling
+from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling_fields
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
 # Any other server of `/v1/completions`: the prompt as text, and as little else as can be.
 
 
-class Completions(Backend):
+class CompletionsBackend(Backend):
     """A server of unknown make."""
 
     grammar_form: Form | None = None
@@ -40,7 +40,7 @@ class Completions(Backend):
             "max_tokens": options.max_tokens,
             "add_special_tokens": False,
         }
-        return body | sampling(options)
+        return body | sampling_fields(options)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -52,7 +52,7 @@ class Completions(Backend):
 # Any Chat Completions server: the request as it is; `dsv4.serve.healing_reader` puts the answer right.
 
 
-class Chat:
+class ChatServerBackend:
     """A server that makes its own prompts. It takes requests, not prompts."""
 
     grammar_form: Form | None = None
@@ -64,7 +64,7 @@ class Chat:
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
-        return self._upstream.chunks("/v1/chat/completions", partial(self._body, body), _chunk)
+        return self._upstream.chunks("/v1/chat/completions", partial(self._body, body), _chat_chunk)
 
     async def _body(self, body: dict[str, Any]) -> dict[str, Any]:
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
@@ -87,13 +87,13 @@ class Chat:
         await self._upstream.aclose()
 
 
-def _chunk(event: Any, more: bool) -> Chunk:
+def _chat_chunk(event: Any, more: bool) -> Chunk:
     event = event if isinstance(event, dict) else {}
     choices = event.get("choices")
     choice = choices[0] if choices else {}
     return Chunk(
         delta=choice.get("delta") or {},
-        logprobs=_logprobs(choice.get("logprobs")),
+        logprobs=_chat_logprobs(choice.get("logprobs")),
         finish=read_finish(choice.get("finish_reason")),
         counts=read_counts(event.get("usage")),
         id=event.get("id"),
@@ -101,7 +101,7 @@ def _chunk(event: Any, more: bool) -> Chunk:
     )
 
 
-def _logprobs(given: Any) -> tuple[Logprob, ...]:
+def _chat_logprobs(given: Any) -> tuple[Logprob, ...]:
     if not isinstance(given, dict):
         return ()
     return tuple(

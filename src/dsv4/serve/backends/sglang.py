@@ -23,7 +23,7 @@ from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
 
-class Sglang(Backend):
+class SglangBackend(Backend):
     """An SGLang server."""
 
     grammar_form: Form | None = "xgrammar"
@@ -33,7 +33,7 @@ class Sglang(Backend):
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(_body, prompt, ids, options)
-        return self._upstream.chunks("/generate", asked, _Seen().chunk)
+        return self._upstream.chunks("/generate", asked, _SglangProgress().chunk)
 
     async def models(self) -> list[Model]:
         info = await self._upstream.get("/get_model_info")
@@ -68,7 +68,7 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
     return {**body, "sampling_params": sampling, "stream": True}
 
 
-class _Seen:
+class _SglangProgress:
     """How much of a completion has come. Its events carry all the text so far.
 
     Ids come as all so far or as what is new, depending on how the server was started. The number

@@ -25,7 +25,7 @@ from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
 
-class Vllm(Backend):
+class VllmBackend(Backend):
     """A vLLM server."""
 
     grammar_form: Form | None = "xgrammar"
@@ -59,7 +59,7 @@ class Vllm(Backend):
         }
         if options.grammar is not None:
             body |= options.grammar.fields("vllm")
-        return body | sampling(options)
+        return body | sampling_fields(options)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -68,7 +68,7 @@ class Vllm(Backend):
         await self._upstream.aclose()
 
 
-def sampling(options: Options) -> dict[str, Any]:
+def sampling_fields(options: Options) -> dict[str, Any]:
     """The options that were given, by the names that most servers know."""
     names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
     given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}

@@ -22,7 +22,7 @@ from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.tokens import EOS
 from dsv4.api.request_fields import without_surrogates
 from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
-from dsv4.serve.demo.smallest_value import smallest
+from dsv4.serve.demo.smallest_value import smallest_value
 from dsv4.tokens import Tokenizer
 
 # What a prompt asks of the model: read back from the prompt itself, as the model sees it.
@@ -33,7 +33,7 @@ _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DemoPrompt:
     """What comes last in a prompt, and what the model may do about it."""
 
     text: str  # of the user, reminders aside; empty if a result comes last
@@ -48,13 +48,13 @@ class Asked:
     named: str | None
 
 
-def read_prompt(prompt: Prompt) -> Asked:
+def read_prompt(prompt: Prompt) -> DemoPrompt:
     """What the prompt asks."""
     request = decode(prompt, dialect=prompt.dialect).request
     messages = list(request.messages)
     ending = request.encode().ending
-    text, results = _last_said(messages)
-    return Asked(
+    text, results = _last_texts(messages)
+    return DemoPrompt(
         text=text,
         results=results,
         tools=tuple(_functions(messages)),
@@ -65,11 +65,11 @@ def read_prompt(prompt: Prompt) -> Asked:
         dialect=dialect_named(prompt.dialect),
         turns=len(messages),
         opened=ending.open,
-        named=_named(ending.open, dialect_named(prompt.dialect)),
+        named=_begun_tool(ending.open, dialect_named(prompt.dialect)),
     )
 
 
-def _last_said(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
+def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
     """The user's last text, or the results that came after it."""
     last: list[tuple[str, str]] = []
     for message in messages:
@@ -101,7 +101,7 @@ def _functions(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [tool.get("function", tool) for tool in tools]
 
 
-def _named(opened: str, dialect: Dialect) -> str | None:
+def _begun_tool(opened: str, dialect: Dialect) -> str | None:
     """The tool whose call an open turn has begun."""
     _, opening, rest = opened.rpartition(str(dialect.tags.invoke_open))
     return rest.partition('"')[0] if opening else None
@@ -120,7 +120,7 @@ _COMMANDS = ("command", "cmd")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DemoAnswer:
     """A turn of the model. `broken` names the way in which it is to be malformed."""
 
     content: str = ""
@@ -129,23 +129,23 @@ class Answer:
     broken: str | None = field(default=None)
 
 
-def answer_to(asked: Asked, tokens: int | None) -> Answer:
+def answer_to(asked: DemoPrompt, tokens: int | None) -> DemoAnswer:
     """What the demo model says. `tokens` is the length of the prompt, where it is known."""
     broken = _BREAK.search(asked.text)
-    calls = _calls(asked)
+    calls = _asked_calls(asked)
     if asked.results:
         lines = (_first_line(result) for result in asked.results)
-        return Answer("\n".join(f"DONE: {line}" for line in lines), "The tools have answered.")
+        return DemoAnswer("\n".join(f"DONE: {line}" for line in lines), "The tools have answered.")
     if broken:
         call = calls or _any_call(asked)
-        return Answer("Here is one.", "A malformed answer is wanted.", call, broken[1])
+        return DemoAnswer("Here is one.", "A malformed answer is wanted.", call, broken[1])
     if calls:
         names = ", ".join(name for name, _ in calls)
-        return Answer("", f"I have been asked to use {names}.", calls)
+        return DemoAnswer("", f"I have been asked to use {names}.", calls)
     if asked.response_format is not None:
-        value = smallest(asked.response_format)
-        return Answer(json.dumps(value, ensure_ascii=False), "The smallest value will do.")
-    return Answer(_about(asked, tokens), "Nothing was asked that I have a rule for.")
+        value = smallest_value(asked.response_format)
+        return DemoAnswer(json.dumps(value, ensure_ascii=False), "The smallest value will do.")
+    return DemoAnswer(_default_answer(asked, tokens), "Nothing was asked that I have a rule for.")
 
 
 def _first_line(text: str) -> str:
@@ -153,7 +153,7 @@ def _first_line(text: str) -> str:
     return lines[0].strip() if lines else ""
 
 
-def _calls(asked: Asked) -> tuple[tuple[str, dict[str, Any]], ...]:
+def _asked_calls(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The calls that the user's lines ask for; the one that the prompt has begun where none do."""
     if not asked.tools:
         return ()
@@ -163,15 +163,15 @@ def _calls(asked: Asked) -> tuple[tuple[str, dict[str, Any]], ...]:
         if call:
             found.append((match.start(), *call))
     for match in _CALL.finditer(asked.text):
-        found.append((match.start(), match[1], _object(match[2])))
+        found.append((match.start(), match[1], _arguments_object(match[2])))
     calls = tuple((name, arguments) for _, name, arguments in sorted(found, key=lambda c: c[0]))
     if asked.named is not None:
         of_name = tuple(call for call in calls if call[0] == asked.named)
-        return of_name or ((asked.named, _required(_tool(asked, asked.named))),)
+        return of_name or ((asked.named, _smallest_arguments(_tool(asked, asked.named))),)
     return calls or (_any_call(asked) if asked.opened else ())
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def _arguments_object(text: str | None) -> dict[str, Any]:
     try:
         value = without_surrogates(json.loads(text or "{}"))
     except (ValueError, RecursionError):
@@ -179,19 +179,19 @@ def _object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-def _any_call(asked: Asked) -> tuple[tuple[str, dict[str, Any]], ...]:
+def _any_call(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
     if not asked.tools:
         return ()
     tool = asked.tools[0]
-    return ((str(tool.get("name")), _required(tool)),)
+    return ((str(tool.get("name")), _smallest_arguments(tool)),)
 
 
-def _tool(asked: Asked, name: str) -> dict[str, Any]:
+def _tool(asked: DemoPrompt, name: str) -> dict[str, Any]:
     return next((tool for tool in asked.tools if tool.get("name") == name), {})
 
 
-def _required(tool: dict[str, Any]) -> dict[str, Any]:
-    value = smallest(tool.get("parameters") or {"type": "object"})
+def _smallest_arguments(tool: dict[str, Any]) -> dict[str, Any]:
+    value = smallest_value(tool.get("parameters") or {"type": "object"})
     return value if isinstance(value, dict) else {}
 
 
@@ -201,7 +201,7 @@ def _properties(tool: dict[str, Any]) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _shell_call(asked: Asked, command: str) -> tuple[str, dict[str, Any]] | None:
+def _shell_call(asked: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] | None:
     tool = _shell(asked)
     if tool is None:
         return None
@@ -210,10 +210,10 @@ def _shell_call(asked: Asked, command: str) -> tuple[str, dict[str, Any]] | None
     schema = properties.get(key)
     is_list = isinstance(schema, dict) and schema.get("type") == "array"
     given = ["bash", "-lc", command] if is_list else command
-    return str(tool["name"]), {**_required(tool), key: given}
+    return str(tool["name"]), {**_smallest_arguments(tool), key: given}
 
 
-def _shell(asked: Asked) -> dict[str, Any] | None:
+def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
     by_name = {tool.get("name"): tool for tool in asked.tools}
     for name in _SHELLS:
         if name in by_name:
@@ -224,7 +224,7 @@ def _shell(asked: Asked) -> dict[str, Any] | None:
     return None
 
 
-def _about(asked: Asked, tokens: int | None) -> str:
+def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
     length = "" if tokens is None else f" {tokens:,} tokens,"
     mode = "thinking" if asked.thinking else "chat"
     return (
@@ -238,11 +238,11 @@ def _about(asked: Asked, tokens: int | None) -> str:
 # asked for, spoiled in one of the ways that are seen in the wild.
 
 
-def write_answer(answer: Answer, asked: Asked) -> str:
+def write_answer(answer: DemoAnswer, asked: DemoPrompt) -> str:
     """The text that the model would generate after the prompt."""
-    text = _turn(answer, asked)
+    text = _model_text(answer, asked)
     if answer.broken is not None:
-        text = _broken(text, answer.broken, asked.dialect)
+        text = _broken_text(text, answer.broken, asked.dialect)
     return text
 
 
@@ -257,7 +257,7 @@ def model_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     return ids
 
 
-def _turn(answer: Answer, asked: Asked) -> str:
+def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
     """The answer's own text, without what the prompt has written of it already."""
     calls = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -281,10 +281,10 @@ def _without_start(text: str, opened: str) -> str:
     return text[len(opened) :] if opened and text.startswith(opened) else text
 
 
-def _broken(text: str, kind: str, dialect: Dialect) -> str:
-    spoil = BROKEN.get(kind)
+def _broken_text(text: str, kind: str, dialect: Dialect) -> str:
+    spoil = BREAKERS.get(kind)
     if spoil is None:
-        known = ", ".join(sorted(BROKEN))
+        known = ", ".join(sorted(BREAKERS))
         return (
             text.split(str(tokens.THINK_END))[0]
             + f"{tokens.THINK_END}The kinds are: {known}{tokens.EOS}"
@@ -324,7 +324,7 @@ def _with_text_after(text: str, dialect: Dialect) -> str:
     return text.removesuffix(str(tokens.EOS)) + f"\n\nThat is it.{tokens.EOS}"
 
 
-BROKEN: dict[str, Callable[[str, Dialect], str]] = {
+BREAKERS: dict[str, Callable[[str, Dialect], str]] = {
     "no-wrapper": _without_wrapper,
     "no-closers": _without_closers,
     "in-reasoning": _in_reasoning,
@@ -337,12 +337,12 @@ BROKEN: dict[str, Callable[[str, Dialect], str]] = {
 # The demo model as a backend: in this process, token by token, at a settable pace.
 
 
-MODEL = Model("dsv4-demo", 1_048_576)
+DEMO_MODEL = Model("dsv4-demo", 1_048_576)
 # Characters of a piece, where there is no vocabulary to cut by.
-_PIECE = 4
+_PIECE_LENGTH = 4
 
 
-class Demo(Backend):
+class DemoBackend(Backend):
     """The demo model."""
 
     grammar_form: Form | None = None
@@ -372,12 +372,14 @@ class Demo(Backend):
 
     def _pieces(self, text: str) -> Iterator[Chunk]:
         if self._tokenizer is None:
-            yield from (Chunk(text[n : n + _PIECE]) for n in range(0, len(text), _PIECE))
+            yield from (
+                Chunk(text[n : n + _PIECE_LENGTH]) for n in range(0, len(text), _PIECE_LENGTH)
+            )
         else:
             yield from (Chunk(ids=(id,)) for id in model_ids(self._tokenizer, text))
 
     async def models(self) -> list[Model]:
-        return [MODEL]
+        return [DEMO_MODEL]
 
     async def aclose(self) -> None:
         pass

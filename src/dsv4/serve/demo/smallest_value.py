@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-_DEEPEST = 32
+_MAX_DEPTH = 32
 # A value has no more parts, whatever its schema asks for: letters, items and members.
-_MOST = 10_000
+_MAX_PARTS = 10_000
 _EMPTY = {"boolean": False, "null": None}
 
 
-def smallest(schema: Any) -> Any:
+def smallest_value(schema: Any) -> Any:
     """A value for `schema`."""
-    return _Values(schema).value(schema)
+    return _SmallestValues(schema).value(schema)
 
 
-class _Values:
+class _SmallestValues:
     """Values for the parts of one schema, `root`, in which references are looked up."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
-        self._left = _MOST
+        self._left = _MAX_PARTS
 
     def value(self, schema: Any, depth: int = 0) -> Any:
         self._left -= 1
-        if not isinstance(schema, dict) or depth > _DEEPEST or self._left < 0:
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._left < 0:
             return {}
         if "const" in schema:
             return schema["const"]

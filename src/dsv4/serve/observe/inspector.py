@@ -24,22 +24,22 @@ from dsv4.serve.asgi import ClientGone
 from dsv4.serve.settings import MIB, SettingError, Settings
 
 # How many requests are kept, of how many bytes together, and of how many each.
-MOST = 200
-MOST_BYTES = 64 * MIB
-LARGEST = 8 * MIB
+MAX_REQUESTS = 200
+MAX_BYTES = 64 * MIB
+MAX_REQUEST_BYTES = 8 * MIB
 # How long somebody who watches waits for something to happen, and how often it is looked for.
-PATIENCE = 4.0
-LOOK = 0.1
+PATIENCE_SECONDS = 4.0
+LOOK_SECONDS = 0.1
 # What a request is begun with: its prompt, and what generates.
-Begins: TypeAlias = Callable[[Any, Any], None]
+OnBegin: TypeAlias = Callable[[Any, Any], None]
 
 # About how many bytes a repair takes, or an empty request.
-_REPAIR = 500
+_REPAIR_BYTES = 500
 _COUNTS = ("prompt", "cached", "completion", "reasoning")
 
 
 @dataclass(slots=True, eq=False)
-class Seen:
+class InspectedRequest:
     """One request of a client's. What it is still being answered with is asked of its readers."""
 
     number: int
@@ -70,7 +70,9 @@ class Seen:
         """The prompt is there: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
-        self.prompt = prepared.prompt.text if len(prepared.prompt.text) <= LARGEST else None
+        self.prompt = (
+            prepared.prompt.text if len(prepared.prompt.text) <= MAX_REQUEST_BYTES else None
+        )
         self.model = prepared.call.model
         self.prompt_tokens = prepared.prompt_tokens
         self.shared_tokens = prepared.shared
@@ -104,7 +106,7 @@ class Seen:
         """About how many bytes are kept."""
         texts = (self.body, self.prompt, *self.options.values(), *(k["text"] for k in self.kept))
         repairs = sum(len(kept["repairs"]) for kept in self.kept)
-        return sum(map(getsizeof, texts)) + _REPAIR * repairs + _REPAIR
+        return sum(map(getsizeof, texts)) + _REPAIR_BYTES * repairs + _REPAIR_BYTES
 
     @property
     def heard(self) -> int:
@@ -113,7 +115,11 @@ class Seen:
 
     def completions(self) -> list[dict[str, Any]]:
         """The raw text of each choice, with the repairs that were made in it."""
-        return self.kept if self.run is None else [_read(reader) for reader in self.run.readers]
+        return (
+            self.kept
+            if self.run is None
+            else [_completion_details(reader) for reader in self.run.readers]
+        )
 
     def summary(self) -> dict[str, Any]:
         """What the list shows of it. While it runs, nothing is asked that takes long to find."""
@@ -151,12 +157,12 @@ class Seen:
         }
 
 
-def _read(reader: Any) -> dict[str, Any]:
+def _completion_details(reader: Any) -> dict[str, Any]:
     """A completion: its raw text, the repairs in it, and why it ended, if it has."""
     text = reader.sampled
     places = Places(text)
     return {
-        "text": text[:LARGEST],
+        "text": text[:MAX_REQUEST_BYTES],
         "finish": next((e.finish for e in reversed(reader.events) if isinstance(e, End)), None),
         "repairs": [
             {
@@ -192,10 +198,10 @@ def inspector_for(settings: Settings) -> Inspector | None:
 class Inspector:
     """The last requests, the newest of them last."""
 
-    def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MAX_REQUESTS, most_bytes: int = MAX_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._seen: OrderedDict[int, Seen] = OrderedDict()
+        self._seen: OrderedDict[int, InspectedRequest] = OrderedDict()
         self._count = 0
         self._versions: dict[int, tuple[int, Any]] = {}
         self._version = 0
@@ -205,7 +211,7 @@ class Inspector:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def get(self, number: int) -> Seen | None:
+    def get(self, number: int) -> InspectedRequest | None:
         return self._seen.get(number)
 
     def clear(self) -> None:
@@ -214,11 +220,11 @@ class Inspector:
             del self._seen[number]
 
     @contextmanager
-    def watched(self, owner: str, protocol: str, data: bytes) -> Iterator[Begins]:
+    def watched(self, owner: str, protocol: str, data: bytes) -> Iterator[OnBegin]:
         """A request, from its arrival to its end. Gives what is to be called when it begins."""
         self._count += 1
-        body = data if len(data) <= LARGEST else None
-        seen = Seen(self._count, owner, protocol, body, len(data), _now(), time.time())
+        body = data if len(data) <= MAX_REQUEST_BYTES else None
+        seen = InspectedRequest(self._count, owner, protocol, body, len(data), _now(), time.time())
         self._seen[seen.number] = seen
         self._trim()
         try:
@@ -232,7 +238,7 @@ class Inspector:
         finally:
             self._trim()
 
-    def _begins(self, seen: Seen, prepared: Any, run: Any) -> None:
+    def _begins(self, seen: InspectedRequest, prepared: Any, run: Any) -> None:
         """A request's prompt is there: it is held against the one before of the same owner."""
         seen.begins(prepared, run)
         earlier = (other for other in reversed(self._seen.values()) if other.number < seen.number)
@@ -241,7 +247,7 @@ class Inspector:
                 sampled = other.completions()
                 known = other.prompt + (sampled[0]["text"] if sampled else "")
                 seen.before = other.number
-                seen.shared = same_start(seen.prompt or "", known)
+                seen.shared = common_prefix_length(seen.prompt or "", known)
                 return
 
     def _trim(self) -> None:
@@ -283,15 +289,15 @@ class Inspector:
     async def next_changes(self, name: str, since: int, patience: float) -> dict[str, Any]:
         """What has changed; waits for something to change, as long as there is patience."""
         since = since if name == self.name else 0
-        until = _now() + min(patience, PATIENCE)
+        until = _now() + min(patience, PATIENCE_SECONDS)
         while True:
             told = self.changes(since)
             if told["version"] != since or name != self.name or _now() >= until:
                 return told
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
-def same_start(a: str, b: str) -> int:
+def common_prefix_length(a: str, b: str) -> int:
     """The length of the common start of two texts: comparing halves is comparing memory."""
     low, high = 0, min(len(a), len(b))
     while low < high:

@@ -22,14 +22,14 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
-from dsv4.api.unread_fields import HARMLESS
+from dsv4.api.unread_fields import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
-_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class Metrics:
@@ -47,10 +47,16 @@ class Metrics:
         self.running = _gauge("dsv4_streams_running", "Generations running now", made)
         self.waiting = _gauge("dsv4_streams_waiting", "Requests waiting for a stream", made)
         self.first_token = Histogram(
-            "dsv4_first_token_seconds", "Time to the first token", buckets=_SECONDS, registry=made
+            "dsv4_first_token_seconds",
+            "Time to the first token",
+            buckets=_SECOND_BUCKETS,
+            registry=made,
         )
         self.duration = Histogram(
-            "dsv4_request_seconds", "Time of a whole generation", buckets=_SECONDS, registry=made
+            "dsv4_request_seconds",
+            "Time of a whole generation",
+            buckets=_SECOND_BUCKETS,
+            registry=made,
         )
         self.tokens = Counter(
             "dsv4_tokens",
@@ -97,7 +103,7 @@ class Metrics:
     def count_ignored(self, protocol: str, fields: Iterable[str]) -> None:
         """Counts fields that were not read. Clients make up names, and a label must not grow."""
         for field in fields:
-            label = field if field in HARMLESS[protocol] else "other"
+            label = field if field in HARMLESS_FIELDS[protocol] else "other"
             self.ignored_fields.labels(protocol, label).inc()
 
     def count_failure(self, error: Exception) -> None:
@@ -117,7 +123,7 @@ class Metrics:
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""
-        folder = os.environ.get(_FOLDER)
+        folder = os.environ.get(_FOLDER_VARIABLE)
         if folder is None:
             return self.registry
         together = CollectorRegistry()
@@ -144,13 +150,13 @@ def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:
 def count_together() -> tempfile.TemporaryDirectory[str]:
     """Lets the workers that are started from now on count together, in the folder returned."""
     folder = tempfile.TemporaryDirectory(prefix="dsv4-metrics-")
-    os.environ[_FOLDER] = folder.name
+    os.environ[_FOLDER_VARIABLE] = folder.name
     return folder
 
 
 def forget_dead_workers() -> None:
     """What a worker that died was doing is done no more."""
-    for file in Path(os.environ.get(_FOLDER, "/nonexistent")).glob("gauge_live*_*.db"):
+    for file in Path(os.environ.get(_FOLDER_VARIABLE, "/nonexistent")).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         try:
             os.kill(pid, 0)

@@ -11,9 +11,9 @@ from dsv4._parse.parse import assemble
 from dsv4.api import ApiRequest, Settings
 from dsv4.errors import short_repr
 from dsv4.serve.backend import Chunk, Finish
-from dsv4.serve.choice_reader import Reader
+from dsv4.serve.choice_reader import CompletionReader
 from dsv4.serve.completion_route import PROTOCOLS
-from dsv4.serve.healing_reader import Healer
+from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.recorder import Exchange
 from dsv4.tokens import Tokenizer
 
@@ -68,10 +68,10 @@ def _reader(
 ) -> Any:
     reader: Any
     if exchange.deltas is not None:
-        reader = Healer(call)
+        reader = HealingReader(call)
         chunks = [Chunk(delta=delta) for delta in exchange.deltas]
     else:
-        reader = Reader(call, prompt, tokenizer)
+        reader = CompletionReader(call, prompt, tokenizer)
         chunks = [Chunk(text=exchange.completion, ids=exchange.ids)]
     for chunk in chunks:
         reader.feed(chunk)

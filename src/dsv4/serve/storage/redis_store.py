@@ -9,7 +9,7 @@ from typing import Any
 from redis import asyncio as redis_client
 from redis.exceptions import RedisError
 
-from dsv4.serve.storage.turn_store import Store
+from dsv4.serve.storage.turn_store import TurnStore
 
 # What nobody asks for goes after a week, whatever the bounds.
 _SECONDS = 7 * 24 * 3600
@@ -64,7 +64,7 @@ return 1
 """
 
 
-class RedisStore(Store):
+class RedisTurnStore(TurnStore):
     """A Redis server. While it does not answer nothing is remembered, and requests go on."""
 
     def __init__(self, url: str, entries: int, size: int, prefix: str = "dsv4:") -> None:

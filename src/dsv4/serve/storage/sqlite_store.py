@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from dsv4.serve.settings import SettingError
-from dsv4.serve.storage.turn_store import Store
+from dsv4.serve.storage.turn_store import TurnStore
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS turns (
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS total (
 INSERT OR IGNORE INTO total VALUES (1, 0, 0);
 """
 # Counting rows would read the whole table at every put; triggers keep the sums.
-_SUMS = """
+_TRIGGERS = """
 CREATE TRIGGER IF NOT EXISTS turn_added AFTER INSERT ON turns BEGIN
     UPDATE total SET entries = entries + 1, size = size + NEW.size;
 END;
@@ -41,7 +41,7 @@ END;
 T = TypeVar("T")
 
 
-class SqliteStore(Store):
+class SqliteTurnStore(TurnStore):
     """A SQLite file, used in one thread of its own, so that the server never waits for the disk.
 
     While it cannot be read or written nothing is remembered, and requests go on.
@@ -52,7 +52,7 @@ class SqliteStore(Store):
         self._most_bytes = size
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="dsv4-replay")
         try:
-            self._db = self._thread.submit(_opened, path).result()
+            self._db = self._thread.submit(_open_database, path).result()
         except (OSError, sqlite3.Error) as error:
             self._thread.shutdown()
             problem = getattr(error, "strerror", None) or error
@@ -117,12 +117,12 @@ class SqliteStore(Store):
         self._thread.shutdown()
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _open_database(path: str) -> sqlite3.Connection:
     # What clients said is nobody else's to read.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     db = sqlite3.connect(path, timeout=10, isolation_level=None)
     # Workers read while one writes; what the last second brought may be lost with the machine.
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
-    db.executescript(_SCHEMA + _SUMS)
+    db.executescript(_SCHEMA + _TRIGGERS)
     return db

@@ -9,15 +9,15 @@ from typing import Any
 
 from dsv4.api import ApiError, request_fields
 from dsv4.api.request_fields import clean
-from dsv4.serve.storage.turn_store import Store
+from dsv4.serve.storage.turn_store import TurnStore
 
 # Responses that are stored: read again by their ids, and continued by `previous_response_id`.
 
 
-class Conversations:
+class StoredResponses:
     """The stored responses of all owners."""
 
-    def __init__(self, store: Store | None) -> None:
+    def __init__(self, store: TurnStore | None) -> None:
         self._store = store
 
     async def keep(self, owner: str, body: dict[str, Any], response: dict[str, Any]) -> None:
@@ -99,14 +99,14 @@ def _is_reference(item: Any) -> bool:
 
 
 # What a turn takes over from the one that it continues: it may repeat it, and not change it.
-FIXED = ("system", "tools")
-TYPES = ("create", "continue")
+FIXED_THREAD_FIELDS = ("system", "tools")
+THREAD_TYPES = ("create", "continue")
 
 
-class Threads:
+class StoredThreads:
     """The threads of all owners, each kept under the id of its last message."""
 
-    def __init__(self, store: Store | None) -> None:
+    def __init__(self, store: TurnStore | None) -> None:
         self._store = store
 
     def holds(self, body: dict[str, Any]) -> bool:
@@ -115,22 +115,22 @@ class Threads:
 
     async def continued(self, owner: str, body: dict[str, Any]) -> dict[str, Any]:
         """The body of a turn with the whole conversation, and no thread."""
-        previous = _previous(body["thread"])
+        previous = _previous_message_id(body["thread"])
         turn = {name: value for name, value in body.items() if name != "thread"}
         if previous is None:
             return turn
         kept = await self._found(owner, previous)
-        new = request_fields.listed(turn.get("messages"), "messages")
-        for name in FIXED:
+        new = request_fields.json_list(turn.get("messages"), "messages")
+        for name in FIXED_THREAD_FIELDS:
             if turn.get(name) is not None and turn[name] != kept.get(name):
-                raise _changed(name)
+                raise _changed_field(name)
         return {**turn, **kept, "messages": [*kept["messages"], *new]}
 
     async def keep(self, owner: str, body: dict[str, Any], message: dict[str, Any]) -> None:
         """Keeps a conversation, `body` as `continued` gave it, with the message that answers it."""
         assert self._store is not None
         answer = {"role": "assistant", "content": message["content"]}
-        kept = {name: body[name] for name in FIXED if body.get(name) is not None}
+        kept = {name: body[name] for name in FIXED_THREAD_FIELDS if body.get(name) is not None}
         kept["messages"] = [*body["messages"], answer]
         # What a client sent may hold half a character.
         data = json.dumps({"thread": kept}, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -144,20 +144,20 @@ class Threads:
         except ValueError:
             kept = None
         if not isinstance(kept, dict) or "thread" not in kept:
-            raise _unknown(id)
+            raise _unknown_thread(id)
         thread: dict[str, Any] = kept["thread"]
         return thread
 
 
-def _previous(thread: Any) -> str | None:
+def _previous_message_id(thread: Any) -> str | None:
     """The message that a turn continues. None if it is the first."""
-    kind = request_fields.table(thread, "thread").get("type")
-    if request_fields.one_of(*TYPES)(kind, "thread.type") == "create":
+    kind = request_fields.json_object(thread, "thread").get("type")
+    if request_fields.one_of(*THREAD_TYPES)(kind, "thread.type") == "create":
         return None
     return request_fields.name_at(thread, "thread", "previous_message_id")
 
 
-def _unknown(id: str) -> ApiError:
+def _unknown_thread(id: str) -> ApiError:
     # The SDK then sends the whole conversation. It knows the error by its code, and gives it the
     # class of a status of 404.
     return ApiError(
@@ -168,7 +168,7 @@ def _unknown(id: str) -> ApiError:
     )
 
 
-def _changed(name: str) -> ApiError:
+def _changed_field(name: str) -> ApiError:
     return ApiError(
         "found another value than the one that the thread began with, expected the same or none",
         path=name,

@@ -23,7 +23,7 @@ from dsv4._encode.sampled_turns import Sampled
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
 from dsv4.serve.settings import SettingError
-from dsv4.serve.storage.turn_store import Store
+from dsv4.serve.storage.turn_store import TurnStore
 
 # Turns that travel with the client: compressed, and signed with a key of the server's.
 #
@@ -31,12 +31,12 @@ from dsv4.serve.storage.turn_store import Store
 # ever taken back. The client can read it, which is no secret: the model wrote it to them.
 
 
-_TAG = 16
+_TAG_BYTES = 16
 # Nothing that a model writes is longer; a blob that says so was made to fill memory.
-LARGEST = 16 * 1024 * 1024
+MAX_SEALED = 16 * 1024 * 1024
 
 
-class Seal:
+class TurnSeal:
     """Seals with a key."""
 
     def __init__(self, key: bytes) -> None:
@@ -53,19 +53,19 @@ class Seal:
             raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), b"-_", validate=True)
         except (binascii.Error, ValueError):
             return None
-        tag, packed = raw[:_TAG], raw[_TAG:]
+        tag, packed = raw[:_TAG_BYTES], raw[_TAG_BYTES:]
         if not hmac.compare_digest(tag, self._tag(owner, packed)):
             return None
         unpacking = zlib.decompressobj()
-        value = unpacking.decompress(packed, LARGEST)
+        value = unpacking.decompress(packed, MAX_SEALED)
         return None if unpacking.unconsumed_tail else value
 
     def _tag(self, owner: str, packed: bytes) -> bytes:
         named = hashlib.sha256(owner.encode("utf-8", "surrogateescape")).digest()
-        return hmac.new(self._key, named + packed, hashlib.sha256).digest()[:_TAG]
+        return hmac.new(self._key, named + packed, hashlib.sha256).digest()[:_TAG_BYTES]
 
 
-def read_seal(path: str) -> Seal:
+def read_seal(path: str) -> TurnSeal:
     """The seal with the key of a file: at least 16 bytes, white space at the ends aside."""
     try:
         with open(path, "rb") as file:
@@ -74,14 +74,14 @@ def read_seal(path: str) -> Seal:
         raise SettingError("seal_key_file", f"{path}: {error.strerror}") from None
     if len(key) < 16:
         raise SettingError("seal_key_file", f"{path}: found {len(key)} bytes, expected 16 or more")
-    return Seal(key)
+    return TurnSeal(key)
 
 
 # A turn of the model as it was sampled, and whether a turn that comes back says the same.
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SampledCall:
     """A call of a turn: the id that the client got, the name in the prompt, the arguments."""
 
     id: str
@@ -90,7 +90,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SampledTurn:
     """What was sampled, raw, and how it was read."""
 
     id: str
@@ -98,7 +98,7 @@ class Turn:
     ids: tuple[int, ...] | None
     content: str
     reasoning: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[SampledCall, ...] = ()
 
     def to_bytes(self) -> bytes:
         # Not `asdict(self)`, which would make a copy of every id.
@@ -107,18 +107,18 @@ class Turn:
         return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Turn | None:
+    def from_bytes(cls, data: bytes) -> SampledTurn | None:
         """A turn that was kept. None if it is none: kept by another version, or damaged."""
         try:
             read = json.loads(data.decode("utf-8", "surrogatepass"))
-            calls = tuple(Call(**call) for call in read.pop("calls"))
+            calls = tuple(SampledCall(**call) for call in read.pop("calls"))
             ids = read.pop("ids")
             return cls(**read, ids=None if ids is None else tuple(ids), calls=calls)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
 
-def says_the_same(turn: Turn, message: Mapping[str, Any]) -> bool:
+def says_the_same(turn: SampledTurn, message: Mapping[str, Any]) -> bool:
     """Whether a client's assistant message is the turn, changed only as clients change turns.
 
     The same calls by id and name, each sampled argument there with an equal value (agents reorder
@@ -128,7 +128,7 @@ def says_the_same(turn: Turn, message: Mapping[str, Any]) -> bool:
     calls = message.get("tool_calls") or ()
     if len(calls) != len(turn.calls):
         return False
-    if not all(_is_call(theirs, ours) for theirs, ours in zip(calls, turn.calls, strict=True)):
+    if not all(_is_same_call(theirs, ours) for theirs, ours in zip(calls, turn.calls, strict=True)):
         return False
     content = message.get("content") or ""
     if not isinstance(content, str) or content.strip() != turn.content.strip():
@@ -137,18 +137,18 @@ def says_the_same(turn: Turn, message: Mapping[str, Any]) -> bool:
     return not reasoning.strip() or reasoning.strip() == turn.reasoning.strip()
 
 
-def _is_call(theirs: Mapping[str, Any], ours: Call) -> bool:
+def _is_same_call(theirs: Mapping[str, Any], ours: SampledCall) -> bool:
     function = theirs.get("function") or {}
     if theirs.get("id") != ours.id or function.get("name") != ours.name:
         return False
-    given, sampled = _object(function.get("arguments")), _object(ours.arguments)
+    given, sampled = _arguments_object(function.get("arguments")), _arguments_object(ours.arguments)
     if given is None or sampled is None:
         return False
     missing = object()
-    return all(_equal(given.get(key, missing), value) for key, value in sampled.items())
+    return all(_json_equal(given.get(key, missing), value) for key, value in sampled.items())
 
 
-def _object(arguments: Any) -> dict[str, Any] | None:
+def _arguments_object(arguments: Any) -> dict[str, Any] | None:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
@@ -157,18 +157,18 @@ def _object(arguments: Any) -> dict[str, Any] | None:
     return arguments if isinstance(arguments, dict) else None
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _json_equal(a: Any, b: Any) -> bool:
     """Equal as JSON: 1 is 1.0, and true is neither. Members of objects may be added."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
-        return b.keys() <= a.keys() and all(_equal(a[key], value) for key, value in b.items())
+        return b.keys() <= a.keys() and all(_json_equal(a[key], value) for key, value in b.items())
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(_json_equal, a, b))
     return bool(a == b)
 
 
-def place_of(before: Sequence[Mapping[str, Any]], content: str) -> str:
+def turn_key(before: Sequence[Mapping[str, Any]], content: str) -> str:
     """A name for a turn without calls: what was said before it, and what it says.
 
     White space at the ends, reasoning and the spelling of arguments do not count, because clients
@@ -176,14 +176,14 @@ def place_of(before: Sequence[Mapping[str, Any]], content: str) -> str:
     """
     digest = hashlib.sha256()
     for message in before:
-        for part in _said(message):
+        for part in _compared_parts(message):
             digest.update(part.encode("utf-8", "surrogatepass"))
             digest.update(b"\0")
     digest.update(b"\1" + content.strip().encode("utf-8", "surrogatepass"))
     return f"place_{digest.hexdigest()}"
 
 
-def _said(message: Mapping[str, Any]) -> Iterable[str]:
+def _compared_parts(message: Mapping[str, Any]) -> Iterable[str]:
     yield str(message.get("role"))
     content = message.get("content")
     if isinstance(content, str):
@@ -199,10 +199,10 @@ def _said(message: Mapping[str, Any]) -> Iterable[str]:
 # Turns are remembered when they end, and stand in later prompts as they were sampled.
 
 
-class Memory:
+class SampledTurns:
     """What was sampled, by owner. Without a store or a seal it remembers nothing."""
 
-    def __init__(self, store: Store | None, seal: Seal | None) -> None:
+    def __init__(self, store: TurnStore | None, seal: TurnSeal | None) -> None:
         self.store = store
         self._seal = seal
 
@@ -211,16 +211,18 @@ class Memory:
         """Whether turns travel with the client."""
         return self._seal is not None
 
-    async def remember(self, owner: str, before: Sequence[Mapping[str, Any]], turn: Turn) -> None:
+    async def remember(
+        self, owner: str, before: Sequence[Mapping[str, Any]], turn: SampledTurn
+    ) -> None:
         """Keeps a turn, under every name that it may be asked for by."""
         if self.store is None:
             return
         names = [turn.id, *(call.id for call in turn.calls)]
         if not turn.calls:
-            names.append(place_of(before, turn.content))
+            names.append(turn_key(before, turn.content))
         await self.store.put(owner, names, turn.to_bytes())
 
-    def sealed(self, owner: str, turn: Turn) -> str | None:
+    def sealed(self, owner: str, turn: SampledTurn) -> str | None:
         """The turn as a text for the client to give back."""
         return None if self._seal is None else self._seal.close(owner, turn.to_bytes())
 
@@ -229,7 +231,7 @@ class Memory:
         if self.store is None and self._seal is None:
             return call, 0
         messages = list(call.request.messages)
-        spoken = [n for n, message in enumerate(messages) if _is_spoken(message)]
+        spoken = [n for n, message in enumerate(messages) if _is_assistant(message)]
         turns = await asyncio.gather(*(self._turn(owner, call, messages, n) for n in spoken))
         found = 0
         for n, turn in zip(spoken, turns, strict=True):
@@ -244,7 +246,7 @@ class Memory:
 
     async def _turn(
         self, owner: str, call: ApiRequest, messages: Sequence[Any], n: int
-    ) -> Turn | None:
+    ) -> SampledTurn | None:
         message = messages[n]
         for mark in call.marks.get(n, ()):
             turn = self._opened(owner, mark)
@@ -252,30 +254,30 @@ class Memory:
                 return turn
         if self.store is None:
             return None
-        for name in _names(call, messages, n):
+        for name in _possible_names(call, messages, n):
             data = await self.store.get(owner, name)
-            turn = None if data is None else Turn.from_bytes(data)
+            turn = None if data is None else SampledTurn.from_bytes(data)
             if turn is not None and says_the_same(turn, message):
                 return turn
         return None
 
-    def _opened(self, owner: str, mark: str) -> Turn | None:
+    def _opened(self, owner: str, mark: str) -> SampledTurn | None:
         if self._seal is None:
             return None
         data = self._seal.open(owner, mark)
-        return None if data is None else Turn.from_bytes(data)
+        return None if data is None else SampledTurn.from_bytes(data)
 
 
-def _is_spoken(message: Any) -> bool:
+def _is_assistant(message: Any) -> bool:
     return isinstance(message, dict) and message.get("role") == "assistant"
 
 
-def _names(call: ApiRequest, messages: Sequence[Any], n: int) -> list[str]:
+def _possible_names(call: ApiRequest, messages: Sequence[Any], n: int) -> list[str]:
     """What a turn may be kept under, the surest first."""
     message = messages[n]
     calls = message.get("tool_calls") or ()
     names = [str(given["id"]) for given in calls[:1] if given.get("id")]
     names += [name for mark in call.marks.get(n, ()) if (name := marked_id(mark))]
     if not calls and isinstance(message.get("content"), str):
-        names.append(place_of(messages[:n], message["content"]))
+        names.append(turn_key(messages[:n], message["content"]))
     return names

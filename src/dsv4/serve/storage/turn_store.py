@@ -19,7 +19,7 @@ from dsv4.serve.settings import SettingError, Settings
 # An owner is the name of an API key. A store never gives one owner what another has put there.
 
 
-class Store(Protocol):
+class TurnStore(Protocol):
     """A bounded memory of values that have several names each."""
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
@@ -43,7 +43,7 @@ _OVERHEAD = 512
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _StoredEntry:
     names: tuple[str, ...]
     value: bytes
 
@@ -52,20 +52,20 @@ class _Entry:
         return len(self.value) + sum(map(len, self.names)) + _OVERHEAD
 
 
-class MemoryStore(Store):
+class MemoryTurnStore(TurnStore):
     """A dictionary with bounds."""
 
     def __init__(self, entries: int, size: int) -> None:
         self._most = entries
         self._most_bytes = size
-        self._entries: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], _StoredEntry] = OrderedDict()
         self._leads: dict[tuple[str, str], tuple[str, str]] = {}
         self._size = 0
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         own = (owner, names[0])
         self._forget(own)
-        entry = _Entry(tuple(names), value)
+        entry = _StoredEntry(tuple(names), value)
         if entry.size > self._most_bytes:
             return
         self._entries[own] = entry
@@ -106,23 +106,23 @@ class MemoryStore(Store):
 # The stores, by name.
 
 
-def store_for(settings: Settings) -> Store | None:
+def store_for(settings: Settings) -> TurnStore | None:
     """The store that the settings name. None where turns are not kept here."""
     kind = settings.replay_store
     if kind == "memory":
         pass
 
-        return MemoryStore(settings.replay_entries, settings.replay_bytes)
+        return MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
     if kind == "sqlite":
-        from dsv4.serve.storage.sqlite_store import SqliteStore
+        from dsv4.serve.storage.sqlite_store import SqliteTurnStore
 
         path = settings.replay.partition(":")[2]
-        return SqliteStore(path, settings.replay_entries, settings.replay_bytes)
+        return SqliteTurnStore(path, settings.replay_entries, settings.replay_bytes)
     if kind in ("redis", "rediss"):
-        from dsv4.serve.storage.redis_store import RedisStore
+        from dsv4.serve.storage.redis_store import RedisTurnStore
 
         try:
-            return RedisStore(settings.replay, settings.replay_entries, settings.replay_bytes)
+            return RedisTurnStore(settings.replay, settings.replay_entries, settings.replay_bytes)
         except ValueError as error:  # no URL of a server
             raise SettingError("replay", f"found {short_repr(settings.replay)}: {error}") from None
     return None
