@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from dsv4.cli.main import COMMANDS, make_parser
+from dsv4._cli.main import COMMANDS, make_parser
 
 PAGE = Path(__file__).with_name("cli.md")
 HEAD = Path(__file__).with_name("cli_head.txt").read_text(encoding="utf-8")

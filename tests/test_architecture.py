@@ -26,9 +26,9 @@ FLOORS = (
     {"dsv4._check", "dsv4._view", "dsv4.dataset"},
     {"dsv4.api"},
     {"dsv4", "encoding_dsv4", "encoding_dsv32"},  # the public names
-    {"dsv4.playground"},
+    {"dsv4._playground"},
     {"dsv4.serve"},
-    {"dsv4.cli"},
+    {"dsv4._cli"},
     {"dsv4.__main__"},
 )
 STANDARD_LIBRARY_ALONE = (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dsv4.dataset import arrays
-from dsv4.dataset.forms import Example
+from dsv4.dataset import array_formats
+from dsv4.dataset.output_formats import Example
 
 ROWS = [
     Example([5, 6, 7], [0, 1, 1]),
@@ -19,12 +19,12 @@ ROWS = [
 
 
 def chunks() -> io.BytesIO:
-    return io.BytesIO(b"".join(map(arrays.packed, (ROWS[:1], [], ROWS[1:]))))
+    return io.BytesIO(b"".join(map(array_formats.packed, (ROWS[:1], [], ROWS[1:]))))
 
 
 def test_numpy(tmp_path: Path) -> None:
     numpy = pytest.importorskip("numpy")
-    paths = arrays.numpy(chunks(), str(tmp_path / "out.npy"))
+    paths = array_formats.numpy(chunks(), str(tmp_path / "out.npy"))
     assert paths[-1] == str(tmp_path / "out.npy")
     ids = numpy.load(tmp_path / "out.npy", mmap_mode="r")
     mask = numpy.load(tmp_path / "out.loss_mask.npy", mmap_mode="r")
@@ -41,7 +41,7 @@ def test_numpy(tmp_path: Path) -> None:
 
 def test_megatron(tmp_path: Path) -> None:
     """The layout, number by number."""
-    paths = arrays.megatron(chunks(), str(tmp_path / "out.bin"))
+    paths = array_formats.megatron(chunks(), str(tmp_path / "out.bin"))
     assert [Path(path).name for path in paths] == [
         *("out.loss_mask.bin", "out.loss_mask.idx", "out.idx", "out.bin")
     ]
@@ -64,7 +64,7 @@ def test_megatron(tmp_path: Path) -> None:
 
 def test_megatron_reads_it(tmp_path: Path) -> None:
     module = pytest.importorskip("megatron.core.datasets.indexed_dataset")
-    arrays.megatron(chunks(), str(tmp_path / "out.bin"))
+    array_formats.megatron(chunks(), str(tmp_path / "out.bin"))
     data = module.IndexedDataset(str(tmp_path / "out"))
     assert [data[n].tolist() for n in range(len(data))] == [
         [5, 6, 7],
@@ -77,7 +77,7 @@ def test_megatron_reads_it(tmp_path: Path) -> None:
     assert mask[3].tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize("write", [arrays.megatron, arrays.numpy])
+@pytest.mark.parametrize("write", [array_formats.megatron, array_formats.numpy])
 def test_nothing_at_all(write: object, tmp_path: Path) -> None:
     assert callable(write)
     for path in write(io.BytesIO(), str(tmp_path / "out.bin")):

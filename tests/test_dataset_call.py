@@ -16,8 +16,8 @@ from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
-from dsv4.dataset.partial import _is_same_file
-from dsv4.dataset.watching import Watcher
+from dsv4.dataset.dataset_run import Watcher
+from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
 
 CONVERSATIONS = [[user(f"{n}?"), assistant(f"{n}!", reasoning="Hm.")] for n in range(5)]

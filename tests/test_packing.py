@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.dataset.forms import Example
-from dsv4.dataset.packing import chunk_bytes, packed
+from dsv4.dataset.example_encoder import chunk_bytes, packed
+from dsv4.dataset.output_formats import Example
 
 LENGTH = 20
 lengths = st.lists(st.integers(1, LENGTH), max_size=40)

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from dsv4.dataset import DatasetError
-from dsv4.dataset.splitting import WHOLE, part_path, shares
+from dsv4.dataset.dataset_options import split_output_path, split_shares
+from dsv4.dataset.example_encoder import WHOLE
 
 LINES = [f"conversation {n}\n".encode() for n in range(2000)]
 
 
 def test_every_line_is_in_one_part() -> None:
-    parts = shares({"train": 0.8, "valid": 0.15, "test": 0.05})
+    parts = split_shares({"train": 0.8, "valid": 0.15, "test": 0.05})
     taken = {name: {line for line in LINES if parts[name].takes(line)} for name in parts}
     assert sum(map(len, taken.values())) == len(LINES) == len(set().union(*taken.values()))
     assert 0.77 < len(taken["train"]) / len(LINES) < 0.83
@@ -22,7 +23,7 @@ def test_every_line_is_in_one_part() -> None:
 
 def test_the_line_alone_decides() -> None:
     """Not its end, not its place; so a part stays what it is when others are added."""
-    part = shares({"train": 0.5, "valid": 0.5})["train"]
+    part = split_shares({"train": 0.5, "valid": 0.5})["train"]
     assert [part.takes(line) for line in LINES] == [part.takes(line.strip()) for line in LINES]
     assert all(WHOLE.takes(line) for line in LINES)
 
@@ -39,12 +40,12 @@ def test_the_line_alone_decides() -> None:
 )
 def test_what_is_no_split(split: Any, problem: str) -> None:
     with pytest.raises(DatasetError, match="split: "):
-        shares(split)
+        split_shares(split)
     with pytest.raises(DatasetError) as caught:
-        shares(split)
+        split_shares(split)
     assert problem in str(caught.value)
 
 
 def test_where_a_part_goes() -> None:
-    assert part_path("a/out.jsonl.gz", "valid", "jsonl.gz") == "a/out.valid.jsonl.gz"
-    assert part_path("out.bin", "train", "bin") == "out.train.bin"
+    assert split_output_path("a/out.jsonl.gz", "valid", "jsonl.gz") == "a/out.valid.jsonl.gz"
+    assert split_output_path("out.bin", "train", "bin") == "out.train.bin"

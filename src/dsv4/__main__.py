@@ -2,7 +2,7 @@
 
 import sys
 
-from dsv4.cli.main import main
+from dsv4._cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,10 +11,10 @@ from accessibility import violations
 from serving import served
 
 from dsv4._format.tokens import USER
-from dsv4.playground.examples import EXAMPLES
+from dsv4._playground.page_examples import EXAMPLE_REQUESTS
 
 Open = Callable[..., Any]
-TITLES = list(EXAMPLES)
+TITLES = list(EXAMPLE_REQUESTS)
 LIT_JSON = """() => {
   const lit = CSS.highlights.get("json-lit");
   return lit ? [...lit].map(String).join("") : "";

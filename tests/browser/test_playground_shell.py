@@ -11,8 +11,8 @@ import pytest
 from accessibility import violations
 from serving import served
 
-from dsv4.playground.bench import Bench
-from dsv4.playground.functions import FUNCTIONS
+from dsv4._playground.page_functions import FUNCTIONS
+from dsv4._playground.page_request import Bench
 from dsv4.version import how_to_install
 
 Open = Callable[..., Any]

@@ -13,9 +13,9 @@ import pytest
 
 import dsv4
 from completions import corpus
-from dsv4.playground.bench import Bench
-from dsv4.playground.completions import EXAMPLES, TOOLS
-from dsv4.playground.trace import trace
+from dsv4._playground.completion_trace import trace
+from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
+from dsv4._playground.page_request import Bench
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "playground")]
 
@@ -111,9 +111,11 @@ class TestEveryExample:
         yield tab
         context.close()
 
-    @pytest.mark.parametrize("n", range(len(EXAMPLES)), ids=[e.name for e in EXAMPLES])
+    @pytest.mark.parametrize(
+        "n", range(len(EXAMPLE_COMPLETIONS)), ids=[e.name for e in EXAMPLE_COMPLETIONS]
+    )
     def test_is_read_to_its_end(self, page: Any, n: int) -> None:
-        example = EXAMPLES[n]
+        example = EXAMPLE_COMPLETIONS[n]
         current = page.get_by_label("Example").input_value()
         if current != str(n):
             choose(page, "Example", str(n))
@@ -243,7 +245,7 @@ class TestCuts:
             tab.get_by_label("Seed").press("Tab")
         settle(tab)
         body = {"thinking": True, "tools": TOOLS, "cut": "random"}
-        text = EXAMPLES[0].text
+        text = EXAMPLE_COMPLETIONS[0].text
         assert first == trace({**body, "text": text, "seed": 1}, Bench())["steps"]
         assert steps_of(tab) == trace({**body, "text": text, "seed": 77}, Bench())["steps"]
 
@@ -303,7 +305,7 @@ class TestOptions:
     ) -> None:
         tab = opened()
         tab.get_by_text("Options: tools, dialect").click()
-        at = EXAMPLES[0].text.index("Paris") + 3
+        at = EXAMPLE_COMPLETIONS[0].text.index("Paris") + 3
         go(tab, at)
         assert "tool_use" in tab.locator(".protocol.messages").inner_text()
         choose(tab, "Calls", "whole")
@@ -315,14 +317,14 @@ def test_frames_are_those_that_the_writers_send(opened: Callable[..., Any]) -> N
     tab = opened()
     tab.get_by_role("button", name="To the end").click()
     settle(tab)
-    told = trace({"text": EXAMPLES[0].text, "tools": TOOLS, "cut": "character"}, Bench())
+    told = trace({"text": EXAMPLE_COMPLETIONS[0].text, "tools": TOOLS, "cut": "character"}, Bench())
     last = {name: told["frames"][name]["finish"][-1] for name in told["frames"]}
     shown = tab.locator(".protocol.chat li code").last.inner_text()
     assert json.loads(shown) == last["chat"]["choices"]
     for name in ("responses", "messages"):
         assert tab.locator(f".protocol.{name} li b").last.inner_text() == last[name]["type"]
     go(tab, 20)
-    piece = EXAMPLES[0].text[19]
+    piece = EXAMPLE_COMPLETIONS[0].text[19]
     assert f'"reasoning_content":"{piece}"' in tab.locator(".protocol.chat li").last.inner_text()
     assert f'"delta":"{piece}"' in tab.locator(".protocol.responses li").last.inner_text()
     assert f'"thinking":"{piece}"' in tab.locator(".protocol.messages li").last.inner_text()
@@ -400,7 +402,7 @@ class TestWork:
     def test_moves_ask_nobody_and_draw_a_window(
         self, opened: Callable[..., Any], kind: str
     ) -> None:
-        tags = EXAMPLES[2].text
+        tags = EXAMPLE_COMPLETIONS[2].text
         path, text = tags.partition("area.py"), LINE * 1_350
         long = {
             "prose": text,
@@ -517,7 +519,7 @@ def test_the_page_unfolds_a_trace_to_what_happened(opened: Callable[..., Any], c
     """Every step and every frame of a part of the corpus, as `trace.js` tells them."""
     from stepping import sent, stepped
 
-    from dsv4.playground.cutting import cut as cut_text
+    from dsv4._playground.completion_trace import cut as cut_text
     from dsv4.tokens import Tokenizer
 
     tab = opened()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from running import CONVERSATION, ENVIRONMENT, ROOT, command
 
-from dsv4.cli.main import main
+from dsv4._cli.main import main
 from parts import part
 from small_vocabulary import write_small_vocabulary
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsv4._check import KINDS
-from dsv4.cli.main import main
+from dsv4._cli.main import main
 
 FOLDER = Path(__file__).parent.parent / "conversations"
 

@@ -26,7 +26,7 @@ from running import (
 )
 
 from builders import user
-from dsv4.cli.main import COMMANDS
+from dsv4._cli.main import COMMANDS
 from dsv4.version import how_to_install
 
 on_linux = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -241,7 +241,7 @@ def test_an_interrupt() -> None:
 
 def test_help_loads_little() -> None:
     code = (
-        "import sys; from dsv4.cli.main import COMMANDS, main\n"
+        "import sys; from dsv4._cli.main import COMMANDS, main\n"
         "for name in COMMANDS:\n"
         "    try: main([name, '--help'])\n"
         "    except SystemExit: print('LOADED', name, *sys.modules)\n"

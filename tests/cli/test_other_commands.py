@@ -12,8 +12,8 @@ import pytest
 from running import ENVIRONMENT, ROOT, dsv4, printed
 
 from dsv4 import __version__, compat
-from dsv4.cli.main import COMMANDS
-from dsv4.cli.version import PARTS
+from dsv4._cli.main import COMMANDS
+from dsv4._cli.version import PARTS
 from dsv4.version import how_to_install
 from loading import loaded
 
@@ -120,12 +120,12 @@ class TestDocumentation:
 import argparse, sys
 made, make = [], argparse.ArgumentParser.__init__
 argparse.ArgumentParser.__init__ = lambda self, **given: made.append(make(self, **given))
-from dsv4.cli import main
+from dsv4._cli import main
 try:
     main.main({arguments!r})
 except SystemExit:
     pass
-loaded = [name for name in main.COMMANDS if f"dsv4.cli.{{name}}" in sys.modules]
+loaded = [name for name in main.COMMANDS if f"dsv4._cli.{{name}}" in sys.modules]
 print((len(made), loaded))
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=ENVIRONMENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsv4.cli.words import in_json
+from dsv4._cli.command_errors import in_json
 
 
 @pytest.mark.parametrize(

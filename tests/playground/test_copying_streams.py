@@ -10,10 +10,10 @@ import pytest
 from copied import run_cases, sent_by
 
 import dsv4
-from dsv4.playground.bench import Bench
-from dsv4.playground.completions import EXAMPLES, TOOLS
-from dsv4.playground.functions import FUNCTIONS
-from dsv4.playground.problems import Problem
+from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
+from dsv4._playground.page_functions import FUNCTIONS
+from dsv4._playground.page_problem import Problem
+from dsv4._playground.page_request import Bench
 from dsv4.tokens import Tokenizer
 
 BENCH = Bench(tokenizer=Tokenizer.load(), model="deepseek-v4")
@@ -43,14 +43,20 @@ def call(name: str, **body: Any) -> Any:
 def streams() -> list[dict[str, Any]]:
     bodies: list[dict[str, Any]] = [
         {"text": e.text, "thinking": e.thinking, "tools": TOOLS, "cut": cut, "seed": 3}
-        for n, e in enumerate(EXAMPLES)
+        for n, e in enumerate(EXAMPLE_COMPLETIONS)
         for cut in (("character", "random", "token")[n % 3],)
     ]
     return [
         *bodies,
         {"text": HOSTILE, "stop": ["x'", "\n"], "reason": "length", "cut": "character"},
-        {"text": EXAMPLES[0].text, "tools": [], "dialect": "v3.2", "cut": "random", "seed": 0},
-        {"text": EXAMPLES[0].text, "tools": None, "calls": "whole", "cut": "character"},
+        {
+            "text": EXAMPLE_COMPLETIONS[0].text,
+            "tools": [],
+            "dialect": "v3.2",
+            "cut": "random",
+            "seed": 0,
+        },
+        {"text": EXAMPLE_COMPLETIONS[0].text, "tools": None, "calls": "whole", "cut": "character"},
     ]
 
 
@@ -63,7 +69,7 @@ def test_cases_pass(tmp_path: Path) -> None:
 
 
 def test_cases_fail_where_something_else_is_read(tmp_path: Path) -> None:
-    body = {"text": EXAMPLES[3].text, "tools": TOOLS, "cut": "character"}
+    body = {"text": EXAMPLE_COMPLETIONS[3].text, "tools": TOOLS, "cut": "character"}
     text = call("copy", form="pytest", view="stream", **body)["text"]
     talk = call("copy", form="pytest", view="live", messages=TALK, tools=TOOLS)["text"]
     cases = [text.replace("umbrella", "coat", 1), text.replace("missing_wrapper", "limit")]

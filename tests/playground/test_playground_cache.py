@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import dsv4
-from dsv4.playground.bench import Bench
-from dsv4.playground.cache import VARIANTS, Measure, turns_of
-from dsv4.playground.examples import EXAMPLES
-from dsv4.playground.functions import FUNCTIONS
+from dsv4._playground.cache_view import VARIANTS, Measure, turns_of
+from dsv4._playground.page_examples import EXAMPLE_REQUESTS
+from dsv4._playground.page_functions import FUNCTIONS
+from dsv4._playground.page_request import Bench
 from dsv4.tokens import Tokenizer, why_not_prefix
 from dsv4.tokens.prefix_difference import DROPPED
 
@@ -29,7 +29,7 @@ def lost(answer: Any) -> dict[str, int]:
 
 
 def test_a_conversation_that_only_grows_is_reused_whole() -> None:
-    answer = asked(EXAMPLES["Several turns"])
+    answer = asked(EXAMPLE_REQUESTS["Several turns"])
     first, *others = answer["turns"]
     assert (first["held"], first["reused"], first["words"]) == (
         0,
@@ -42,7 +42,7 @@ def test_a_conversation_that_only_grows_is_reused_whole() -> None:
 
 
 def test_old_reasoning_breaks_the_prefix_and_says_why() -> None:
-    messages = EXAMPLES["Old reasoning, a list of messages"]
+    messages = EXAMPLE_REQUESTS["Old reasoning, a list of messages"]
     [_, turn] = asked(messages)["turns"]
     assert turn["cause"] == DROPPED
     assert turn["reused"] < turn["before"]
@@ -52,7 +52,9 @@ def test_old_reasoning_breaks_the_prefix_and_says_why() -> None:
 
 
 def test_keeping_old_reasoning_mends_it() -> None:
-    [_, turn] = asked(EXAMPLES["Old reasoning, a list of messages"], drop_thinking=False)["turns"]
+    [_, turn] = asked(EXAMPLE_REQUESTS["Old reasoning, a list of messages"], drop_thinking=False)[
+        "turns"
+    ]
     assert turn["reused"] == turn["held"]
 
 
@@ -66,7 +68,7 @@ PLAIN = [
 @pytest.mark.parametrize("title", PLAIN)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_shared_is_what_the_ids_share(title: str, variant: str) -> None:
-    value = EXAMPLES[title]
+    value = EXAMPLE_REQUESTS[title]
     body = value if isinstance(value, dict) else {"messages": value}
     request = dsv4.Request(body["messages"], tools=body.get("tools"))
     sent = list(map(VARIANTS[variant][1], body["messages"]))
@@ -86,21 +88,21 @@ def test_what_is_shared_is_what_the_ids_share(title: str, variant: str) -> None:
 
 
 def test_a_client_that_drops_reasoning_loses_it() -> None:
-    answer = asked(EXAMPLES["Several turns"], variant="no_reasoning")
+    answer = asked(EXAMPLE_REQUESTS["Several turns"], variant="no_reasoning")
     assert lost(answer)["no_reasoning"] > 0
     assert [turn["field"] for turn in answer["turns"][1:]] == ["reasoning"] * 3
     assert "the client sent the turn back without its reasoning" in answer["turns"][1]["words"]
 
 
 def test_a_client_that_sorts_arguments_loses_the_calls_that_were_not_sorted() -> None:
-    answer = asked(EXAMPLES["Several turns"], variant="sorted_arguments")
+    answer = asked(EXAMPLE_REQUESTS["Several turns"], variant="sorted_arguments")
     assert lost(answer)["sorted_arguments"] > 0
     assert [turn["field"] for turn in answer["turns"]] == [None, None, None, "tool_calls"]
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
 def test_the_caller_s_conversation_is_counted_as_it_is_sent(title: str) -> None:
-    answer = asked(EXAMPLES[title])
+    answer = asked(EXAMPLE_REQUESTS[title])
     first = answer["variants"][0]
     assert first["lost"] == 0
     assert first["prompted"] == sum(turn["size"] for turn in answer["turns"])
@@ -109,15 +111,17 @@ def test_the_caller_s_conversation_is_counted_as_it_is_sent(title: str) -> None:
 
 @pytest.mark.parametrize("bench", [Bench(), BENCH])
 def test_without_a_vocabulary_characters_are_counted(bench: Bench) -> None:
-    answer = asked(EXAMPLES["Several turns"], bench, dialect="v4.1")
+    answer = asked(EXAMPLE_REQUESTS["Several turns"], bench, dialect="v4.1")
     assert answer["unit"] == "characters"
     assert answer["no_tokens"]
-    last = FUNCTIONS["text"]({"request": EXAMPLES["Several turns"], "dialect": "v4.1"}, bench)
+    last = FUNCTIONS["text"](
+        {"request": EXAMPLE_REQUESTS["Several turns"], "dialect": "v4.1"}, bench
+    )
     assert answer["turns"][-1]["size"] == len(last["prompt"])
 
 
 def test_a_conversation_that_ends_with_an_answer_has_no_prompt_after_it() -> None:
-    messages = EXAMPLES["Old reasoning, a list of messages"][:3]
+    messages = EXAMPLE_REQUESTS["Old reasoning, a list of messages"][:3]
     assert [turn["answer"] for turn in asked(messages)["turns"]] == [2]
 
 

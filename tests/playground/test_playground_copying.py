@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from copied import printed, run_cases, sent_by
 
-from dsv4.playground.bench import Bench
-from dsv4.playground.cache import VARIANTS
-from dsv4.playground.examples import EXAMPLES, sources
-from dsv4.playground.functions import FUNCTIONS
-from dsv4.playground.problems import Problem
+from dsv4._playground.cache_view import VARIANTS
+from dsv4._playground.page_examples import EXAMPLE_REQUESTS, sources
+from dsv4._playground.page_functions import FUNCTIONS
+from dsv4._playground.page_problem import Problem
+from dsv4._playground.page_request import Bench
 from dsv4.tokens import Tokenizer
 
 BENCH = Bench(tokenizer=Tokenizer.load())
@@ -33,7 +33,7 @@ def call(name: str, **body: Any) -> Any:
     return FUNCTIONS[name](body, BENCH)
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
 def test_python_prints_the_prompt(
     title: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,7 +43,7 @@ def test_python_prints_the_prompt(
 
 
 @pytest.mark.parametrize("shown", ["profile:vllm-0.32", "dialect:v4.1"])
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
 def test_python_prints_what_another_side_writes(
     title: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from dsv4._encode.fragments import Fragment
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import V4
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4.playground.differences import MOST_EDITS, changes, differences
+from dsv4._playground.prompt_diff import MOST_EDITS, changes, differences
 
 UNITS = st.lists(st.sampled_from("abc "), max_size=12)
 

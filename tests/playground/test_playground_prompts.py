@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import dsv4
 from dsv4._format.tokens import USER
+from dsv4._playground.page_examples import EXAMPLE_REQUESTS, sources
+from dsv4._playground.page_functions import FUNCTIONS
+from dsv4._playground.page_problem import Problem
+from dsv4._playground.page_request import Bench
 from dsv4._view.characters import visible_character
 from dsv4._view.view_rows import view_of
-from dsv4.playground.bench import Bench
-from dsv4.playground.examples import EXAMPLES, sources
-from dsv4.playground.functions import FUNCTIONS
-from dsv4.playground.problems import Problem
 from dsv4.profiles import PROFILES
 from dsv4.tokens import Tokenizer
 from dsv4.version import how_to_install
@@ -68,7 +68,7 @@ def as_seen(text: str) -> str:
 
 
 @pytest.mark.parametrize("dialect", dsv4.DIALECTS)
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
 def test_the_rows_add_up_to_the_prompt(title: str, dialect: str) -> None:
     body = {"source": SOURCES[title], "dialect": dialect}
     [side] = asked(**body)["sides"]
@@ -76,7 +76,7 @@ def test_the_rows_add_up_to_the_prompt(title: str, dialect: str) -> None:
 
 
 def test_rows_and_counts_are_those_of_dsv4_show() -> None:
-    messages = EXAMPLES["Old reasoning, a list of messages"]
+    messages = EXAMPLE_REQUESTS["Old reasoning, a list of messages"]
     [side] = asked(messages)["sides"]
     view = view_of(dsv4.encode(messages), messages, BENCH.tokenizer)
     named = ("message", "role", "field", "tokens")
@@ -142,7 +142,7 @@ def test_effort_and_tool_choice_are_switches(protocol: str) -> None:
 # Where it came from.
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
 @pytest.mark.parametrize("dialect", ["v4", "v4.1"])
 def test_every_text_of_the_request_lights_its_source(title: str, dialect: str) -> None:
     source = SOURCES[title]
@@ -182,7 +182,11 @@ def test_each_schema_lights_its_tool() -> None:
 
 
 def test_lists_of_words_that_are_no_text_stay_as_they_are() -> None:
-    body = {**EXAMPLES["An agent, Chat Completions"], "stop": ["END"], "modalities": ["text"]}
+    body = {
+        **EXAMPLE_REQUESTS["An agent, Chat Completions"],
+        "stop": ["END"],
+        "modalities": ["text"],
+    }
     source = json.dumps(body)
     [side] = asked(source)["sides"]
     texts = {text: origin for _, text, origin in parts(side, source)}
@@ -304,7 +308,7 @@ def test_the_same_prompt_twice_has_no_marks() -> None:
     assert [marked(side) for side in answer["sides"]] == ["", ""]
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
 @pytest.mark.parametrize("name", PROFILES)
 def test_servers_side_by_side(title: str, name: str) -> None:
     source = SOURCES[title]

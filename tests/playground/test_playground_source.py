@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsv4._playground.json_source import DEEPEST, Source
+from dsv4._playground.page_problem import Problem
 from dsv4.errors import Location
-from dsv4.playground.problems import Problem
-from dsv4.playground.source import DEEPEST, Source
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

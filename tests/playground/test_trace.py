@@ -14,13 +14,11 @@ from stepping import PROTOCOLS, sent, stepped
 import dsv4
 from completions import corpus, declared
 from dsv4._parse.source import TextSource
+from dsv4._playground.completion_trace import MOST_FRAMED, STATES, cut, stream, trace
+from dsv4._playground.json_source import width
+from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
+from dsv4._playground.page_request import Bench
 from dsv4.errors import OptionError
-from dsv4.playground.bench import Bench
-from dsv4.playground.completions import EXAMPLES, TOOLS
-from dsv4.playground.cutting import cut
-from dsv4.playground.framing import MOST_FRAMED
-from dsv4.playground.trace import STATES, stream, trace
-from dsv4.playground.units import width
 from dsv4.tokens import Tokenizer
 
 CASES = corpus()
@@ -160,7 +158,7 @@ def test_places_count_as_the_page_counts(text: str, thinking: bool, seed: int) -
     check({**body, "cut": "character"})
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", EXAMPLE_COMPLETIONS, ids=lambda example: example.name)
 def test_examples_show_their_rule(example: Any) -> None:
     body = {"text": example.text, "thinking": example.thinking, "tools": TOOLS, "cut": "character"}
     check(body)
@@ -170,8 +168,8 @@ def test_examples_show_their_rule(example: Any) -> None:
 
 
 def test_there_are_examples_enough_and_each_has_a_name() -> None:
-    assert len({example.name for example in EXAMPLES}) == len(EXAMPLES) > 12
-    kinds = {d.kind for e in EXAMPLES for d in read_of(e).diagnostics}
+    assert len({example.name for example in EXAMPLE_COMPLETIONS}) == len(EXAMPLE_COMPLETIONS) > 12
+    kinds = {d.kind for e in EXAMPLE_COMPLETIONS for d in read_of(e).diagnostics}
     assert len(kinds) > 12
 
 
@@ -233,7 +231,11 @@ def test_text_that_only_flows_makes_no_knots() -> None:
     assert len(traced["rows"][0]["runs"]) <= 2 * 1_700 + 3
 
 
-HELD = EXAMPLES[0].text.partition('string="false">')[0] + 'string="false">' + "[1, 2], " * 200
+HELD = (
+    EXAMPLE_COMPLETIONS[0].text.partition('string="false">')[0]
+    + 'string="false">'
+    + "[1, 2], " * 200
+)
 
 
 @pytest.mark.parametrize("text", [LINE * 20, HELD, "<｜User｜>" * 50, "```\n" * 99])

@@ -12,8 +12,8 @@ import pytest
 from gateway import TOOLS, Gateway, gateway, run
 from standins import ChatServer
 
+from dsv4._cli.main import main
 from dsv4._format.tokens import DSML
-from dsv4.cli.main import main
 from dsv4.serve.demo.demo_model import BREAKERS
 from dsv4.serve.observe.recorder import Exchange, Recorder, read_exchange
 from dsv4.serve.settings import SettingError

@@ -1,4 +1,4 @@
-"""Files of conversations -> ids and loss masks, for training. Needs the extra `tokens`."""
+"""Files of conversations -> token ids and loss masks, for training. Needs the extra `tokens`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from dsv4.dataset.failures import BadLine, DatasetError, Interrupted
+from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted
 
 if TYPE_CHECKING:
     from dsv4._format.dialects import Dialect
-    from dsv4.dataset.run import Summary
-    from dsv4.dataset.watching import Watcher
+    from dsv4.dataset.dataset_run import Summary, Watcher
 
-__all__ = ["BadLine", "DatasetError", "Interrupted", "encode_files"]
+__all__ = [
+    "BadLine",
+    "DatasetError",
+    "Interrupted",
+    "encode_files",
+]
 
 
 def encode_files(
@@ -86,11 +90,9 @@ def encode_files(
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
     from dsv4._inputs.request_bodies import RequestOverrides
-    from dsv4.dataset.asked import Run
-    from dsv4.dataset.files import listed, path_of, paths_of
-    from dsv4.dataset.forms import form_named, output_named
-    from dsv4.dataset.run import encode, encode_parts
-    from dsv4.dataset.watching import Watcher
+    from dsv4.dataset.dataset_options import Run, listed, path_of, paths_of
+    from dsv4.dataset.dataset_run import Watcher, encode, encode_parts
+    from dsv4.dataset.output_formats import form_named, output_named
 
     target = path_of(output, "output")
     run = Run(

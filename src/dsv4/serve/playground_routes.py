@@ -30,13 +30,13 @@ from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute, Route
 
-from dsv4 import playground
+from dsv4 import _playground
+from dsv4._playground.page_functions import FUNCTIONS
+from dsv4._playground.page_problem import Problem, message_and_location
+from dsv4._playground.page_request import Bench
 from dsv4._view.html_page import STYLE
 from dsv4.api import ApiError
 from dsv4.errors import Error, short_repr
-from dsv4.playground.bench import Bench
-from dsv4.playground.functions import FUNCTIONS
-from dsv4.playground.problems import Problem, message_and_location
 from dsv4.serve.asgi import (
     ClientGone,
     DisconnectWatch,
@@ -56,14 +56,14 @@ from dsv4.serve.settings import MIB, Settings
 # The playground beside the API: its files, and its functions as routes.
 #
 # GET  /playground/           the page, and the files that it loads POST /playground/api/NAME   a
-# function of `dsv4.playground.functions`, JSON in and JSON out
+# function of `dsv4._playground.page_functions`, JSON in and JSON out
 #
 # A page of somebody else's must not reach what runs on this machine: requests are answered under
 # the server's own names alone (which ends DNS rebinding), and never for a foreign origin. The
 # files are public; functions ask for a key where the server has keys.
 
 
-PAGE = Path(playground.__file__).parent / "page"
+PAGE = Path(_playground.__file__).parent / "page"
 MAX_BODY = 16 * MIB
 CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -19,7 +19,7 @@ from sys import getsizeof
 from typing import Any, TypeAlias
 
 from dsv4._parse.events import Diagnostic, End
-from dsv4.playground.units import Places
+from dsv4._playground.json_source import Places
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.settings import MIB, SettingError, Settings
 

@@ -1,0 +1,252 @@
+"""dsv4 check, with --fix: the conversations again, with everything fixed that needs no guessing."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from dsv4._check.fixes import fix_body
+from dsv4._cli.command_errors import DONE, FINDINGS, MISUSE, Failure, complain, in_json
+from dsv4._cli.command_options import (
+    add_color_argument,
+    add_file_arguments,
+    add_prompt_arguments,
+    check_profile,
+)
+from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.conversation_files import (
+    input_paths,
+    prompt_overrides,
+    read_all_documents,
+    read_documents,
+)
+from dsv4._inputs.input_files import InputError, input_name
+from dsv4._view.characters import terminal_safe
+
+if TYPE_CHECKING:
+    from dsv4._check import Finding
+    from dsv4._cli.conversation_files import Document
+    from dsv4._inputs.request_bodies import RequestOverrides
+
+
+# dsv4 check --fix: the conversations again, with what can be fixed without guessing.
+
+
+def fix(args: argparse.Namespace) -> int:
+    """Writes every conversation, and says on stderr what was done. A bad line ends it."""
+    done: Counter[str] = Counter()
+    with output(args.output, args.files) as file:
+        for document in read_all_documents(args):
+            if document.problem is not None:
+                raise document.problem
+            body, fixes = fix_body(document.value)
+            done.update(fixes)
+            whole = document.place in map(input_name, args.files or ["-"])
+            file.write(json_text(body, indent=2 if whole else None) + "\n")
+    if sys.stderr is not None:
+        for what, times in done.items():
+            print(f"dsv4: {what}{f' ({times:,} times)' if times > 1 else ''}", file=sys.stderr)
+        if not done:
+            print("dsv4: nothing to fix", file=sys.stderr)
+    return DONE
+
+
+# dsv4 check
+
+
+EXAMPLE = """
+dsv4 check conversation.json
+dsv4 check --for training --ignore unknown_field,empty_message data/*.jsonl
+dsv4 check --profile vllm-0.32 request.json
+dsv4 check --fix -o fixed.json conversation.json
+"""
+STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
+# What is said of one kind before only its number is.
+MOST_OF_A_KIND = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from dsv4._check.findings import PURPOSES
+
+    add_file_arguments(parser)
+    parser.add_argument(
+        "--for",
+        dest="purpose",
+        choices=PURPOSES,
+        help="what the conversations are for: with inference, a prompt that asks for no answer is "
+        "a warning; with training, finished turns and dropped reasoning are not reported",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="SERVER",
+        help="also report what this server does differently, for example vllm-0.32",
+    )
+    parser.add_argument(
+        "--ignore",
+        metavar="KINDS",
+        action="append",
+        default=[],
+        help="do not report these kinds of findings (names, separated by commas)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each finding"
+    )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="write the conversations, with everything fixed that can be fixed without guessing",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="where --fix writes (default: stdout)"
+    )
+    add_color_argument(parser)
+    add_prompt_arguments(parser)
+
+
+class Placed(NamedTuple):
+    """A finding, its file, and its place: the file, or a line of it."""
+
+    file: str
+    place: str
+    finding: Finding
+
+
+def run(args: argparse.Namespace) -> int:
+    ignored = _ignored(args.ignore)
+    check_profile(args.profile)
+    if args.output is not None and not args.fix:
+        raise Failure("--output: only --fix writes files")
+    if args.fix:
+        pass
+
+        return fix(args)
+    report = Report(args)
+    with output() as file:
+        for placed in _findings(args, report, ignored):
+            report.add(placed, file)
+        report.end(file)
+    if report.unreadable:
+        return MISUSE
+    return FINDINGS if report.levels["error"] + report.levels["warning"] else DONE
+
+
+def _ignored(options: list[str]) -> set[str]:
+    from dsv4._check.findings import KINDS, is_kind
+
+    names = {name.strip() for option in options for name in option.split(",") if name.strip()}
+    for name in sorted(names):
+        if not is_kind(name):
+            raise Failure(f'--ignore: found "{name}", expected one of {", ".join(KINDS)}')
+    return names
+
+
+def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> Iterator[Placed]:
+    """What is found in all files. One that cannot be opened does not hide the others."""
+    overrides = prompt_overrides(args)
+    for path in input_paths(args):
+        try:
+            for document in read_documents(path, args.jsonl):
+                report.conversations += 1
+                for finding in _found(document, input_name(path), overrides, args):
+                    if finding.kind not in ignored:
+                        yield Placed(path, document.place, finding)
+        except InputError as error:
+            report.unreadable += 1
+            complain(str(error))
+
+
+def _found(
+    document: Document, name: str, overrides: RequestOverrides, args: argparse.Namespace
+) -> Iterable[Finding]:
+    from dsv4._check.check_runner import run_checks
+    from dsv4._check.findings import Finding
+
+    if document.problem is not None:
+        problem = _without_name(str(document.problem), name, document.place)
+        return [Finding("error", "not_json", (), problem)]
+    return run_checks(document.value, overrides, profile=args.profile, purpose=args.purpose)
+
+
+def _without_name(problem: str, name: str, place: str) -> str:
+    """The problem without its place, as far as that is said in front of it."""
+    found = re.match(r":(\d+)(?::(\d+))?: ", problem.removeprefix(name))
+    if not found:
+        return problem.removeprefix(f"{name}: ")
+    line = f"line {found[1]}" if place == name else ""
+    column = f"column {found[2]}" if found[2] else ""
+    where = ", ".join(filter(None, (line, column)))
+    return f"{where}{': ' if where else ''}{problem[len(name) + found.end() :]}"
+
+
+class Report:
+    """Findings as they are printed. What is found again and again in a file is said once, with its
+    number."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.conversations = 0
+        self.unreadable = 0
+        self.levels: Counter[str] = Counter()
+        self._as_json = args.json
+        self._paint = Paint(args.color)
+        self._first: dict[tuple[str, ...], Placed] = {}
+        self._times: Counter[tuple[str, ...]] = Counter()
+        self._of_kind: Counter[str] = Counter()
+
+    def add(self, placed: Placed, file: TextIO) -> None:
+        finding = placed.finding
+        self.levels[finding.level] += 1
+        if self._as_json:
+            file.write(json_text(_as_dict(placed)) + "\n")
+            return
+        key: tuple[str, ...] = (placed.file, finding.level, finding.kind, finding.message)
+        if key not in self._first:
+            self._of_kind[finding.kind] += 1
+            if self._of_kind[finding.kind] > MOST_OF_A_KIND:
+                key = (finding.level, finding.kind)
+            self._first.setdefault(key, placed)
+        self._times[key] += 1
+
+    def end(self, file: TextIO) -> None:
+        if self._as_json or (self.unreadable and not self.conversations):
+            return
+        for key, placed in self._first.items():
+            file.write(self._line(placed, self._times[key], is_rest=len(key) == 2) + "\n")
+        file.write(f"{self._summary()}\n")
+
+    def _line(self, placed: Placed, times: int, is_rest: bool) -> str:
+        finding = placed.finding
+        level = self._paint(finding.level, "bold", STYLES[finding.level])
+        kind = self._paint(f"[{finding.kind}]", "dim")
+        where = ": ".join(terminal_safe(part) for part in (placed.place, finding.path) if part)
+        if is_rest:
+            return f"{where}: {level}: {times:,} more of this kind {kind}"
+        more = f" ({times:,} times)" if times > 1 else ""
+        return f"{where}: {level}: {terminal_safe(in_json(finding.message))} {kind}{more}"
+
+    def _summary(self) -> str:
+        counted = [_counted(n, level) for level, n in self._sorted() if n]
+        many = f" in {self.conversations:,} conversations" if self.conversations > 1 else ""
+        return (", ".join(counted) or "nothing found") + many
+
+    def _sorted(self) -> list[tuple[str, int]]:
+        return [(level, self.levels[level]) for level in STYLES]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _as_dict(placed: Placed) -> dict[str, object]:
+    finding = placed.finding
+    return {
+        "file": placed.place,
+        "level": finding.level,
+        "kind": finding.kind,
+        "path": finding.path,
+        "location": finding.location,
+        "message": in_json(finding.message),
+    }

@@ -1,0 +1,192 @@
+"""What commands write: to stdout (None or "-"), to a file that appears complete or not at all, and
+in colour where a terminal shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, TextIO
+
+from dsv4._cli.command_errors import FINDINGS, Failure, half_character
+from dsv4._inputs.input_files import os_error_reason
+
+# Colour, where somebody looks at it: on a terminal, and not where `NO_COLOR` is set.
+
+
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+PIPED_WIDTH = 100
+
+
+@contextmanager
+def own_stderr() -> Iterator[None]:
+    """Keeps stderr to ourselves: what libraries in C++ and the processes they start write there is
+    thrown away. Ray writes pages."""
+    if sys.stderr is None:
+        yield
+        return
+    sys.stderr.flush()
+    before, kept = sys.stderr, os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = open(kept, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        sys.stderr.close()
+        sys.stderr = before
+
+
+def uses_color(choice: str, stream: TextIO | None) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream is not None and stream.isatty()
+
+
+class Paint:
+    """Puts text in colour, or leaves it alone."""
+
+    def __init__(self, choice: str = "auto", stream: TextIO | None = None) -> None:
+        self.on = uses_color(choice, stream or sys.stdout)
+
+    def __call__(self, text: str, *styles: str) -> str:
+        return self.coded(text, ";".join(_STYLES[style] for style in styles))
+
+    def coded(self, text: str, code: str) -> str:
+        """Text in the colours of an SGR code, such as "1;31"."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.on and code and text else text
+
+
+def terminal_width() -> int:
+    """How many columns there are; `COLUMNS` has the last word."""
+    return shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
+
+
+# What commands write: to stdout (None or "-"), or to a file that appears whole or not at all.
+
+
+@contextmanager
+def output(path: str | None = None, inputs: Iterable[str | None] = ()) -> Iterator[TextIO]:
+    """A file for text: UTF-8, line ends as written. An error inside leaves an old file alone.
+
+    None of the inputs may be the same file.
+    """
+    refuse_own_input(path, inputs)
+    with _telling(path):
+        if _is_stdout(path):
+            yield _open_stdout()
+            sys.stdout.flush()
+        else:
+            with (
+                _finished_name(str(path)) as temporary,
+                open(temporary, "w", encoding="utf-8", newline="") as file,
+            ):
+                yield file
+
+
+@contextmanager
+def binary_output(path: str | None = None) -> Iterator[BinaryIO]:
+    """The same for bytes."""
+    with _telling(path):
+        if _is_stdout(path):
+            yield _open_stdout().buffer
+            sys.stdout.buffer.flush()
+        else:
+            with _finished_name(str(path)) as temporary, open(temporary, "wb") as file:
+                yield file
+
+
+def write_text(path: str | None, text: str, inputs: Iterable[str | None] = ()) -> None:
+    with output(path, inputs) as file:
+        file.write(text)
+
+
+def refuse_own_input(path: str | None, inputs: Iterable[str | None]) -> None:
+    """Raises where an output would replace one of its own inputs."""
+    if path is None or path == "-" or not os.path.isfile(path):
+        return
+    there = [name for name in inputs if name is not None and name != "-" and os.path.exists(name)]
+    if any(os.path.samefile(name, path) for name in there):
+        raise Failure(f"{path} is both input and output: choose another output")
+
+
+# What a terminal acts on, or a reader cannot see: C0 and C1 controls, marks that turn the direction
+# of text, line separators, and halves of surrogate pairs.
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, which any terminal can show and UTF-8 can write."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _is_stdout(path: str | None) -> bool:
+    return path is None or path == "-"
+
+
+def _open_stdout() -> TextIO:
+    if sys.stdout is None:
+        raise Failure("stdout is closed")
+    return sys.stdout
+
+
+@contextmanager
+def _telling(path: str | None) -> Iterator[None]:
+    name = "stdout" if _is_stdout(path) else path
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(f"cannot write {name}: {os_error_reason(error)}") from None
+    except UnicodeEncodeError as error:
+        raise Failure(f"cannot write {name}: {half_character(error)}", FINDINGS) from None
+
+
+@contextmanager
+def _finished_name(path: str) -> Iterator[str]:
+    """A name to write to. What is there takes the final name at the end, if the end is reached."""
+    path = os.path.realpath(path)  # so that a link stays a link
+    mode = _mode(path)
+    if mode is not None and not stat.S_ISREG(mode):  # a device or a pipe, which nothing can replace
+        yield path
+        return
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name[:200]}.{os.getpid()}.part")
+    try:
+        yield temporary
+        if mode is not None:
+            os.chmod(temporary, stat.S_IMODE(mode))
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None

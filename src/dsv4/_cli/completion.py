@@ -1,0 +1,126 @@
+"""dsv4 completion"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from shlex import quote
+from typing import NamedTuple
+
+from dsv4._cli.command_errors import DONE
+from dsv4._cli.command_output import write_text
+
+EXAMPLE = """
+source <(dsv4 completion bash)
+dsv4 completion zsh > ~/.zfunc/_dsv4
+"""
+
+
+class Option(NamedTuple):
+    names: list[str]
+    help: str
+    takes_value: bool
+    choices: list[str]
+
+
+class Command(NamedTuple):
+    name: str
+    help: str
+    options: list[Option]
+    operands: list[str]  # what may stand there; files, where there is no list
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh"), help="the shell")
+
+
+def run(args: argparse.Namespace) -> int:
+    script = _bash if args.shell == "bash" else _zsh
+    write_text(None, "".join(script(list(commands()))))
+    return DONE
+
+
+def commands() -> Iterator[Command]:
+    """All commands, as their parsers have them."""
+    from dsv4._cli.main import COMMANDS, make_parser, positionals
+
+    subparsers = next(a for a in make_parser(COMMANDS)._actions if isinstance(a.choices, dict))
+    for name, parser in dict(subparsers.choices or {}).items():
+        options = [_option(action) for action in parser._actions if action.option_strings]
+        operands = [str(c) for action in positionals(parser) for c in action.choices or ()]
+        yield Command(name, COMMANDS[name], options, operands)
+
+
+def _option(action: argparse.Action) -> Option:
+    choices = list(map(str, action.choices or ()))
+    names = list(action.option_strings)
+    return Option(names, (action.help or "").replace("%%", "%"), action.nargs != 0, choices)
+
+
+# Bash.
+
+
+def _bash(commands: list[Command]) -> Iterator[str]:
+    names = " ".join(command.name for command in commands)
+    yield "# The completion of dsv4 for bash: source <(dsv4 completion bash)\n_dsv4() {\n"
+    yield '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"\n'
+    yield '    local words=""\n'
+    yield '    if [ "$COMP_CWORD" -eq 1 ]; then\n'
+    yield f'        COMPREPLY=($(compgen -W "{names} --help --version" -- "$word"))\n'
+    yield '        return\n    fi\n    case "${COMP_WORDS[1]} $before" in\n'
+    for command in commands:
+        yield from _bash_values(command)
+    yield '    esac\n    if [ -z "$words" ]; then\n        case "${COMP_WORDS[1]}" in\n'
+    for command in commands:
+        options = " ".join(name for option in command.options for name in option.names)
+        yield f'            {command.name}) words="{options}" ;;\n'
+    yield "        esac\n"
+    yield '        [[ "$word" == -* ]] || words=""\n    fi\n'
+    yield '    COMPREPLY=($(compgen -W "$words" -- "$word"))\n}\n'
+    yield "complete -o default -F _dsv4 dsv4\n"
+
+
+def _bash_values(command: Command) -> Iterator[str]:
+    for option in command.options:
+        if option.choices:
+            patterns = "|".join(f'"{command.name} {name}"' for name in option.names)
+            yield f'        {patterns}) words="{" ".join(option.choices)}" ;;\n'
+    if command.operands:
+        words = " ".join(command.operands)
+        yield f'        "{command.name} {command.name}") words="{words}" ;;\n'
+
+
+# Zsh.
+
+
+def _zsh(commands: list[Command]) -> Iterator[str]:
+    yield "#compdef dsv4\n\n_dsv4() {\n    local -a commands\n    commands=(\n"
+    for command in commands:
+        yield f"        {quote(f'{command.name}:{_plain(command.help)}')}\n"
+    yield "    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n"
+    yield "        return\n    fi\n    local name=$words[2]\n"
+    yield "    shift words\n    (( CURRENT-- ))\n    case $name in\n"
+    for command in commands:
+        yield f"        {command.name})\n            _arguments -s \\\n"
+        for option in command.options:
+            for name in option.names:
+                yield f"                {quote(_zsh_option(name, option))} \\\n"
+        values = f"({' '.join(command.operands)})" if command.operands else "_files"
+        yield f"                {quote(f'*:operand:{values}')}\n            ;;\n"
+    yield "    esac\n}\n\n"
+    # Loaded from a folder of functions it is the function; sourced, it makes itself known.
+    yield 'if [[ $funcstack[1] == _dsv4 ]]; then\n    _dsv4 "$@"\nelse\n'
+    yield "    compdef _dsv4 dsv4\nfi\n"
+
+
+def _zsh_option(name: str, option: Option) -> str:
+    text = f"{name}[{_plain(option.help)}]"
+    if not option.takes_value:
+        return text
+    values = f"({' '.join(option.choices)})" if option.choices else "_files"
+    return f"{text}:value:{values}"
+
+
+def _plain(text: str) -> str:
+    """Without what the shell's own descriptions are punctuated with."""
+    return "".join(" " if char in "[]:\\" else char for char in text)

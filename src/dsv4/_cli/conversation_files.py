@@ -1,0 +1,223 @@
+"""What commands read: text, JSON, JSON lines and the conversations in them, from files or stdin
+(None or "-").
+
+A file holds a list of messages or a Chat request, or one of these on each line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import dsv4
+from dsv4._cli.command_errors import FINDINGS, MISUSE, Failure
+from dsv4._cli.command_options import dialect_of
+from dsv4._inputs.input_files import (
+    BYTE_ORDER_MARK,
+    InputError,
+    decode_utf8,
+    error_location,
+    input_name,
+    is_json_lines,
+    open_input,
+    parse_json,
+)
+from dsv4._inputs.request_bodies import RequestOverrides, request_of, role_of
+
+
+class Document(NamedTuple):
+    """A JSON value, and where it stands: `FILE`, or `FILE:LINE` for one of several lines.
+
+    Where there is no value to be read, `problem` says why, with its place.
+    """
+
+    place: str
+    value: Any
+    problem: InputError | None = None
+
+
+def read_text(path: str | None) -> str:
+    """The whole of a file, exactly: line ends and all."""
+    with open_input(path) as file:
+        return decode_utf8(file.read(), input_name(path))
+
+
+def read_json(path: str | None) -> Any:
+    """The one JSON value of a file."""
+    return parse_json(_unmarked(read_text(path)), input_name(path))
+
+
+def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
+    """The JSON values of a file: one, or one for each line.
+
+    A file is taken for JSON lines if `lines` or its name says so, or if it is not one JSON value
+    but its first line is.
+    """
+    if lines or input_name(path).endswith(".jsonl"):
+        return read_json_lines(path)
+    with open_input(path) as file:
+        data, name = file.read(), input_name(path)
+    try:
+        return iter([Document(name, parse_json(_unmarked(decode_utf8(data, name)), name))])
+    except InputError as error:
+        if not is_json_lines(data):
+            return iter([Document(name, None, error)])
+    return _lines_read(data.split(b"\n"), name)
+
+
+def read_json_lines(path: str | None) -> Iterator[Document]:
+    """The values of a file of JSON lines, read as they are asked for. Empty lines do not count."""
+    with open_input(path) as file:
+        yield from _lines_read(file, input_name(path))
+
+
+def _lines_read(lines: Iterable[bytes], name: str) -> Iterator[Document]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield _line_read(line.rstrip(b"\r\n"), name, number)
+
+
+def _line_read(line: bytes, name: str, number: int) -> Document:
+    place = f"{name}:{number}"
+    try:
+        text = decode_utf8(line, name, number)
+        return Document(place, parse_json(_unmarked(text) if number == 1 else text, name, number))
+    except InputError as error:
+        return Document(place, None, error)
+
+
+def _unmarked(text: str) -> str:
+    return text.removeprefix(BYTE_ORDER_MARK)
+
+
+@dataclass(frozen=True)
+class LocatedRequest:
+    """A request, and where it stands. `overrides` were applied to it."""
+
+    place: str
+    request: dsv4.Request
+    overrides: RequestOverrides
+
+    @property
+    def messages(self) -> Sequence[Any]:
+        return list(self.request.messages)
+
+    @property
+    def roles(self) -> list[str]:
+        return list(map(role_of, self.messages))
+
+    def encode(self) -> dsv4.Prompt:
+        """The prompt. An error says in which file, or line, the place is."""
+        try:
+            return self.request.encode()
+        except dsv4.Error as error:
+            raise located_failure(error, self.place, self.overrides) from None
+
+
+def located_failure(error: dsv4.Error, place: str, overrides: RequestOverrides) -> Failure:
+    """An error with its place. It is misuse if an option is wrong, and not the conversation."""
+    option = next(iter(error_location(error)), None)
+    is_option = getattr(overrides, str(option), None) is not None
+    return Failure(f"{place}: {error}", MISUSE if is_option else FINDINGS)
+
+
+def prompt_overrides(args: argparse.Namespace) -> RequestOverrides:
+    """What the options say of every conversation."""
+    effort = args.effort
+    return RequestOverrides(
+        thinking=None if args.mode is None else args.mode == "thinking",
+        effort=int(effort) if effort is not None and effort.isdecimal() else effort,
+        dialect=dialect_of(args),
+        tools=None if args.tools is None else read_tools(args.tools),
+        drop_thinking=False if args.keep_thinking else None,
+        bos=False if args.no_bos else None,
+        task=args.task,
+    )
+
+
+def read_tools(path: str) -> list[Any]:
+    """The tools of a file: a list of them, or a request that has one."""
+    value = read_json(path)
+    tools = value.get("tools") if isinstance(value, dict) else value
+    if not isinstance(tools, list):
+        raise Failure(f"{path}: expected a list of tools, or a request that has one")
+    return tools
+
+
+def input_paths(args: argparse.Namespace) -> list[str]:
+    """The files to read, in their order."""
+    if args.files.count("-") > 1:
+        raise Failure("found stdin (-) twice, expected it once at most")
+    return args.files or ["-"]
+
+
+def read_all_documents(args: argparse.Namespace) -> Iterator[Document]:
+    """The JSON values of all files."""
+    for path in input_paths(args):
+        yield from read_documents(path, args.jsonl)
+
+
+def read_requests(args: argparse.Namespace) -> Iterator[LocatedRequest]:
+    """The conversations of all files, with the options applied."""
+    if getattr(args, "prompt", False):
+        yield from (request_from_prompt(args, path) for path in args.files or ["-"])
+        return
+    overrides = prompt_overrides(args)
+    for document in read_all_documents(args):
+        yield request_from_document(document, overrides)
+
+
+def request_from_prompt(args: argparse.Namespace, path: str | None) -> LocatedRequest:
+    """The request that writes the prompt in a file. Options that change it have no place."""
+    for option in ("mode", "effort", "keep_thinking", "task", "no_bos"):
+        if getattr(args, option):
+            name = option.replace("_", "-")
+            raise Failure(f"--{name}: found it with --prompt, which says it all itself")
+    name, text = input_name(path), read_text(path)
+    decoded = dsv4.decode(text, dialect=dialect_of(args))
+    if not decoded.exact:
+        print(f"dsv4: {name}: {decoded.notes[-1].text}", file=sys.stderr)
+    return LocatedRequest(name, decoded.request, prompt_overrides(args))
+
+
+def request_from_document(document: Document, overrides: RequestOverrides) -> LocatedRequest:
+    """What a JSON value asks for, with the options applied."""
+    if document.problem is not None:
+        raise document.problem
+    try:
+        request = overrides.on(request_of(document.value))
+    except InputError as error:
+        raise InputError(f"{document.place}: {error}") from None
+    except dsv4.Error as error:
+        raise located_failure(error, document.place, overrides) from None
+    return LocatedRequest(document.place, request, overrides)
+
+
+def read_one_request(args: argparse.Namespace) -> LocatedRequest:
+    """The one conversation of a file, or that of the line which was asked for."""
+    if getattr(args, "prompt", False):
+        return request_from_prompt(args, args.file)
+    name, line = input_name(args.file), getattr(args, "line", None)
+    found = list(_few_documents(read_documents(args.file, args.jsonl or line is not None), line))
+    if not found and line is not None:
+        raise Failure(f"--line: {name} has no conversation in line {line}")
+    if not found:
+        raise Failure(f"{name}: found no conversation, expected one")
+    if len(found) > 1 and found[0].problem is None:
+        hint = ": choose one with --line N" if hasattr(args, "line") else ""
+        raise Failure(f"{name}: found several conversations, expected one{hint}")
+    return request_from_document(found[0], prompt_overrides(args))
+
+
+def _few_documents(read: Iterator[Document], line: int | None) -> Iterator[Document]:
+    """The document of a line; without one, the first two, which is enough to know."""
+    if line is not None:
+        yield from (document for document in read if document.place.endswith(f":{line}"))
+        return
+    for _ in range(2):
+        document = next(read, None)
+        if document is not None:
+            yield document

@@ -1,0 +1,219 @@
+"""dsv4 count"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from dsv4._cli.command_errors import DONE, FINDINGS
+from dsv4._cli.command_options import (
+    add_color_argument,
+    add_file_arguments,
+    add_prompt_arguments,
+    add_prompt_file_argument,
+    add_tokenizer_argument,
+    positive,
+)
+from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.conversation_files import LocatedRequest, read_requests
+from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizing
+from dsv4._view.characters import terminal_safe, width_of
+
+if TYPE_CHECKING:
+    import dsv4
+    from dsv4.tokens import Tokenizer
+
+
+EXAMPLE = """
+dsv4 count conversation.json
+dsv4 count --window 65536 --must-fit requests.jsonl
+dsv4 count --json requests.jsonl
+"""
+WINDOW = 131_072
+CELLS = 32
+PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file_arguments(parser)
+    add_prompt_file_argument(parser)
+    parser.add_argument(
+        "--window",
+        type=positive,
+        default=WINDOW,
+        metavar="TOKENS",
+        help=f"the size of the context window (default: {WINDOW})",
+    )
+    parser.add_argument(
+        "--must-fit",
+        action="store_true",
+        help="exit with status 1 if a conversation is larger than the window",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each conversation"
+    )
+    add_prompt_arguments(parser)
+    add_tokenizer_argument(parser)
+    add_color_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    tokenizer = load_tokenizer(args.tokenizer, args.files)
+    paint, totals = Paint(args.color), Totals()
+    with output() as file:
+        for request in read_requests(args):
+            count = counted(request, tokenizer, args.window)
+            totals.add(count)
+            text = _json(count) if args.json else "\n".join(_drawn(count, paint))
+            file.write(f"{text}\n" if args.json else f"{text}\n\n")
+        if totals.conversations > 1 and not args.json:
+            file.write(f"{totals.words(args.window)}\n")
+    return FINDINGS if args.must_fit and totals.too_large else DONE
+
+
+class Totals:
+    """The tokens of all conversations."""
+
+    def __init__(self) -> None:
+        self.conversations = self.tokens = self.most = self.too_large = 0
+
+    def add(self, count: Count) -> None:
+        self.conversations += 1
+        self.tokens += count.tokens
+        self.most = max(self.most, count.tokens)
+        self.too_large += count.tokens > count.window
+
+    def words(self, window: int) -> str:
+        mean = self.tokens / self.conversations
+        total = f"{self.conversations:,} conversations, {self.tokens:,} tokens"
+        sizes = f"{mean:,.0f} on average, {self.most:,} at most"
+        over = f"{self.too_large:,} over {window:,}" if self.too_large else f"all fit {window:,}"
+        return f"{total}: {sizes}, {over}"
+
+
+@dataclass(frozen=True)
+class MessageCount:
+    """The tokens of a message. Those of none: BOS, effort, the header of an answer to come."""
+
+    message: int | None
+    role: str | None
+    tokens: int
+    fields: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ToolCount:
+    """The tokens of one tool's schema, and the message that it stands on."""
+
+    message: int | None
+    name: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Count:
+    """Where the tokens of a prompt are."""
+
+    place: str
+    tokens: int
+    window: int
+    messages: list[MessageCount]
+    tools: list[ToolCount]
+
+
+def counted(request: LocatedRequest, tokenizer: Tokenizer, window: int = WINDOW) -> Count:
+    prompt = request.encode()
+    with tokenizing(request.place):
+        messages = _by_message(tokenizer.prompt_cost(prompt), request.roles)
+        tools = list(_by_tool(prompt, tokenizer))
+    return Count(request.place, sum(m.tokens for m in messages), window, messages, tools)
+
+
+def _by_message(
+    cost: dict[tuple[int | None, str], int], roles: Sequence[str]
+) -> list[MessageCount]:
+    fields: dict[int | None, Counter[str]] = {}
+    for (message, field), tokens in cost.items():
+        fields.setdefault(message, Counter())[field] += tokens
+    return [
+        MessageCount(n, _role(roles, n), sum(fields[n].values()), dict(fields[n]))
+        for n in sorted(fields, key=lambda n: (n is None, n))
+    ]
+
+
+def _role(roles: Sequence[str], index: int | None) -> str | None:
+    return None if index is None else str(roles[index])
+
+
+def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
+    """A token belongs to the line that its last byte is in. The newline is its line's."""
+    ends = list(accumulate(len(tokenizer.bytes_of(id)) for id in tokenizer.encode(prompt)))
+    at = 0
+    for piece in prompt.pieces:
+        start, at = at, at + len(piece.text.encode())
+        if piece.field != "tools" or piece.origin != "caller":
+            continue
+        for line in piece.text.split("\n"):
+            end = min(start + len(line.encode()) + 1, at)
+            tokens = bisect_right(ends, end) - bisect_right(ends, start)
+            yield ToolCount(piece.message, str(json.loads(line)["name"]), tokens)
+            start = end
+
+
+# What is printed.
+
+
+def _json(count: Count) -> str:
+    share = round(count.tokens / count.window, 6)
+    return json_text({**asdict(count), "share": share})
+
+
+def _drawn(count: Count, paint: Paint) -> Iterator[str]:
+    share = count.tokens / count.window
+    yield paint(terminal_safe(count.place), "dim")
+    yield f"{paint(f'{count.tokens:,} tokens', 'bold')}, {share:.1%} of {count.window:,}"
+    style = "red" if share > 1 else "green"
+    yield f"[{paint(_bar(min(share, 1), CELLS).ljust(CELLS), style)}]"
+    if share > 1:
+        yield paint(f"{count.tokens - count.window:,} tokens too many", "red")
+    yield ""
+    yield from _chart([(_label(m), m.tokens, _fields(m)) for m in count.messages], paint)
+    if count.tools:
+        yield ""
+        yield "tools"
+        yield from _chart(
+            [(terminal_safe(tool.name), tool.tokens, "") for tool in count.tools], paint
+        )
+
+
+def _label(count: MessageCount) -> str:
+    return "no message" if count.message is None else f"{count.message:3} {count.role}"
+
+
+def _fields(count: MessageCount) -> str:
+    return ", ".join(f"{field} {tokens:,}" for field, tokens in count.fields.items())
+
+
+def _chart(rows: Sequence[tuple[str, int, str]], paint: Paint) -> Iterator[str]:
+    """Labels, numbers and bars. The longest bar is that of the largest number."""
+    most = max(tokens for _, tokens, _ in rows) or 1
+    width = max(width_of(label) for label, _, _ in rows)
+    digits = len(f"{most:,}")
+    for label, tokens, note in rows:
+        padding = " " * (width - width_of(label))
+        bar = _bar(tokens / most, CELLS)
+        room = " " * (CELLS - len(bar)) if note else ""
+        line = f"{label}{padding}  {tokens:{digits},}  {paint(bar, 'cyan')}{room}"
+        yield f"{line}  {paint(note, 'dim')}".rstrip()
+
+
+def _bar(share: float, cells: int) -> str:
+    eighths = round(share * cells * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (PARTS_OF_A_CELL[rest] if rest else "")

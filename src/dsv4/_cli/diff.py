@@ -1,0 +1,294 @@
+"""dsv4 diff: where two prompts differ and why; with --profile, what two servers make of one request."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import dsv4
+from dsv4._cli.command_errors import DONE, FINDINGS, Failure
+from dsv4._cli.command_options import (
+    add_color_argument,
+    add_prompt_arguments,
+    add_tokenizer_argument,
+    check_profile,
+    dialect_of,
+)
+from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.conversation_files import Document, LocatedRequest, read_documents, read_one_request
+from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizing
+from dsv4._view.characters import terminal_safe
+
+if TYPE_CHECKING:
+    from dsv4.profiles import Comparison, Side
+    from dsv4.tokens import Difference, Tokenizer
+
+
+# dsv4 diff --profile A --profile B: what two servers make of one request.
+
+
+# How many characters are shown around the place where prompts part.
+CONTEXT_CHARACTERS = 60
+EXCERPT_CHARACTERS = 100
+END_OF_SERVER_PROMPT = "(ends)"
+# Options of dsv4 alone: no server takes them.
+_OURS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
+
+
+def run_profile_diff(args: argparse.Namespace) -> int:
+    """Status 0 if both servers write the same prompt."""
+    from dsv4.profiles import compare
+
+    if len(args.profile) != 2 or args.b is not None:
+        raise Failure("--profile: expected it twice, with one request")
+    for option in _OURS:
+        if getattr(args, option):
+            raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
+    for name in args.profile:
+        check_profile(name)
+    document = _only(args.a)
+    compared = compare(document.value, *args.profile, dialect=_dialect(args, document.value))
+    text = (
+        _comparison_json(compared)
+        if args.json
+        else "\n".join(_comparison_lines(compared, Paint(args.color)))
+    )
+    with output() as file:
+        file.write(f"{text}\n")
+    return DONE if compared.same else FINDINGS
+
+
+def _only(path: str) -> Document:
+    documents = list(read_documents(path))
+    if len(documents) != 1:
+        raise Failure(f"{path}: found {len(documents)} requests, expected one")
+    if documents[0].problem is not None:
+        raise documents[0].problem
+    return documents[0]
+
+
+def _dialect(args: argparse.Namespace, body: Any) -> str:
+    """V4 or V4.1, from the options, or else from the request's model."""
+    dialect = dialect_of(args)
+    if dialect is None and isinstance(body, dict):
+        try:
+            dialect = str(dsv4.dialect_for(body.get("model")))  # type: ignore[arg-type]
+        except dsv4.UnknownModel:
+            dialect = None
+    return "v4" if dialect in (None, "v4-0731") else str(dialect)
+
+
+def _comparison_json(compared: Comparison) -> str:
+    sides = {
+        name: {
+            "profile": side.profile.name,
+            "verified": side.profile.verified,
+            "prompt": side.prompt,
+            "error": None if side.error is None else str(side.error),
+        }
+        for name, side in (("a", compared.first), ("b", compared.second))
+    }
+    reasons = [
+        {"kind": reason.kind, "location": list(reason.location), "message": reason.message}
+        for reason in compared.reasons
+    ]
+    found = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
+    return json_text(found)
+
+
+def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
+    sides = (("A", compared.first, "red"), ("B", compared.second, "green"))
+    for name, side, _ in sides:
+        yield f"{paint(name, 'bold')}  {side.profile.server}: {_size(side)}"
+    yield ""
+    if compared.same:
+        yield paint("A and B write the same prompt.", "green")
+        return
+    for reason in compared.reasons:
+        yield f"- {paint(reason.kind, 'yellow')}{_place(reason.location)}: {reason.message}"
+    prompts = [side.prompt for _, side, _ in sides]
+    if None in prompts:
+        return
+    at = compared.shared
+    yield ""
+    yield f"They part after {at:,} characters:"
+    yield f"both  {paint(terminal_safe(str(prompts[0])[max(0, at - CONTEXT_CHARACTERS) : at]), 'dim')}"
+    for name, side, color in sides:
+        yield f"{name}     {paint(terminal_safe(str(side.prompt)[at : at + EXCERPT_CHARACTERS]) or END_OF_SERVER_PROMPT, color)}"
+
+
+def _size(side: Side) -> str:
+    return "refused" if side.prompt is None else f"{len(side.prompt):,} characters"
+
+
+def _place(location: tuple[str | int, ...]) -> str:
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
+    return f" ({''.join(steps).removeprefix('.')})" if steps else ""
+
+
+# dsv4 diff
+
+
+EXAMPLE = """
+dsv4 diff turn-1.json turn-2.json
+dsv4 diff --keep-thinking turn-1.json turn-2.json
+dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
+"""
+# How many tokens are shown around the place where prompts part.
+CONTEXT_TOKENS = 10
+EXCERPT_TOKENS = 16
+END_OF_PROMPT = "(ends)"
+REACHES_OVER = "the last token of A takes in text that follows in B"
+SPELLED = "one has a special token where the other has text that spells it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "a", metavar="A", help="a conversation (JSON, or JSON lines with one conversation)"
+    )
+    parser.add_argument("b", metavar="B", nargs="?", help="a conversation that should continue A")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        action="append",
+        help="given twice, with A alone: what two servers make of one request, and why they differ",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_prompt_arguments(parser)
+    add_tokenizer_argument(parser)
+    add_color_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Status 0 if B starts with all of A."""
+    if args.profile:
+        return run_profile_diff(args)
+    if args.b is None:
+        raise Failure("found one conversation, expected two")
+    if args.a == args.b == "-":
+        raise Failure("found stdin twice, expected two conversations")
+    tokenizer = load_tokenizer(args.tokenizer, (args.a, args.b))
+    parting = parting_of(_request(args, args.a), _request(args, args.b), tokenizer)
+    text = (
+        _difference_json(parting)
+        if args.json
+        else "\n".join(_difference_lines(parting, Paint(args.color)))
+    )
+    with output() as file:
+        file.write(f"{text}\n")
+    return DONE if parting.is_prefix else FINDINGS
+
+
+def _request(args: argparse.Namespace, path: str) -> LocatedRequest:
+    return read_one_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
+
+
+@dataclass(frozen=True)
+class DiffSide:
+    """One of the prompts: its size, and the text from where the other has something else."""
+
+    place: str
+    tokens: int
+    characters: int
+    rest: str
+
+
+@dataclass(frozen=True)
+class Parting:
+    """How much two prompts have in common from the start, and what ends it.
+
+    `message` and `field` are where A's first token of its own is; None where it has none.
+    """
+
+    a: DiffSide
+    b: DiffSide
+    tokens: int
+    characters: int
+    before: str
+    message: int | None = None
+    field: str | None = None
+    cause: str | None = None
+
+    @property
+    def is_prefix(self) -> bool:
+        return self.cause is None
+
+
+def parting_of(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> Parting:
+    from dsv4.tokens import why_not_prefix
+
+    first, second = a.encode(), b.encode()
+    with tokenizing(f"{a.place}, {b.place}"):
+        difference = why_not_prefix(first, second, tokenizer)
+        ids, other_ids = tokenizer.encode(first), tokenizer.encode(second)
+    token = len(ids) if difference is None else difference.token
+    characters = _same_start(str(first), str(second))
+    parting = Parting(
+        DiffSide(a.place, len(ids), len(first), _excerpt(tokenizer, ids, token)),
+        DiffSide(b.place, len(other_ids), len(second), _excerpt(tokenizer, other_ids, token)),
+        token,
+        characters,
+        tokenizer.decode(ids[max(0, token - CONTEXT_TOKENS) : token]),
+    )
+    if difference is None:
+        return parting
+    cause = _true_cause(difference.cause, why_not_prefix(second, first, tokenizer))
+    if characters == len(first):
+        added = tokenizer.vocabulary.added.values()
+        spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
+        cause = SPELLED if spelled else REACHES_OVER
+    return replace(parting, message=difference.message, field=difference.field, cause=cause)
+
+
+def _true_cause(cause: str, reverse: Difference | None) -> str:
+    """The cause, where A may be the later one of the two: what B leaves, A has rewritten."""
+    from dsv4.tokens.prefix_difference import DROPPED, VANISHED
+
+    if reverse is not None and reverse.cause in (DROPPED, VANISHED) and cause != reverse.cause:
+        return f"{reverse.cause}: A is the later conversation"
+    return cause
+
+
+def _excerpt(tokenizer: Tokenizer, ids: list[int], start: int) -> str:
+    return tokenizer.decode(ids[start : start + EXCERPT_TOKENS])
+
+
+def _same_start(a: str, b: str) -> int:
+    parts = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return next(parts, min(len(a), len(b)))
+
+
+# What is printed.
+
+
+def _difference_json(parting: Parting) -> str:
+    return json_text({"prefix": parting.is_prefix, **asdict(parting)})
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'s' * (count != 1)}"
+
+
+def _difference_lines(parting: Parting, paint: Paint) -> Iterator[str]:
+    for name, side in (("A", parting.a), ("B", parting.b)):
+        size = f"{_tokens(side.tokens)}, {side.characters:,} characters"
+        yield f"{paint(name, 'bold')}  {terminal_safe(side.place)}: {size}"
+    yield ""
+    if parting.is_prefix:
+        yield paint(_going_on(parting), "green")
+        return
+    shared = f"{_tokens(parting.tokens)}, {parting.characters:,} characters"
+    owner = "" if parting.message is None else f"messages[{parting.message}]."
+    yield f"They part after {shared}, in {owner}{parting.field}:"
+    yield paint(str(parting.cause), "yellow")
+    yield ""
+    yield f"both  {paint(terminal_safe(parting.before), 'dim')}"
+    yield f"A     {paint(terminal_safe(parting.a.rest) or END_OF_PROMPT, 'red')}"
+    yield f"B     {paint(terminal_safe(parting.b.rest) or END_OF_PROMPT, 'green')}"
+
+
+def _going_on(parting: Parting) -> str:
+    new = parting.b.tokens - parting.a.tokens
+    return f"B goes on where A ends, with {_tokens(new)} more." if new else "A and B are the same."

@@ -1,0 +1,76 @@
+"""dsv4 encode"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dsv4._cli.command_errors import DONE
+from dsv4._cli.command_options import (
+    add_file_arguments,
+    add_output_argument,
+    add_prompt_arguments,
+    add_tokenizer_argument,
+)
+from dsv4._cli.command_output import json_text, output
+from dsv4._cli.conversation_files import LocatedRequest, read_requests
+from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizing
+from dsv4._inputs.input_files import input_name
+from dsv4._view.characters import terminal_safe_lines
+
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+
+EXAMPLE = """
+dsv4 encode conversation.json
+dsv4 encode --mode chat --ids conversation.json
+dsv4 encode --json requests.jsonl > prompts.jsonl
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file_arguments(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--ids", action="store_true", help="print the token ids as a JSON list")
+    form.add_argument(
+        "--json",
+        action="store_true",
+        help="print the prompt, its ids, and the message and field that each id comes from",
+    )
+    add_prompt_arguments(parser)
+    add_tokenizer_argument(parser)
+    add_output_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    tokenizer = load_tokenizer(args.tokenizer, args.files) if args.ids or args.json else None
+    only_one = len(args.files) < 2 and not args.jsonl
+    with output(args.output, args.files) as file:
+        for request in read_requests(args):
+            written = _written(request, args, tokenizer)
+            whole = only_one and request.place == input_name(next(iter(args.files), None))
+            if isinstance(written, str) and whole:
+                file.write(terminal_safe_lines(written) if _is_watched(args.output) else written)
+            else:
+                file.write(json_text(written) + "\n")
+    return DONE
+
+
+def _is_watched(path: str | None) -> bool:
+    """Whether a terminal shows the output, and would act on what is in it."""
+    return path in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
+
+
+def _written(request: LocatedRequest, args: argparse.Namespace, tokenizer: Tokenizer | None) -> Any:
+    """The prompt itself; as a value, where it is one line of many or ids are asked for."""
+    prompt = request.encode()
+    if tokenizer is None:
+        return str(prompt)
+    with tokenizing(request.place):
+        ids = tokenizer.encode(prompt)
+        if args.ids:
+            return ids
+        spans = [span._asdict() for span in tokenizer.spans(prompt)]
+    return {"prompt": str(prompt), "ids": ids, "spans": spans}

@@ -1,0 +1,232 @@
+"""The command `dsv4`: finds the subcommand, runs it, and says in one line why it could not."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import Any, NoReturn, Protocol, TextIO, cast
+
+import dsv4
+from dsv4._cli.command_errors import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
+from dsv4._inputs.input_files import InputError, os_error_reason
+
+# The module of a command is loaded when the command is asked for: help costs little.
+COMMANDS = {
+    "encode": "print the exact prompt of a conversation",
+    "show": "show a prompt in colour, with the origin and the token count of every part",
+    "parse": "read a completion: turn what the model wrote into a message",
+    "decode": "turn a prompt back into a request: messages, tools and options",
+    "check": "lint conversations: find mistakes and surprises",
+    "count": "count the tokens of conversations, by message and by tool",
+    "diff": "find where two prompts differ, and why: what a prefix cache cannot reuse",
+    "dataset": "make training data: encode conversations as token ids and loss masks",
+    "grammar": "print a grammar of the answers a model may give, for constrained decoding",
+    "template": "print the chat template, in Jinja, for programs that take one",
+    "special": "list the special tokens: name, spelling and id",
+    "version": "print the version, and which extras are installed",
+    "serve": "serve the OpenAI and Anthropic APIs in front of a DeepSeek-V4 backend",
+    "playground": "open a web page that shows prompts, prefix caches and streams",
+    "heal": "proxy a chat server whose answers contain leaked markup, and repair them",
+    "replay": "parse a recording of `dsv4 serve --record` again, and print what has changed",
+    "completion": "print a shell script that completes commands and options",
+}
+ABOUT = "A toolkit for the prompt format of DeepSeek-V4 models."
+STATUSES = """\
+exit status:
+  0    success
+  1    something was found, or the input cannot be encoded or parsed
+  2    wrong options, files that cannot be read or written, packages that are not installed
+  130  interrupted
+"""
+
+
+class Command(Protocol):
+    """What the module of a command has."""
+
+    EXAMPLE: str
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None: ...
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int: ...
+
+
+class SupportsWrite(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Complains in one line, without the usage in front."""
+
+    def error(self, message: str) -> NoReturn:
+        from dsv4._view.characters import terminal_safe
+
+        self.exit(MISUSE, terminal_safe(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+
+    def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
+        # The inherited one says nothing when the disk is full.
+        stream = file or sys.stderr
+        if message and stream is not None:
+            stream.write(message)
+
+
+class NamedCommand:
+    """A command as the page of help needs it. The parser of its options is made when it is read:
+    to make one for every command takes longer than to write the page."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    @cached_property
+    def parser(self) -> OneLineParser:
+        return OneLineParser(**self._given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.parser, name)
+
+
+class StableFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help of one width, the same in every Python, whatever the terminal: the documentation is
+    made from it."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=100)
+        self._action_max_length = 20  # so that all commands have their column in common
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, action.dest.upper())
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command that the arguments name. Returns its exit status."""
+    _use_utf8(sys.stdout)
+    try:
+        return _run_and_flush(list(sys.argv[1:] if arguments is None else arguments))
+    except Failure as failure:
+        return _complain(str(failure), failure.status)
+    except dsv4.Error as error:
+        return _complain(str(error), MISUSE if isinstance(error, InputError) else FINDINGS)
+    except KeyboardInterrupt:
+        _forget_output()
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        _forget_output()
+        return BROKEN_PIPE
+    except OSError as error:
+        _forget_output()
+        return _complain(f"cannot write stdout: {os_error_reason(error)}", MISUSE)
+
+
+def _run_and_flush(arguments: list[str]) -> int:
+    try:
+        return _run(arguments)
+    finally:  # after help too, which ends by an exception
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments:
+        make_parser().print_help(sys.stderr)
+        return MISUSE
+    if arguments[0] == "--version":
+        arguments[0] = "version"
+    args, unknown = make_parser(arguments[:1]).parse_known_args(arguments)
+    if unknown:
+        hint = f"(see dsv4 {args.command} --help)"
+        raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
+    return load(args.command).run(args)
+
+
+def load(name: str) -> Command:
+    return cast(Command, import_module(f"dsv4._cli.{name}"))
+
+
+def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
+    """Knows every command by its name, and the options of those that `whole` names."""
+    parser = OneLineParser(
+        prog="dsv4",
+        usage="dsv4 COMMAND [options]",
+        description=ABOUT,
+        epilog=STATUSES,
+        formatter_class=StableFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="same as the command version")
+    commands = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        dest="command",
+        parser_class=cast(type[OneLineParser], NamedCommand),
+    )
+    commands.required = True
+    for name, about in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            prog=f"dsv4 {name}",
+            help=about,
+            description=_sentence(about),
+            formatter_class=StableFormatter,
+            allow_abbrev=False,
+        )
+        if name in whole:
+            _complete(cast(NamedCommand, command).parser, load(name))
+    return parser
+
+
+def _complete(command: argparse.ArgumentParser, module: Command) -> None:
+    command.epilog = "example:\n" + _indented(module.EXAMPLE)
+    module.add_arguments(command)
+    command.usage = _usage(command)
+    command._positionals.title = "arguments"
+
+
+def _usage(command: argparse.ArgumentParser) -> str:
+    """Short: each option is explained below it."""
+    return " ".join([command.prog, "[options]", *map(_operand, positionals(command))])
+
+
+def positionals(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [action for action in command._actions if not action.option_strings]
+
+
+def _operand(action: argparse.Action) -> str:
+    choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest
+    name = str(action.metavar or choices)
+    forms = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]"}
+    return forms.get(str(action.nargs), name)
+
+
+def _sentence(help: str) -> str:
+    return help[:1].upper() + help[1:].removesuffix(".") + "."
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.strip("\n").splitlines())
+
+
+def _use_utf8(stream: TextIO | None) -> None:
+    """A prompt is written as it is, whatever the locale says and the system does to line ends."""
+    if stream is not None and hasattr(stream, "reconfigure"):
+        stream.reconfigure(encoding="utf-8", errors="strict", newline="\n")
+
+
+def _complain(problem: str, status: int) -> int:
+    complain(problem)
+    return status
+
+
+def _forget_output() -> None:
+    """Python flushes stdout once more when it ends, and would complain once more."""
+    if sys.stdout is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,233 @@
+"""dsv4 parse, with --explain: every repair marked in the text, and explained below it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import count
+from typing import Any, BinaryIO, TextIO
+
+import dsv4
+from dsv4._cli.command_errors import DONE, FINDINGS, Failure
+from dsv4._cli.command_options import (
+    add_color_argument,
+    add_dialect_arguments,
+    add_mode_argument,
+    dialect_of,
+)
+from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.conversation_files import read_text, read_tools
+from dsv4._format.tokens import EOS
+from dsv4._inputs.input_files import decode_utf8, input_name, open_input
+from dsv4._view.characters import terminal_safe
+
+# A completion with every repair marked in its text, and explained below.
+
+
+LONGEST_QUOTE = 60
+
+
+def explained(text: str, message: dsv4.Message, paint: Paint) -> Iterator[str]:
+    """The lines to print."""
+    repairs = sorted(message.diagnostics, key=lambda repair: (repair.start, repair.end))
+    yield from _marked(text, repairs, paint)
+    yield "\n\n" if repairs else "\n"
+    for number, repair in enumerate(repairs, 1):
+        yield _explanation(number, repair, text, paint)
+    yield _summary(message, len(repairs), paint)
+
+
+def _marked(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:
+    """The text. A repair inside another's text has its number only."""
+    at = 0
+    for number, repair in enumerate(repairs, 1):
+        start, end = max(repair.start, at), max(repair.end, at)
+        yield _safe(text[at:start])
+        yield paint(f"⟦{number}", "bold", "red")
+        if end > start:
+            yield paint(" " + _safe(text[start:end]), "red")
+        yield paint("⟧", "bold", "red")
+        at = end
+    yield _safe(text[at:])
+
+
+def _safe(text: str) -> str:
+    return "\n".join(map(terminal_safe, text.split("\n")))
+
+
+def _explanation(number: int, repair: dsv4.Diagnostic, text: str, paint: Paint) -> str:
+    line = text.count("\n", 0, repair.start) + 1
+    column = repair.start - (text.rfind("\n", 0, repair.start) + 1) + 1
+    head = f"⟦{number}⟧ {repair.kind}"
+    quote = f" {_quoted(repair.raw)}" if repair.raw else ""
+    return f"{paint(head, 'bold', 'red')} {line}:{column}{quote}\n    {repair.sentence}\n"
+
+
+def _quoted(raw: str) -> str:
+    shown = terminal_safe(raw)
+    return shown if len(shown) <= LONGEST_QUOTE else shown[: LONGEST_QUOTE - 1] + "…"
+
+
+def _summary(message: dsv4.Message, repairs: int, paint: Paint) -> str:
+    parts = [
+        _counted(repairs, "repair") if repairs else "no repairs",
+        _counted(len(message.tool_calls), "call"),
+        *([f"{len(message.incomplete)} incomplete"] if message.incomplete else []),
+        f"finish {message.finish}",
+    ]
+    return paint(", ".join(parts), "bold") + "\n"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+# dsv4 parse
+
+
+EXAMPLE = """
+dsv4 parse completion.txt
+dsv4 parse --explain --tools tools.json completion.txt
+model | dsv4 parse --stream
+"""
+CHUNK = 65_536
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="what the model wrote, without the prompt; stdin (-) by default",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--stream", action="store_true", help="print events as they come, one line of JSON each"
+    )
+    form.add_argument(
+        "--full",
+        action="store_true",
+        help="also print the finish reason, incomplete calls and repairs",
+    )
+    form.add_argument(
+        "--explain", action="store_true", help="mark every repair in the text, and say why"
+    )
+    add_mode_argument(parser)
+    parser.add_argument(
+        "--strict", action="store_true", help="repair nothing: whatever is malformed is an error"
+    )
+    parser.add_argument(
+        "--tools", metavar="FILE", help="the declared tools: a JSON list, or a request with tools"
+    )
+    add_dialect_arguments(parser)
+    add_color_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    ids = (f"call_{number}" for number in count())  # the same for the same text
+    parser = dsv4.StreamParser(
+        thinking=args.mode != "chat",
+        tools=None if args.tools is None else read_tools(args.tools),
+        dialect=dialect_of(args),
+        strict=args.strict,
+        new_id=ids.__next__,
+    )
+    try:
+        if args.stream:
+            _stream(args.file, parser)
+        else:
+            _print(args, parser)
+    except dsv4.ParseError as error:
+        raise Failure(f"{input_name(args.file)}: {error}", FINDINGS) from None
+    return DONE
+
+
+# The whole message.
+
+
+def _print(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
+    text = "".join(_without_last_newline([read_text(args.file)]))
+    message = dsv4.assemble([*parser.feed(text), *parser.finish()])
+    with output() as file:
+        if args.explain:
+            pass
+
+            file.writelines(explained(text, message, Paint(args.color, sys.stdout)))
+            return
+        value = message.to_dict()
+        if args.full:
+            value = _full(message, value)
+        file.write(json_text(value, indent=2) + "\n")
+    if not args.full:
+        _mention(message)
+
+
+def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "message": as_dict,
+        "finish": message.finish,
+        "incomplete": list(map(asdict, message.incomplete)),
+        "diagnostics": list(map(asdict, message.diagnostics)),
+    }
+
+
+def _mention(message: dsv4.Message) -> None:
+    """A message alone would hide that something was mended, or is missing."""
+    found = [
+        *([f"{len(message.diagnostics)} repaired (see --explain)"] if message.diagnostics else []),
+        *([f"{len(message.incomplete)} incomplete (see --full)"] if message.incomplete else []),
+    ]
+    if found:
+        print(f"dsv4: {', '.join(found)}", file=sys.stderr)
+
+
+# Events.
+
+
+def _stream(path: str | None, parser: dsv4.StreamParser) -> None:
+    with open_input(path) as source, output() as file:
+        for text in _without_last_newline(_chunks(source, input_name(path))):
+            _write_events(parser.feed(text), file)
+        _write_events(parser.finish(), file)
+
+
+def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
+    """Text as soon as it is there, and as far as it makes whole characters."""
+    decoder = getincrementaldecoder("utf-8")()
+    before = 0
+    while data := source.read1(CHUNK):  # type: ignore[attr-defined]
+        try:
+            yield decoder.decode(data)
+        except UnicodeDecodeError as error:
+            raise Failure(f"{name}: not UTF-8 from byte {before + error.start} on") from None
+        before += len(data)
+    decode_utf8(decoder.getstate()[0], name)
+
+
+def _without_last_newline(chunks: Iterable[str]) -> Iterator[str]:
+    """The same text, but for a newline after EOS: an editor's, and no part of the answer."""
+    held, before = "", ""
+    for chunk in chunks:
+        text = held + chunk
+        kept = text.rstrip("\r\n")
+        held = text[len(kept) :]
+        before = (before + kept)[-len(EOS) :]
+        if kept:
+            yield kept
+    if held and before != EOS:
+        yield held
+
+
+def _write_events(events: Iterable[dsv4.Event], file: TextIO) -> None:
+    for event in events:
+        line = {"event": _snake(type(event).__name__), **asdict(event)}
+        file.write(json_text(line) + "\n")
+        file.flush()
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

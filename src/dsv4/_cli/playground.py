@@ -1,0 +1,33 @@
+"""dsv4 playground"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+
+from dsv4._cli import serve
+
+EXAMPLE = """\
+dsv4 playground
+dsv4 playground --port 9000 --no-browser
+dsv4 playground --backend vllm --upstream http://gpu:8000
+"""
+# A port that is not the server's: both may run.
+FIXED = {"playground": True, "port": 8004}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    serve.add_arguments(parser, FIXED)
+
+
+def run(args: argparse.Namespace) -> int:
+    return serve.run(args, FIXED) if args.no_browser else serve.run(args, FIXED, _open)
+
+
+def _open(url: str) -> None:
+    """Opens the page, beside the server: some browsers return only when they are closed."""
+    import webbrowser
+
+    address = f"{url}/playground/"
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -1,0 +1,65 @@
+"""dsv4 replay"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsv4._cli.command_errors import DONE, FINDINGS, Failure, missing_part
+from dsv4._cli.command_output import output
+from dsv4._cli.conversation_files import read_json_lines
+from dsv4._cli.tokenizer_loading import load_tokenizer
+
+if TYPE_CHECKING:
+    from dsv4.serve.observe.recorder import Exchange
+
+
+EXAMPLE = "dsv4 replay exchanges.jsonl"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the recording, as JSON lines")
+    parser.add_argument(
+        "--tokenizer",
+        metavar="PATH",
+        help="the server's tokenizer.json (default: the bundled V4 vocabulary)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print only the summary")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        from dsv4.serve.observe.rerun import differences
+    except ImportError as error:
+        raise missing_part("replaying", error, "serve") from None
+
+    total = changed = 0
+    tokenizer = None
+    with output() as file:
+        for place, exchange in _exchanges(args.file):
+            total += 1
+            if exchange.ids is not None and tokenizer is None:
+                tokenizer = load_tokenizer(args.tokenizer)
+            try:
+                found = differences(exchange, tokenizer)
+            except ValueError as error:
+                raise Failure(f"{place}: {error}") from None
+            changed += bool(found)
+            if not args.quiet:
+                file.writelines(f"{place}: {difference}\n" for difference in found)
+        exchanges = "1 exchange" if total == 1 else f"{total} exchanges"
+        file.write(f"{exchanges}, {changed} read differently\n")
+    return FINDINGS if changed else DONE
+
+
+def _exchanges(path: str) -> Iterator[tuple[str, Exchange]]:
+    from dsv4.serve.observe.recorder import read_exchange
+
+    for place, value, problem in read_json_lines(path):
+        if problem is not None:
+            raise problem
+        try:
+            yield place, read_exchange(value)
+        except ValueError as error:
+            raise Failure(f"{place}: {error}") from None

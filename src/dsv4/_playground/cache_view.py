@@ -1,0 +1,274 @@
+"""The Cache view: how much of each prompt of a conversation an engine has already computed, and why
+not more.
+
+When an engine has answered, its cache holds the prompt and what it wrote. The next prompt costs
+whatever does not begin like that. Whether it does depends on the client too: `VARIANTS` are
+clients that do not send back what the model wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import Special
+from dsv4._playground.page_problem import one_of
+from dsv4._playground.page_request import Bench, PageRequest
+from dsv4._playground.prompt_view import Side, fitting, own_side, places_of
+from dsv4.request import Request
+from dsv4.tokens.coder import common_prefix_length
+from dsv4.tokens.masks import AttributedIds
+from dsv4.tokens.prefix_difference import ComparedPrompt as PrefixSide
+from dsv4.tokens.prefix_difference import difference_between
+
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+
+Message = Any
+Change = Callable[[Message], Message]
+
+
+class Turn(NamedTuple):
+    """A prompt of a conversation, beside what the engine held before it.
+
+    `answer` is the index of the message that answers it, None for the last. `size` is its tokens,
+    `before` those of the prompt before it, `held` those of what the engine held, `reused` how many
+    of these it begins with. Where that is not all, `message` and `field` say what stands there, and
+    `cause` why.
+    """
+
+    answer: int | None
+    messages: int
+    size: int
+    before: int
+    held: int
+    reused: int
+    message: int | None = None
+    field: str | None = None
+    cause: str | None = None
+
+
+def cache(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """The turns of a conversation as one client sends it, and what all clients cost."""
+    asked = PageRequest.of(body, bench)
+    chosen = one_of(body, "variant", tuple(VARIANTS), AS_SENT)
+    side = own_side(asked)
+    request = asked.request(asked.source.value)
+    tokenizer, problem = fitting(bench.tokenizer, side.prompt)
+    measure = Measure(tokenizer)
+    # Causes are looked for where they are shown: that takes longer than to count.
+    found = {
+        name: turns_of(request, change, measure, with_causes=name == chosen)
+        for name, (_, change) in VARIANTS.items()
+    }
+    computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in found.items()}
+    return {
+        "unit": "characters" if tokenizer is None else "tokens",
+        "no_tokens": problem,
+        "dialect": str(side.prompt.dialect),
+        "variant": chosen,
+        "left_out": len(_asking(list(request.messages))) - len(found[chosen]),
+        "turns": [_sent(turn, chosen, asked, side) for turn in found[chosen]],
+        "variants": [
+            {
+                "name": name,
+                "title": VARIANTS[name][0],
+                "computed": computed[name],
+                "prompted": sum(turn.size for turn in turns),
+                "lost": computed[name] - computed[AS_SENT],
+            }
+            for name, turns in found.items()
+        ],
+    }
+
+
+def turns_of(
+    request: Request, change: Change, measure: Measure, with_causes: bool = True
+) -> list[Turn]:
+    """The turns of a conversation whose client sends messages back as `change` makes them."""
+    messages = list(request.messages)
+    sent = list(map(change, messages))
+    turns: list[Turn] = []
+    held: Measured | None = None
+    before = 0
+    for stop in _asking(messages)[-most_turns(len(messages)) :]:
+        prompt = measure.of(_encoded(request, sent[:stop]))
+        answer = stop if stop < len(messages) else None
+        turn = Turn(answer, stop, prompt.size, before, 0, 0)
+        if held is not None:
+            turn = turn._replace(held=held.size, reused=measure.shared(held, prompt))
+            turn = _explained(turn, held.prompt, prompt.prompt) if with_causes else turn
+        turns.append(turn)
+        if answer is not None:
+            # What the model wrote, whatever the client makes of it.
+            held = measure.of(_encoded(request, [*sent[:stop], messages[stop]]))
+        before = prompt.size
+    return turns
+
+
+def most_turns(messages: int) -> int:
+    """How many prompts of a conversation are looked at, the last ones: each is written anew."""
+    return max(10, min(200, 40_000 // max(messages, 1)))
+
+
+def _asking(messages: Sequence[Message]) -> list[int]:
+    """How many messages each prompt has: those before an answer, and all where none is last."""
+    stops = [n for n, message in enumerate(messages) if n and _role(message) == "assistant"]
+    return stops if messages and _role(messages[-1]) == "assistant" else [*stops, len(messages)]
+
+
+def _role(message: Message) -> Any:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def _encoded(request: Request, messages: list[Message]) -> Prompt:
+    return replace(request, messages=messages, prefix="").encode()
+
+
+def _explained(turn: Turn, held: Prompt, prompt: Prompt) -> Turn:
+    """A turn, with what ends the start that it shares with what the engine held."""
+    parted = None
+    if turn.reused < turn.held:
+        parted = difference_between(_by_pieces(held), _by_pieces(prompt))
+    if parted is None:
+        return turn
+    return turn._replace(message=parted.message, field=parted.field, cause=parted.cause)
+
+
+def _by_pieces(prompt: Prompt) -> PrefixSide:
+    """A prompt for `difference_between`, which looks for the cause among pieces: each is a unit."""
+    owned = AttributedIds()
+    owned.pieces = list(prompt.pieces)
+    # Whose they are is known by the piece; which they are, its text says as well as ids would.
+    owned.ids = [piece.text for piece in owned.pieces]  # type: ignore[misc]
+    owned.ends = list(range(1, len(owned.pieces) + 1))
+    return PrefixSide(owned, lambda: prompt.dropped)
+
+
+class Measured(NamedTuple):
+    """A prompt, its text between special tokens with the token after each, and its size."""
+
+    prompt: Prompt
+    runs: list[tuple[str, Special | None]]
+    size: int
+
+
+class Measure:
+    """How long prompts are, and how much two have in common: in tokens, or else in characters.
+
+    Text between special tokens makes its own tokens, and comes again from turn to turn: what was
+    counted once is remembered.
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
+        self._tokenizer = tokenizer
+        self._units: dict[str, Sequence[Any]] = {}
+        self._sizes: dict[tuple[str, Special | None], int] = {}
+
+    def of(self, prompt: Prompt) -> Measured:
+        """A prompt, measured."""
+        runs = list(prompt.runs())
+        return Measured(prompt, runs, self._sum(runs))
+
+    def shared(self, a: Measured, b: Measured) -> int:
+        """How much of `a` is the start of `b`."""
+        same = common_prefix_length(a.runs, b.runs)
+        reached = self._sum(a.runs[:same])
+        if same == len(a.runs) or same == len(b.runs):
+            return reached
+        return reached + common_prefix_length(
+            self._read(a.runs[same][0]), self._read(b.runs[same][0])
+        )
+
+    def _sum(self, runs: Sequence[tuple[str, Special | None]]) -> int:
+        try:
+            return sum(map(self._sizes.__getitem__, runs))
+        except KeyError:
+            for run, special in set(runs).difference(self._sizes):
+                token = 0 if special is None else len(special) if self._tokenizer is None else 1
+                self._sizes[run, special] = len(self._read(run)) + token
+            return sum(map(self._sizes.__getitem__, runs))
+
+    def _read(self, text: str) -> Sequence[Any]:
+        """The tokens of a text, or its characters."""
+        if self._tokenizer is None:
+            return text
+        if text not in self._units:
+            self._units[text] = self._tokenizer.encode_text(text)
+        return self._units[text]
+
+
+def _sent(turn: Turn, variant: str, asked: PageRequest, side: Side) -> dict[str, Any]:
+    place = None
+    if turn.message is not None and turn.field is not None:
+        location = side.origins.field(turn.message, _FIELDS.get(turn.field, turn.field))
+        place = places_of([location], asked.source)[0] if location is not None else None
+    return {**turn._asdict(), "place": place, "words": words(turn, variant)}
+
+
+_FIELDS = {"reasoning": "reasoning_content", "header": "role", "eos": "content"}
+
+
+# What a client did, where the prompts alone tell no more than that something differs.
+_DONE = {
+    ("no_reasoning", "reasoning"): "the client sent the turn back without its reasoning",
+    ("sorted_arguments", "tool_calls"): "the client wrote the arguments anew",
+}
+
+
+def words(turn: Turn, variant: str) -> str:
+    """What became of what the engine held."""
+    if not turn.held:
+        return "nothing was held before this prompt: all of it is new"
+    if turn.reused == turn.held:
+        return "all that the engine held is the start of this prompt"
+    owner = "" if turn.message is None else f"messages[{turn.message}]."
+    cause = turn.cause
+    if cause is not None and cause.endswith("of the message differs"):
+        cause = _DONE.get((variant, turn.field or ""), cause)
+    return f"it breaks in {owner}{turn.field}: {cause}"
+
+
+# Clients that send back something else than the model wrote.
+
+
+def _same(message: Message) -> Message:
+    return message
+
+
+def _without_reasoning(message: Message) -> Message:
+    if _role(message) != "assistant":
+        return message
+    return {k: v for k, v in message.items() if k not in ("reasoning_content", "reasoning")}
+
+
+def _sorted_arguments(message: Message) -> Message:
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    if not isinstance(calls, (list, tuple)):
+        return message
+    return {**message, "tool_calls": list(map(_sorted_call, calls))}
+
+
+def _sorted_call(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or "arguments" not in function:
+        return call
+    given = function["arguments"]
+    try:
+        value = json.loads(given) if isinstance(given, str) else given
+        written = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError):
+        return call
+    return {**call, "function": {**function, "arguments": written}}
+
+
+AS_SENT = "as_sent"
+VARIANTS: dict[str, tuple[str, Change]] = {
+    AS_SENT: ("as it is sent", _same),
+    "no_reasoning": ("the client drops reasoning", _without_reasoning),
+    "sorted_arguments": ("the client re-serialises arguments with sorted keys", _sorted_arguments),
+}

@@ -1,0 +1,324 @@
+"""What a view shows, as code to run elsewhere: curl, Python, a pytest case.
+
+Everything that is written runs as it is: Python and pytest with dsv4 installed, curl against a
+server with the playground.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from itertools import pairwise
+from pprint import pformat
+from typing import Any, TypeAlias
+
+from dsv4._playground.cache_view import AS_SENT, VARIANTS, Measure, turns_of
+from dsv4._playground.completion_trace import OPTIONS, cut, read_all
+from dsv4._playground.page_problem import Problem, one_of, text_of
+from dsv4._playground.page_request import Bench, PageRequest, Switches, live
+from dsv4._playground.prompt_view import SIDES, fitting, own_side, served_dialect, side_or_problem
+from dsv4.api import chat, messages, responses
+from dsv4.request import Request
+
+# Pieces of code that run as they are: literals, a test, a call with curl.
+
+
+WIDTH = 88
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def curl(url: str, function: str, sent: Mapping[str, Any], bench: Bench) -> str:
+    """A call of a function of the playground's."""
+    return curl_to(f"{url}/playground/api/{function}", sent, bench)
+
+
+def curl_to(address: str, sent: Mapping[str, Any], bench: Bench, options: str = "-s") -> str:
+    """A call of any address. Its body is quoted for a shell."""
+    key = " \\\n  -H 'authorization: Bearer KEY'" if bench.asks_for_key else ""
+    # Half characters have no UTF-8, which a shell is written in.
+    text = json.dumps(sent, ensure_ascii=False, indent=2)
+    data = _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+    head = f"curl {options} {shlex.quote(address)} \\\n  -H 'content-type: application/json'{key}"
+    return f"{head} \\\n  --data-binary {shlex.quote(data)}\n"
+
+
+def named(value: Any, name: str = "BODY") -> str:
+    return f"{name} = {literal(value)}"
+
+
+def literal(value: Any) -> str:
+    """A JSON value as Python writes it; through JSON where Python has no literal for it (NaN)."""
+    written = pformat(value, width=WIDTH, sort_dicts=False)
+    try:
+        if ast.literal_eval(written) == value:
+            return written
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        pass
+    return f"__import__('json').loads({json.dumps(value)!r})"
+
+
+def keywords(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={literal(value)}" for name, value in values.items())
+
+
+def lines(text: str) -> str:
+    """A text as a literal, a line of it in each line."""
+    parts = text.splitlines(keepends=True) or [""]
+    written = "\n".join(f"    {part!r}" for part in parts)
+    return f"(\n{written}\n)"
+
+
+def case(name: str, verb: str, made: str, expected: str, claim: str) -> str:
+    """A test that runs what is `made`, and claims something of it."""
+    statements = [*made.split("\n"), *expected.split("\n"), f"assert {claim}"]
+    return f"def test_the_{name}_{verb}_as_expected() -> None:\n" + "".join(
+        f"    {line}\n" if line else "\n" for line in statements
+    )
+
+
+# What the Stream and Live views show, as something to run elsewhere.
+
+
+_ADDRESS = "http://127.0.0.1:8004"
+_READ = {"chat": chat, "responses": responses, "messages": messages}
+_NOT_ASKED = ("form", "view", "url")
+
+
+def copy_stream(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+    """Code that reads a completion in the same pieces."""
+    if form == "curl":
+        asked = {name: value for name, value in body.items() if name not in _NOT_ASKED}
+        return curl(text_of(body, "url", _ADDRESS), "trace", asked, bench)
+    text = text_of(body, "text")
+    pieces = cut(text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer)
+    by_character = body.get("cut", "character") == "character"
+    given = f"TEXT = {lines(text)}" if by_character else named(pieces, "PIECES")
+    options = {name: body[name] for name in OPTIONS if body.get(name) not in (None, [])}
+    if body.get("tools") == []:
+        options["tools"] = []
+    tools = options.pop("tools", None)
+    arguments = ", ".join(
+        filter(None, ("" if tools is None else "tools=TOOLS", keywords(options), "new_id=new_id"))
+    )
+    made = f"""\
+new_id = map("call_{{}}".format, count()).__next__
+parser = dsv4.StreamParser({arguments})
+events = [event for piece in {"TEXT" if by_character else "PIECES"} for event in parser.feed(piece)]
+message = dsv4.assemble([*events, *parser.finish({literal(body.get("reason"))})])"""
+    head = "from itertools import count\n\nimport dsv4\n\n"
+    head += given if tools is None else f"{named(tools, 'TOOLS')}\n{given}"
+    if form == "python":
+        return f"{head}\n\n{made}\nprint(*events, message, sep='\\n')\n"
+    message = read_all(body, bench)
+    expected = f"expected = {literal(message.to_dict())}"
+    kinds = [found.kind for found in message.diagnostics]
+    found = f"assert [found.kind for found in message.diagnostics] == {literal(kinds)}"
+    finish = f"assert message.finish == {message.finish!r}"
+    test = case("message", "is", made, f"{expected}\n{found}\n{finish}", _CLAIM)
+    return f"{head}\n\n\n{test}"
+
+
+_CLAIM = "message.to_dict() == expected"
+
+
+def copy_live(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+    """Code that sends the conversation to the server; as a test, the prompt that it makes."""
+    made = live(body, bench)
+    address = f"{text_of(body, 'url', _ADDRESS)}/{made['path']}"
+    if form == "curl":
+        return curl_to(address, made["body"], bench, "-sN")
+    value = named(made["body"])
+    if form == "python":
+        return f"import json\nimport urllib.request\n\n{value}\n\n{_sent(address, bench)}"
+    protocol = body.get("protocol") or "chat"
+    prompt = _READ[protocol].read(made["body"], dialect=bench.dialect).request.encode()
+    reading = f"prompt = {protocol}.read(BODY, dialect={bench.dialect!r}).request.encode()"
+    expected = f"expected = {lines(prompt.text)}"
+    test = case("prompt", "is", reading, expected, "prompt.text == expected")
+    return f"from dsv4.api import {protocol}\n\n{value}\n\n\n{test}"
+
+
+def _sent(address: str, bench: Bench) -> str:
+    headers = {"content-type": "application/json"}
+    if bench.asks_for_key:
+        headers["authorization"] = "Bearer KEY"
+    return f"""\
+request = urllib.request.Request(
+    {address!r}, json.dumps(BODY).encode(), {literal(headers)}
+)
+with urllib.request.urlopen(request) as response:
+    for line in response:
+        print(line.decode(), end="")
+"""
+
+
+# What the page shows, as something to run elsewhere: curl, Python, a pytest case.
+#
+# All that is written runs as it is: Python and pytest with dsv4 alone, curl against a server with
+# the playground.
+
+
+FORMS = ("curl", "python", "pytest")
+
+
+def copy(body: Mapping[str, Any], bench: Bench) -> dict[str, str]:
+    """The `text` that copies what a `view` shows, in a `form`.
+
+    `body` is what the view asked with, and `url`, the address of the server, for curl.
+    """
+    form = one_of(body, "form", FORMS, "python")
+    view = one_of(body, "view", (*VIEWS, *STREAMS), "prompt")
+    if view in STREAMS:
+        return {"text": STREAMS[view](body, bench, form)}
+    if form == "curl":
+        return {"text": _curl(body, CURL[view], bench)}
+    return {"text": VIEWS[view](body, bench, form)}
+
+
+# curl.
+
+# The function that tells what a view shows, and what it reads of the page's switches.
+CURL: dict[str, tuple[str, tuple[str, ...]]] = {
+    "prompt": ("text", ("protocol", "shown", *(field.name for field in fields(Switches)))),
+    "cache": ("cache", ("protocol", "variant", *(field.name for field in fields(Switches)))),
+}
+
+
+def _curl(body: Mapping[str, Any], how: tuple[str, tuple[str, ...]], bench: Bench) -> str:
+    function, names = how
+    sent: dict[str, Any] = {name: body[name] for name in names if body.get(name) is not None}
+    sent["request"] = PageRequest.of(body, bench).source.value
+    return curl(text_of(body, "url", "http://127.0.0.1:8004"), function, sent, bench)
+
+
+# Python.
+
+Written: TypeAlias = Callable[[Mapping[str, Any], Bench, str], str]
+
+
+def _prompt(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+    """Code that makes the prompt that is shown."""
+    asked = PageRequest.of(body, bench)
+    shown = one_of(body, "shown", SIDES, "dsv4")
+    side = side_or_problem(asked, shown)
+    if isinstance(side, Problem):
+        raise side
+    kind, _, name = shown.partition(":")
+    if kind == "profile":
+        imports, value, made = _served(asked, name)
+        text = "prompt"
+    else:
+        imports, value, made = _encoded(asked, name or None)
+        made, text = f"{made}\nprompt = request.encode()", "prompt.text"
+    if form == "python":
+        return f'{imports}\n\n{value}\n\n{made}\nprint({text}, end="")\n'
+    expected = f"expected = {lines(side.prompt.text)}"
+    test = case("prompt", "is", made, expected, f"{text} == expected")
+    return f"{imports}\n\n{value}\n\n\n{test}"
+
+
+def _served(asked: PageRequest, name: str) -> tuple[str, str, str]:
+    options = f"{name!r}, dialect={served_dialect(asked, name)!r}"
+    value, imports, given = asked.source.value, "from dsv4.profiles import render", "BODY"
+    if asked.protocol not in ("file", "chat"):
+        imports = f"from dsv4.api import convert\n{imports}"
+        given = f'convert(BODY, "{asked.protocol}", "chat")'
+    return imports, named(value), f"prompt = render({given}, {options})"
+
+
+def _encoded(asked: PageRequest, dialect: str | None) -> tuple[str, str, str]:
+    """Imports, the request as a value, and code that gives `request`."""
+    value = asked.source.value
+    if asked.protocol == "file":
+        request = asked.request(value)
+        options = _options(request, dialect)
+        return (
+            "import dsv4",
+            named(list(request.messages), "MESSAGES"),
+            (f"request = dsv4.Request(MESSAGES{options})"),
+        )
+    module = asked.protocol
+    release = dialect or asked.dialect
+    given = {n: v for n, v in vars(asked.switches).items() if n != "dialect" and v is not None}
+    imports = f"from dsv4.api import {module}"
+    made = f"request = {module}.read(BODY, dialect={release!r}).request"
+    if given:
+        imports = f"from dataclasses import replace\n\n{imports}"
+        made += f"\nrequest = replace(request, {keywords(given)})"
+    return imports, named(value), made
+
+
+def _options(request: Request, dialect: str | None) -> str:
+    """All that a request says besides its messages."""
+    given = {
+        field.name: getattr(request, field.name)
+        for field in fields(request)
+        if field.name != "messages" and getattr(request, field.name) != field.default
+    }
+    if dialect is not None or "dialect" in given:
+        given["dialect"] = dialect or str(request.dialect)
+    return f", {keywords(given)}" if given else ""
+
+
+# What a client sends back of a message, as code: the variants of `dsv4._playground.cache_view`.
+_SENT = {
+    AS_SENT: "sent = written",
+    "no_reasoning": """\
+sent = [
+    {k: v for k, v in m.items() if k not in ("reasoning_content", "reasoning")}
+    if m["role"] == "assistant" else m
+    for m in written
+]""",
+    "sorted_arguments": """\
+sent = json.loads(json.dumps(written))
+for message in sent:
+    for call in message.get("tool_calls") or ():
+        arguments = call["function"]["arguments"]
+        value = json.loads(arguments) if isinstance(arguments, str) else arguments
+        call["function"]["arguments"] = json.dumps(value, sort_keys=True, ensure_ascii=False)""",
+}
+_TURNS = """\
+written = list(request.messages)
+{sent}
+found = []
+for answer, following in {pairs}:
+    # What the engine holds: the prompt, and what it wrote.
+    held = replace(request, messages=[*sent[:answer], written[answer]]).encode()
+    prompt = replace(request, messages=sent[:following]).encode()
+    difference = why_not_prefix(held, prompt)
+    found.append(difference and (difference.message, difference.field, difference.cause))"""
+
+
+def _cache(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+    """Code that says of each prompt whether it begins with what the engine held, and why not."""
+    asked = PageRequest.of(body, bench)
+    variant = one_of(body, "variant", tuple(VARIANTS), AS_SENT)
+    side = own_side(asked)
+    tokenizer, problem = fitting(bench.tokenizer, side.prompt)
+    if tokenizer is None:
+        raise Problem(problem or "found no vocabulary, expected one")
+    request = asked.request(asked.source.value)
+    turns = turns_of(request, VARIANTS[variant][1], Measure(tokenizer))
+    pairs = [(a.messages, b.messages) for a, b in pairwise(turns)]
+    imports, value, made = _encoded(asked, None)
+    lines = ["from dsv4.tokens import why_not_prefix"]
+    if "import replace" not in imports:
+        lines.insert(0, "from dataclasses import replace")
+    if variant == "sorted_arguments":
+        lines.insert(0, "import json")
+    imports = "\n".join(sorted({*lines, *filter(None, imports.splitlines())}))
+    made = f"{made}\n{_TURNS.format(sent=_SENT[variant], pairs=pairs)}"
+    if form == "python":
+        return f'{imports}\n\n{value}\n\n{made}\nprint(*found, sep="\\n")\n'
+    causes = [None if t.cause is None else (t.message, t.field, t.cause) for t in turns[1:]]
+    expected = f"expected = {pformat(causes, width=WIDTH)}"
+    test = case("turns", "are", made, expected, "found == expected")
+    return f"{imports}\n\n{value}\n\n\n{test}"
+
+
+VIEWS: dict[str, Written] = {"prompt": _prompt, "cache": _cache}
+STREAMS: dict[str, Written] = {"stream": copy_stream, "live": copy_live}

@@ -1,0 +1,386 @@
+"""How a completion is read, piece by piece: what the Stream view shows at every point of it.
+
+One trace has it all, and is as long as the text: pieces that only add to what came before them
+are
+described together. A step is a piece that has come; after the last there is one more, the end.
+Step 0 is before the first. Places and lengths count UTF-16 units, as the page's own strings do.
+
+- `cuts`: the length of each piece, or None where each is one unit.
+- `knots`: `[step, state, hold, from, slides]`, where something other than the text changes: from
+  this step on the state and the reason for holding are these. What is held begins at `from`;
+where
+  it slides, it begins as far before the end of the text as it did at the knot.
+- `holds`: the reasons, each `[rule, reason]`. The first is that nothing is held.
+- `rows`: the events. Deltas of one kind in a row are one row, with their text joined and with
+  `runs`, `[step, count, length]`: `count` deltas from this step on, one for each step. The text
+of
+  a single delta is `length` long; those of a longer run are as long as their pieces.
+- `frames`: for each protocol what is sent before the first event (`start`), for each row
+  (`rows`, `[frames, more]`: those of an event, or of the first delta; and the pattern of the
+deltas
+  after it, a frame and the path to the text in it) and at the end (`finish`). Frames that have a
+  `sequence_number` have their place in the stream there.
+"""
+
+from __future__ import annotations
+
+import codecs
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import count
+from typing import Any
+
+from dsv4._format import tokens
+from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
+from dsv4._parse.machine import NEXT, ParserState
+from dsv4._parse.parse import Message, assemble
+from dsv4._parse.parser import Hold, StreamParser
+from dsv4._playground.json_source import Places, width
+from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
+from dsv4._playground.page_request import Bench
+from dsv4.api import ApiRequest, chat, messages, responses
+from dsv4.api import Settings as ApiSettings
+from dsv4.errors import OptionError, ParseError, short_repr
+from dsv4.request import Request
+
+# A completion in pieces: as it may come from a model, or as badly as it can be cut.
+
+
+WAYS = ("character", "token", "random")
+# Random pieces are mostly short, because that is where cuts hurt; some are long.
+_LONGEST = 24
+
+
+def cut(text: str, way: Any, seed: Any, tokenizer: Any) -> list[str]:
+    """The pieces of a text, none of them empty.
+
+    `way` is one of `WAYS`; `seed` decides the random cuts; `tokenizer` is None where there is none.
+    Raises an `OptionError` for another way, or for tokens without a tokenizer.
+    """
+    if way == "character":
+        return list(text)
+    if way == "random":
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise OptionError("seed", f"found {short_repr(seed)}, expected a whole number")
+        return list(_random_pieces(text, random.Random(seed)))
+    if way != "token":
+        raise OptionError("cut", f"found {short_repr(way)}, expected one of {', '.join(WAYS)}")
+    if tokenizer is None:
+        raise OptionError("cut", "found token, but the extra `tokens` is not installed")
+    return [piece for piece in _token_pieces(text, tokenizer) if piece]
+
+
+def _random_pieces(text: str, choose: random.Random) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        size = min(choose.randint(1, _LONGEST), choose.randint(1, _LONGEST))
+        yield text[at : at + size]
+        at += size
+
+
+def _token_pieces(text: str, tokenizer: Any) -> Iterator[str]:
+    """The text of each token. One that ends inside a character brings nothing by itself."""
+    for part in tokens.markup(text).parts:
+        if isinstance(part, tokens.Special):
+            yield str(part)
+            continue
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for id in tokenizer.encode_text(part):
+            yield decoder.decode(tokenizer.bytes_of(id))
+        yield decoder.decode(b"", True)
+
+
+# The frames of the protocols: those of a run of deltas as one pattern, filled by the page.
+
+
+PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
+# Rows beyond these have no frames: a text that flips between reasoning and content every few
+# characters would make a hundred times its length of them.
+MOST_FRAMED = 2_000
+
+
+def framed(
+    protocol: str,
+    rows: Sequence[tuple[Any, Sequence[str]]],
+    options: Mapping[str, Any],
+    reason: Any,
+) -> dict[str, Any]:
+    """What a protocol sends for each row: an event, or the first of some deltas and their texts."""
+    writer = _writer(protocol, options)
+    # Written the same events with another text, it shows where the text of a delta stands.
+    pattern = _writer(protocol, options)
+    start = writer.start()
+    pattern.start()
+    written = [_row_frames(*row, writer, pattern) for row in rows[:MOST_FRAMED]]
+    whole = len(rows) <= MOST_FRAMED
+    return {
+        "start": start,
+        "rows": written,
+        "finish": writer.finish(reason=reason) if whole else [],
+        "whole": whole,
+    }
+
+
+def _writer(protocol: str, options: Mapping[str, Any]) -> Any:
+    settings = ApiSettings(calls=options.get("calls", "streamed"))
+    request = Request([{"role": "user", "content": ""}], dialect=options["dialect"])
+    name: Any = protocol
+    call = ApiRequest(request, name, "deepseek-v4", 1, stream=True, settings=settings)
+    made = PROTOCOLS[protocol].Writer
+    return made(call, id=f"{made.id_prefix}playground", created=0)
+
+
+def _row_frames(event: Any, texts: Sequence[str], writer: Any, pattern: Any) -> list[Any]:
+    """The frames of a row's event, or of its first delta; and the pattern of the deltas after."""
+    if not texts:
+        pattern.write(event)
+        return [writer.write(event), None]
+    first = writer.write(_with(event, texts[0]))
+    pattern.write(_with(event, _MARK))
+    if len(texts) == 1:
+        return [first, None]
+    # The rest as one delta: what is sent later of the whole text is then right.
+    writer.write(_with(event, "".join(texts[1:])))
+    more = pattern.write(_with(event, _MARK))
+    return [first, {"frame": more[0], "path": _path_to(_MARK, more[0])} if more else None]
+
+
+# A text that stands nowhere else in a frame.
+_MARK = "\0"
+
+
+def _with(event: Any, text: str) -> Any:
+    return replace(event, text=text)
+
+
+def _path_to(text: str, value: Any) -> list[str | int] | None:
+    """The way to a text in a frame."""
+    if value == text:
+        return []
+    inside: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, list):
+        inside = enumerate(value)
+    for key, item in inside:
+        path = _path_to(text, item)
+        if path is not None:
+            return [key, *path]
+    return None
+
+
+# How a completion is read, piece by piece: what the Stream view shows at every point of it.
+#
+# One trace has it all, and is as long as the text: pieces that only add to what came before them
+# are described together. A step is a piece that has come; after the last there is one more, the
+# end. Step 0 is before the first. Places and lengths count UTF-16 units, as the page's own
+# strings do.
+#
+# - `cuts`: the length of each piece, or None where each is one unit. - `knots`: `[step, state,
+# hold, from, slides]`, where something other than the text changes: from   this step on the state
+# and the reason for holding are these. What is held begins at `from`; where   it slides, it
+# begins as far before the end of the text as it did at the knot. - `holds`: the reasons, each
+# `[rule, reason]`. The first is that nothing is held. - `rows`: the events. Deltas of one kind in
+# a row are one row, with their text joined and with   `runs`, `[step, count, length]`: `count`
+# deltas from this step on, one for each step. The text of   a single delta is `length` long;
+# those of a longer run are as long as their pieces. - `frames`: for each protocol what is sent
+# before the first event (`start`), for each row   (`rows`, `[frames, more]`: those of an event,
+# or of the first delta; and the pattern of the deltas   after it, a frame and the path to the
+# text in it) and at the end (`finish`). Frames that have a   `sequence_number` have their place
+# in the stream there.
+
+
+# A text of this many characters takes seconds, one piece for each; a real one is far shorter.
+LONGEST = 1_200_000
+
+JOINED = (ReasoningDelta, ContentDelta, ArgumentsDelta)
+STATES = list(ParserState)
+OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
+
+
+def stream(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """What the Stream view needs once: the diagram of states, and examples."""
+    return {
+        "states": [{"name": state.name, "words": state.value} for state in STATES],
+        "moves": [[a.name, b.name] for a in STATES for b in STATES if b in NEXT[a]],
+        "examples": [asdict(example) for example in EXAMPLE_COMPLETIONS],
+        "tools": TOOLS,
+    }
+
+
+def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """How a completion is read, in pieces.
+
+    `body` has the `text`, how it is `cut` ("character", "token" or "random", with its `seed`), the
+    options of `StreamParser` and the `reason` for which generation ended. Raises an `OptionError`.
+    """
+    text, options = _text(body), _options(body, bench)
+    reason = body.get("reason")
+    pieces = cut(text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer)
+    reading = _Reading(text, pieces, options, reason)
+    message = assemble(reading.events)
+    widths = list(map(width, pieces))
+    deltas = [(row.event, row.texts) for row in reading.rows]
+    return {
+        "length": sum(widths),
+        "steps": len(pieces) + 1,
+        "cuts": widths if any(size != 1 for size in widths) else None,
+        "knots": reading.knots.found,
+        "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
+        "rows": [row.described(reading.places) for row in reading.rows],
+        "frames": {name: framed(name, deltas, options, reason) for name in PROTOCOLS},
+        "message": _described(message),
+        "events": len(reading.events),
+        "strict": _strictly(text, options, reason, message),
+    }
+
+
+def read_all(body: Mapping[str, Any], bench: Bench) -> Message:
+    """The message that a trace ends with. `body` is that of a trace."""
+    ids = (f"call_{number}" for number in count())
+    parser = StreamParser(**_options(body, bench), new_id=ids.__next__)
+    return assemble([*parser.feed(_text(body)), *parser.finish(body.get("reason"))])
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    text = body.get("text")
+    if not isinstance(text, str):
+        raise OptionError("text", f"found {short_repr(text)}, expected text")
+    if len(text) > LONGEST:
+        raise OptionError("text", f"found {len(text)} characters, expected at most {LONGEST}")
+    return text
+
+
+def _options(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    options = {name: body[name] for name in OPTIONS if body.get(name) is not None}
+    return {"dialect": bench.dialect, **options}
+
+
+class Row:
+    """An event, or deltas of one kind that came one after another."""
+
+    def __init__(self, event: Event, step: int) -> None:
+        self.event = event
+        self.step = step
+        self.texts: list[str] = []
+        self.runs: list[list[int]] = []
+        self._flows = False  # whether the deltas of the last run are as long as their pieces
+
+    def takes(self, event: Event) -> bool:
+        """Whether a delta goes on with this row."""
+        return type(event) is type(self.event) and (
+            getattr(event, "index", None) == getattr(self.event, "index", None)
+        )
+
+    def add(self, text: str, step: int, size: int) -> None:
+        """One more delta, which came with a piece of this size."""
+        self.texts.append(text)
+        length = width(text)
+        if self._flows and length == size and sum(self.runs[-1][:2]) == step:
+            self.runs[-1][1] += 1
+            return
+        self.runs.append([step, 1, length])
+        self._flows = length == size
+
+    def described(self, places: Places) -> dict[str, Any]:
+        event = self.event
+        facts = {"type": type(event).__name__, "step": self.step}
+        if isinstance(event, JOINED):
+            index = {"index": event.index} if isinstance(event, ArgumentsDelta) else {}
+            return {**facts, **index, "text": "".join(self.texts), "runs": self.runs}
+        if isinstance(event, Diagnostic):
+            span = {"start": places(event.start), "end": places(event.end)}
+            return {**facts, "kind": event.kind, **span, "sentence": event.sentence}
+        return {**facts, **asdict(event)}
+
+
+class Knots:
+    """Where something other than the text changes."""
+
+    def __init__(self) -> None:
+        self.found: list[list[Any]] = []
+        self._end = 0  # of the text, at the last knot
+        self._open = False  # whether the last knot may still turn out to slide
+
+    def add(self, step: int, state: int, hold: int, start: int, end: int) -> None:
+        """At this step the text goes up to `end`, and what is held begins at `start`."""
+        if self.found:
+            knot = self.found[-1]
+            slid = end - start == self._end - knot[3]
+            if knot[1:3] == [state, hold]:
+                if self._open and slid and end > start:
+                    knot[4] = True
+                if slid if knot[4] else start == knot[3]:
+                    self._open = False
+                    return
+        self.found.append([step, state, hold, start, start == end])
+        self._end = end
+        self._open = start < end
+
+
+class _Reading:
+    """A text that is read: its events, in rows, and the knots."""
+
+    def __init__(
+        self, text: str, pieces: Sequence[str], options: Mapping[str, Any], reason: Any
+    ) -> None:
+        ids = (f"call_{number}" for number in count())  # the same for the same text
+        parser = StreamParser(**options, new_id=ids.__next__)
+        self.events: list[Event] = []
+        self.rows: list[Row] = []
+        self.knots = Knots()
+        self.holds: dict[Hold | None, int] = {None: 0}
+        self.places = places = Places(text)
+        fed = 0
+
+        def look(step: int) -> None:
+            hold = self.holds.setdefault(parser.held_by, len(self.holds))
+            start, state = places(parser.position), STATES.index(parser.state)
+            self.knots.add(step, state, hold, start, places(fed))
+
+        look(0)
+        for step, piece in enumerate(pieces, 1):
+            fed += len(piece)
+            self._note(parser.feed(piece), step, width(piece))
+            look(step)
+        last = len(pieces) + 1
+        self._note(parser.finish(reason), last, 0)
+        end = places(len(text))
+        self.knots.add(last, STATES.index(parser.state), 0, end, end)
+
+    def _note(self, events: Iterable[Event], step: int, size: int) -> None:
+        for event in events:
+            self.events.append(event)
+            if isinstance(event, JOINED):
+                if not self.rows or not self.rows[-1].takes(event):
+                    self.rows.append(Row(event, step))
+                self.rows[-1].add(event.text, step, size)
+            else:
+                self.rows.append(Row(event, step))
+
+
+# The whole.
+
+
+def _described(message: Message) -> dict[str, Any]:
+    return {
+        **message.to_dict(),
+        "finish": message.finish,
+        "incomplete": [call.to_dict() for call in message.incomplete],
+    }
+
+
+def _strictly(
+    text: str, options: Mapping[str, Any], reason: Any, tolerant: Message
+) -> dict[str, Any]:
+    """What the strict grammar says of the text: its message, where that is another one."""
+    ids = (f"call_{number}" for number in count())
+    parser = StreamParser(**options, strict=True, new_id=ids.__next__)
+    try:
+        message = assemble([*parser.feed(text), *parser.finish(reason)])
+    except ParseError as error:
+        place = Places(text)(error.position)
+        return {"accepts": False, "position": place, "problem": error.problem}
+    said = _described(message)
+    return {"accepts": True, "message": None if said == _described(tolerant) else said}

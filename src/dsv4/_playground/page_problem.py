@@ -1,0 +1,89 @@
+"""What is wrong with something that the page sent, with its place, as the page can show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dsv4.api import ApiError
+from dsv4.errors import Error, Location, path_of, short_repr
+
+
+class Problem(Error):
+    """A request of the page's that cannot be answered.
+
+    `message` says what was found and what would be right. `location` is the place in the request
+    that is shown; `start` and `end` are its characters in the JSON text, `line` and `column` (from
+    1) where it begins: None where there is no such place.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        location: Location = (),
+        start: int | None = None,
+        end: int | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.start, self.end = start, end
+        self.line, self.column = line, column
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "message": self.message,
+            "path": path_of(self.location),
+            "location": list(self.location),
+            "start": self.start,
+            "end": self.end,
+            "line": self.line,
+            "column": self.column,
+        }
+
+
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+def location_in(path: str) -> Location:
+    """A path as people write it, `messages[3].content`, as a location."""
+    return tuple(int(index) if index else name for index, name in _STEP.findall(path))
+
+
+def message_and_location(error: Error) -> tuple[str, Location]:
+    """What an error of the toolkit says, and where."""
+    if isinstance(error, ApiError):
+        return error.message, location_in(error.path or "")
+    return getattr(error, "problem", str(error)), getattr(error, "location", ())
+
+
+# Fields of what the page sends.
+
+
+def text_of(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """A text. Raises a `Problem` where there is something else."""
+    value = body.get(name, default)
+    if not isinstance(value, str):
+        raise Problem(f"found {short_repr(value)}, expected text", location=(name,))
+    return value
+
+
+def one_of(body: Mapping[str, Any], name: str, allowed: tuple[Any, ...], default: Any) -> Any:
+    """One of some values; the default where nothing is given."""
+    value = body.get(name)
+    if value is None:
+        return default
+    # By type as well: 1 is not true.
+    if not any(value == one and type(value) is type(one) for one in allowed):
+        expected = ", ".join(map(str, allowed))
+        raise Problem(f"found {short_repr(value)}, expected one of {expected}", location=(name,))
+    return value
+
+
+def flag_of(body: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """True or false; the default where nothing is given."""
+    return one_of(body, name, (True, False), default)

@@ -1,0 +1,238 @@
+"""What the page sends (JSON text, a protocol, switches) -> the request that it makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from dsv4._format.dialects import DIALECTS
+from dsv4._inputs.request_bodies import RequestOverrides, request_of
+from dsv4._playground.json_source import Source
+from dsv4._playground.page_problem import Problem, flag_of, message_and_location, one_of, text_of
+from dsv4._playground.provenance import Origins
+from dsv4.api import ApiError, chat, convert, messages, responses
+from dsv4.errors import Error, Location, short_repr
+from dsv4.request import Request
+
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+
+# What the functions have to work with, besides what the page sends.
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a server lends to the functions.
+
+    - `tokenizer`: counts and ids; None where the extra `tokens` is not installed.
+    - `dialect`: the release that holds where a request names none.
+    - `model`: the name of the model behind the server, empty where there is none.
+    - `inspects`: whether the server keeps the last requests to be looked at.
+    - `asks_for_key`: whether calls need a key.
+    """
+
+    tokenizer: Tokenizer | None = None
+    dialect: str = "v4"
+    model: str = ""
+    inspects: bool = False
+    asks_for_key: bool = False
+
+
+# A JSON value and the switches of the page -> the request that they make.
+
+
+Protocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
+"""How a value is read: as a gateway reads a request of one of the protocols, or, as the commands
+read a file: a list of messages, a Chat request with the format's own fields, ShareGPT's form."""
+
+PROTOCOLS: tuple[Protocol, ...] = ("file", "chat", "responses", "messages")
+READ = {"chat": chat.read, "responses": responses.read, "messages": messages.read}
+# What only a file says.
+_FORMATS_OWN = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
+_ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What is set on the page. None is whatever the request says."""
+
+    dialect: str | None = None
+    thinking: bool | None = None
+    effort: str | None = None
+    drop_thinking: bool | None = None
+    tool_choice: str | None = None
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Switches:
+        """Those that the page sent. Raises a `Problem` for one that is none."""
+        choice = body.get("tool_choice")
+        if choice is not None and not isinstance(choice, str):
+            found = f"found {short_repr(choice)}, expected a mode or the name of a tool"
+            raise Problem(found, location=("tool_choice",))
+        efforts = {e for d in DIALECTS.values() for e in d.efforts if isinstance(e, str)}
+        return cls(
+            dialect=one_of(body, "dialect", tuple(DIALECTS), None),
+            thinking=flag_of(body, "thinking"),
+            effort=one_of(body, "effort", tuple(sorted(efforts)), None),
+            drop_thinking=flag_of(body, "drop_thinking"),
+            tool_choice=choice,
+        )
+
+    def on(self, request: Request) -> Request:
+        """A request with what is set, but for the dialect."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        given.pop("dialect", None)
+        return replace(request, **given) if given else request
+
+
+def protocol_of(value: Any) -> Protocol:
+    """How a value is most likely to be meant: by what only one way of writing has."""
+    if not isinstance(value, dict) or any(name in value for name in _FORMATS_OWN):
+        return "file"
+    if "input" in value or "instructions" in value:
+        return "responses"
+    if "system" in value or "max_tokens_to_sample" in value or _has_anthropic(value):
+        return "messages"
+    return "chat" if "messages" in value else "file"
+
+
+def _has_anthropic(value: Mapping[str, Any]) -> bool:
+    tools = value.get("tools")
+    if isinstance(tools, list) and any(isinstance(t, dict) and "input_schema" in t for t in tools):
+        return True
+    listed = value.get("messages")
+    for message in listed if isinstance(listed, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") in _ANTHROPIC_BLOCKS:
+                return True
+    return False
+
+
+def request_in(value: Any, protocol: Protocol, switches: Switches, bench: Bench) -> Request:
+    """The request that a value makes.
+
+    Raises an `ApiError` as a gateway would, or an error that names the place in the value.
+    """
+    if protocol == "file":
+        read = RequestOverrides(dialect=switches.dialect).on(request_of(value))
+        return switches.on(read)
+    if not isinstance(value, dict):
+        raise ApiError(f"found {short_repr(value)}, expected an object")
+    call = READ[protocol](value, dialect=switches.dialect or bench.dialect)
+    return switches.on(call.request)
+
+
+def place_in_source(location: Location, value: Any) -> Location:
+    """The place of an error in the value itself: a bare list has no name of its own."""
+    if isinstance(value, list) and location[:1] == ("messages",):
+        return location[1:]
+    if isinstance(value, dict) and "conversations" in value and location[:1] == ("messages",):
+        shift = 1 if value.get("system") else 0
+        index = location[1] if len(location) > 1 else 0
+        return ("conversations", int(index) - shift)
+    return location
+
+
+# A conversation on the page -> the request of a protocol, for the server that the page is on.
+
+
+PATHS = {
+    "chat": "v1/chat/completions",
+    "responses": "v1/responses",
+    "messages": "v1/messages",
+}
+_EFFORTS = ("none", "low", "high", "max")
+
+
+def live(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """What to send, and where.
+
+    `body` has the `messages` and `tools` of a conversation as Chat Completions has them, the
+    `protocol` to ask in, and the `effort` ("none" is no thinking; the server's own if not given).
+    Raises a `Problem`, or what `convert` raises.
+    """
+    protocol = one_of(body, "protocol", tuple(PATHS), "chat")
+    effort = one_of(body, "effort", _EFFORTS, None)
+    messages, tools = body.get("messages"), body.get("tools")
+    if not isinstance(messages, list) or not messages:
+        raise Problem("found no messages, expected some", location=("messages",))
+    if tools is not None and not isinstance(tools, list):
+        raise Problem("found something else, expected a list of tools", location=("tools",))
+    asked: dict[str, Any] = {"model": bench.model, "messages": messages, "stream": True}
+    if tools:
+        asked["tools"] = tools
+    if effort == "none":
+        asked["thinking"] = {"type": "disabled"}
+    elif effort is not None:
+        asked["thinking"] = {"type": "enabled"}
+        asked["reasoning_effort"] = effort
+    made = asked if protocol == "chat" else convert(asked, "chat", protocol)
+    return {"path": PATHS[protocol], "body": made}
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """What the page asks to see."""
+
+    source: Source
+    protocol: Protocol
+    switches: Switches
+    bench: Bench
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any], bench: Bench) -> PageRequest:
+        """Raises a `Problem` for a body that does not say it."""
+        switches = Switches.of(body)
+        wanted = one_of(body, "protocol", ("auto", *PROTOCOLS), "auto")
+        source = Source(_source_in(body))
+        _check_size(source)
+        protocol = protocol_of(source.value) if wanted == "auto" else wanted
+        return cls(source, protocol, switches, bench)
+
+    @property
+    def dialect(self) -> str | None:
+        """The release that the page or, for a protocol, the server names; None for a file's own."""
+        default = None if self.protocol == "file" else self.bench.dialect
+        return self.switches.dialect or default
+
+    def request(self, value: Any) -> Request:
+        """The request that a value makes, read as this one is."""
+        return request_in(value, self.protocol, self.switches, self.bench)
+
+    def problem(self, error: Error, origins: Origins | None = None) -> Problem:
+        """An error at its line of the source."""
+        if isinstance(error, Problem):
+            return error
+        message, location = message_and_location(error)
+        if origins is not None and location[:1] == ("messages",) and len(location) > 1:
+            index = location[1]
+            found = origins.message(index) if isinstance(index, int) else None
+            location = (*found, *location[2:]) if found is not None else location
+        else:
+            location = place_in_source(location, self.source.value)
+        return self.source.problem(message, location)
+
+
+# More is no conversation to look at.
+MAX_MESSAGES = 20_000
+
+
+def _check_size(source: Source) -> None:
+    value = source.value
+    listed: list[Any] = [value]
+    if isinstance(value, dict):
+        listed = [value.get(name) for name in ("messages", "input", "conversations")]
+    for found in listed:
+        if isinstance(found, list) and len(found) > MAX_MESSAGES:
+            raise Problem(f"found {len(found):,} messages, expected at most {MAX_MESSAGES:,}")
+
+
+def _source_in(body: Mapping[str, Any]) -> str:
+    """The JSON text that the page has, or what scripts send in its place: the request."""
+    if "request" in body and "source" not in body:
+        return json.dumps(body["request"], ensure_ascii=False)
+    return text_of(body, "source")

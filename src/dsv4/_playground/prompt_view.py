@@ -1,0 +1,453 @@
+"""The Prompt view: the prompt of a request in rows, with the source of each part; or two prompts
+side by side.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dsv4._encode.prompt import Prompt, prompt_from_tokens
+from dsv4._format.dialects import DIALECTS, dialect_named
+from dsv4._format.tokens import markup
+from dsv4._playground.json_source import Source
+from dsv4._playground.page_problem import Problem, flag_of, one_of
+from dsv4._playground.page_request import (
+    Bench,
+    PageRequest,
+    Protocol,
+    place_in_source,
+)
+from dsv4._playground.prompt_diff import Ranges, differences
+from dsv4._playground.provenance import Marks, Origins, Span, spans_of, spans_of_texts, tool_name
+from dsv4._view.html_page import css_classes_and_text
+from dsv4._view.view_rows import Line, Segment, ViewRow, maybe_folded, view_of
+from dsv4.api import convert
+from dsv4.errors import Error, Location, short_repr
+from dsv4.profiles import PROFILES, compare, render
+from dsv4.version import how_to_install
+
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+
+# The rows of `dsv4 show` for the page: the same segments, cut where their source changes.
+
+
+# A segment as it is sent: text, classes, the number of its source in the row (-1 for none), whether
+# it differs from the prompt beside it, and the number of its token in the row (-1 where not asked).
+Sent = list[Any]
+
+
+class Tokens(NamedTuple):
+    """Where tokens end, in characters, and the ids that end there.
+
+    There is more than one id where a character takes several tokens.
+    """
+
+    ends: list[int]
+    ids: list[list[int]]
+
+
+def tokens_of(prompt: Prompt, tokenizer: Tokenizer) -> Tokens:
+    """The borders of the tokens of a prompt."""
+    data = prompt.text.encode("utf-8")
+    length_of = tokenizer.vocabulary.length_of
+    ends: list[int] = []
+    ids: list[list[int]] = []
+    at = characters = 0
+    for id in tokenizer.encode(prompt):
+        after = at + length_of[id]
+        begun = sum(byte & 0xC0 != 0x80 for byte in data[at:after])
+        if begun or not ids:
+            characters += begun
+            ends.append(characters)
+            ids.append([id])
+        else:  # the rest of a character
+            ids[-1].append(id)
+        at = after
+    return Tokens(ends, ids)
+
+
+class Cutter:
+    """Cuts segments at the borders of sources, differences and tokens, from the first to the last.
+
+    It knows where it is in the prompt by the segments that it has cut.
+    """
+
+    def __init__(
+        self, spans: Sequence[Span], differing: Sequence[tuple[int, int]], tokens: Tokens | None
+    ) -> None:
+        self._spans = [span for span in spans if span.end > span.start]
+        self._ends = [span.end for span in self._spans]
+        self._differing = list(chain.from_iterable(differing))
+        self.tokens = tokens
+        self._at = 0
+
+    def cut(self, segment: Segment) -> Iterator[tuple[Segment, Location | None, bool, int]]:
+        """A segment in parts, each with its source, whether it differs, and its token."""
+        size = len(segment.text if segment.original is None else segment.original)
+        start, end = self._at, self._at + size
+        self._at = end
+        # Pills stay whole, and so does what is longer or shorter than what it stands for.
+        whole = segment.style.startswith("pill") or size != len(segment.text)
+        if whole:
+            yield segment, *self._known(start)
+            return
+        borders = sorted({start, *self._borders(start, end), end})
+        for a, b in pairwise(borders):
+            yield _part(segment, a - start, b - start), *self._known(a)
+
+    def _borders(self, start: int, end: int) -> Iterator[int]:
+        ends = self.tokens.ends if self.tokens else []
+        for borders in (self._ends, self._differing, ends):
+            at = bisect_right(borders, start)
+            while at < len(borders) and borders[at] < end:
+                yield borders[at]
+                at += 1
+
+    def _known(self, at: int) -> tuple[Location | None, bool, int]:
+        n = bisect_right(self._ends, at)
+        location = self._spans[n].location if n < len(self._spans) else None
+        differs = bisect_right(self._differing, at) % 2 == 1
+        return location, differs, bisect_right(self.tokens.ends, at) if self.tokens else -1
+
+
+def _part(segment: Segment, a: int, b: int) -> Segment:
+    text, style, original = segment
+    return Segment(text[a:b], style, None if original is None else original[a:b])
+
+
+class SentRow:
+    """A row as it is sent, and the sources that its segments name by number."""
+
+    def __init__(self, row: ViewRow, cutter: Cutter | None, source: Location | None) -> None:
+        """Without a `cutter` all of the row has one `source`: a ghost is not in the prompt."""
+        self.sources: list[Location] = []
+        self._numbers: dict[Location, int] = {}
+        self._cutter = cutter
+        self._source = source
+        self._tokens: list[int] = []
+        head, rest, fold = _parted(row)
+        self.sent: dict[str, Any] = {
+            "message": row.message,
+            "role": row.role,
+            "field": row.field,
+            "tokens": row.tokens,
+            "note": row.ghost or row.note,
+            "ghost": row.ghost is not None,
+            "head": list(self._lines(head)),
+            "rest": list(self._lines(rest)),
+            "fold": fold,
+        }
+        if cutter is not None and cutter.tokens is not None and self._tokens:
+            first, last = self._tokens[0], self._tokens[-1]
+            self.sent["ids"] = cutter.tokens.ids[first : last + 1]
+
+    def _lines(self, lines: Iterable[Line]) -> Iterator[Sent]:
+        for segment in chain.from_iterable(lines):
+            if self._cutter is None:
+                classes, text = css_classes_and_text(segment)
+                yield [text, classes, self._number(self._source), 0, -1]
+                continue
+            for part, location, differs, token in self._cutter.cut(segment):
+                classes, text = css_classes_and_text(part)
+                yield [text, classes, self._number(location), int(differs), self._token(token)]
+
+    def _number(self, location: Location | None) -> int:
+        if location is None:
+            return -1
+        if location not in self._numbers:
+            self._numbers[location] = len(self.sources)
+            self.sources.append(location)
+        return self._numbers[location]
+
+    def _token(self, token: int) -> int:
+        """The number of a token in the row."""
+        if token < 0:
+            return -1
+        self._tokens.append(token)
+        return token - self._tokens[0]
+
+
+def _parted(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
+    """What is shown of a row, what is folded away, and what stands for that."""
+    if row.summary:
+        return (), row.lines, row.summary
+    folded = maybe_folded(row)
+    if folded is None:
+        return row.lines, (), None
+    return folded.head, folded.rest, folded.summary
+
+
+# A request -> its prompt in rows, with the source of each part; or two prompts of it.
+
+
+NO_TOKENS = f"Token counts need the extra `tokens`: {how_to_install('tokens')}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A prompt, and where its parts came from."""
+
+    title: str
+    prompt: Prompt
+    messages: Sequence[Any] | None
+    spans: list[Span]
+    origins: Origins
+
+
+def prompt(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """The prompt of a request, or two of its prompts side by side.
+
+    `body` has the JSON text `source`, the switches, and what else is asked for: `sides`, each
+    "dsv4", "dialect:NAME" or "profile:NAME", and `ids`, whether borders of tokens are wanted.
+    """
+    asked = PageRequest.of(body, bench)
+    names = _sides_in(body)
+    with_ids = flag_of(body, "ids", False)
+    sides = [side_or_problem(asked, name) for name in names]
+    if len(sides) == 1 and isinstance(sides[0], Problem):
+        raise sides[0]
+    differing: Sequence[Ranges] = ([], [])
+    same = None
+    if len(sides) == 2 and isinstance(sides[0], Side) and isinstance(sides[1], Side):
+        differing = differences(sides[0].prompt, sides[1].prompt)
+        same = sides[0].prompt.text == sides[1].prompt.text
+    return {
+        "protocol": asked.protocol,
+        "sides": [
+            _sent(side, asked, ranges, with_ids)
+            for side, ranges in zip(sides, differing, strict=False)
+        ],
+        "tools": _tool_names(asked),
+        "same": same,
+        "reasons": _reasons(asked, names),
+    }
+
+
+def text(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """The prompt alone, for scripts: its text and how many tokens it has, None if not known."""
+    asked = PageRequest.of(body, bench)
+    side = side_or_problem(asked, one_of(body, "shown", SIDES, "dsv4"))
+    if isinstance(side, Problem):
+        raise side
+    tokenizer, _ = fitting(bench.tokenizer, side.prompt)
+    tokens = None if tokenizer is None else tokenizer.count(side.prompt)
+    return {"prompt": side.prompt.text, "tokens": tokens}
+
+
+SIDES = ("dsv4", *(f"dialect:{n}" for n in DIALECTS), *(f"profile:{n}" for n in PROFILES))
+
+
+def _sides_in(body: Mapping[str, Any]) -> list[str]:
+    given = body.get("sides", ["dsv4"])
+    if not isinstance(given, list) or not 1 <= len(given) <= 2:
+        raise Problem(f"found {short_repr(given)}, expected one side or two", location=("sides",))
+    for n, side in enumerate(given):
+        if side not in SIDES:
+            expected = f"one of {', '.join(SIDES)}"
+            raise Problem(f"found {short_repr(side)}, expected {expected}", location=("sides", n))
+    return given
+
+
+def _tool_names(asked: PageRequest) -> list[str]:
+    """The tools that may be chosen."""
+    value = asked.source.value
+    tools = value.get("tools") if isinstance(value, dict) else None
+    names = map(tool_name, tools) if isinstance(tools, list) else ()
+    return [name for name in names if name]
+
+
+# Making a side.
+
+
+def side_or_problem(asked: PageRequest, name: str) -> Side | Problem:
+    """A prompt by the name of its side, or why there is none."""
+    kind, _, which = name.partition(":")
+    try:
+        if kind == "profile":
+            return _served(asked, which)
+        return own_side(
+            replace(asked, switches=replace(asked.switches, dialect=which)) if which else asked
+        )
+    except Problem as problem:
+        return problem
+
+
+def own_side(asked: PageRequest) -> Side:
+    """The prompt that dsv4 writes. Raises a `Problem` at its place."""
+    value = asked.source.value
+    try:
+        request = asked.request(value)
+    except Error as error:
+        raise asked.problem(error) from None
+    marks = Marks(value)
+    try:
+        marked = asked.request(marks.value)
+    except Error:  # what is read of a text depends on what it says
+        marked = None
+    origins = Origins(value, marked, marks, exact=asked.protocol == "file")
+    try:
+        written = request.encode()
+        texts = spans_of_texts(written.text, marked.encode().text, marks) if marked else []
+    except Error as error:
+        raise asked.problem(error, origins) from None
+    spans = spans_of(written, texts, origins)
+    return Side(f"dsv4, {written.dialect}", written, list(request.messages), spans, origins)
+
+
+def _served(asked: PageRequest, name: str) -> Side:
+    """The prompt that a server writes."""
+    profile = PROFILES[name]
+    dialect = served_dialect(asked, name)
+    value = asked.source.value
+    marks = Marks(value)
+    try:
+        text = render(chat_body(value, asked.protocol), name, dialect=dialect)
+    except Error as error:
+        raise asked.problem(error) from None
+    try:
+        marked = render(chat_body(marks.value, asked.protocol), name, dialect=dialect)
+        texts = spans_of_texts(text, marked, marks)
+    except Error:
+        texts = []
+    written = _read_back(text, dialect)
+    origins = Origins(value, None, marks, exact=False)
+    spans = spans_of(written, texts, origins)
+    return Side(f"{profile.server}, {dialect}", written, None, spans, origins)
+
+
+def served_dialect(asked: PageRequest, name: str) -> str:
+    """The dialect that a server writes: the one that is asked for, if it can."""
+    wanted = asked.switches.dialect or asked.bench.dialect
+    allowed = PROFILES[name].dialects
+    return wanted if wanted in allowed else allowed[0]
+
+
+def chat_body(value: Any, protocol: Protocol) -> Any:
+    """A request as servers of the Chat protocol get it."""
+    if protocol == "file" or protocol == "chat":
+        return {"messages": value} if isinstance(value, list) else value
+    return convert(value, protocol, "chat")
+
+
+def _read_back(text: str, dialect: str) -> Prompt:
+    """A server's prompt with its parts told apart, where it can be read; else its tokens alone."""
+    from dsv4._decode import decode
+
+    release = dialect_named(dialect)
+    try:
+        decoded = decode(text, dialect=release)
+        if decoded.exact:
+            return decoded.request.encode()
+    except Error:
+        pass
+    return prompt_from_tokens(markup(text).parts, release)
+
+
+def _reasons(asked: PageRequest, names: list[str]) -> list[dict[str, Any]]:
+    """Why two servers write different prompts, in words."""
+    profiles = [name.partition(":")[2] for name in names if name.startswith("profile:")]
+    if len(profiles) != 2:
+        return []
+    dialect = served_dialect(asked, profiles[0])
+    try:
+        body = chat_body(asked.source.value, asked.protocol)
+        compared = compare(body, *profiles, dialect=dialect)
+    except Error:
+        return []
+    found = []
+    for reason in compared.reasons:
+        location = place_in_source(reason.location, asked.source.value)
+        place = asked.source.nearest(location) if location else None
+        units = None if place is None else list(asked.source.in_units(place))
+        found.append({"kind": reason.kind, "message": reason.message, "place": units})
+    return found
+
+
+# Sending a side.
+
+
+def _sent(
+    side: Side | Problem, asked: PageRequest, differing: Ranges, with_ids: bool
+) -> dict[str, Any]:
+    if isinstance(side, Problem):
+        return {"problem": side.to_dict()}
+    tokenizer, problem = fitting(asked.bench.tokenizer, side.prompt)
+    view = view_of(side.prompt, side.messages, tokenizer)
+    tokens = tokens_of(side.prompt, tokenizer) if tokenizer and with_ids else None
+    cutter = Cutter(side.spans, differing, tokens)
+    rows = [
+        SentRow(row, None, _ghost_source(row, side.origins))
+        if row.ghost
+        else SentRow(row, cutter, None)
+        for row in view.rows
+    ]
+    return {
+        "title": side.title,
+        "total": view.total,
+        "tokens": None if tokenizer is None else sum(row.tokens or 0 for row in view.rows),
+        "characters": len(side.prompt),
+        "no_tokens": problem,
+        "ending": {"words": view.ending.words, "generates": view.ending.generates},
+        "rows": [row.sent for row in rows],
+        "places": [places_of(row.sources, asked.source) for row in rows],
+        "shares": shares(view.rows),
+        "spelled": len(side.prompt.special_text),
+        "unread": [
+            {"message": message, "field": field}
+            for message, field, rule in side.prompt.dropped
+            if rule == "unread"
+        ],
+    }
+
+
+def _ghost_source(row: ViewRow, origins: Origins) -> Location | None:
+    return None if row.message is None else origins.field(row.message, row.field)
+
+
+def places_of(locations: Sequence[Location], source: Source) -> list[list[int] | None]:
+    """Where locations stand in the source, as a browser counts."""
+    found = (source.nearest(location) if location else None for location in locations)
+    return [None if place is None else list(source.in_units(place)) for place in found]
+
+
+def fitting(tokenizer: Tokenizer | None, prompt: Prompt) -> tuple[Tokenizer | None, str | None]:
+    """The tokenizer, where there is one for this prompt; else what is the matter."""
+    if tokenizer is None:
+        return None, NO_TOKENS
+    from dsv4.tokens import VocabularyError
+
+    try:
+        tokenizer.count(prompt)
+    except VocabularyError:
+        hint = "start the server with --tokenizer and the tokenizer.json of such a model"
+        return None, f"There are no token counts for {prompt.dialect}: {hint}."
+    except Error as error:
+        return None, f"There are no token counts: {error}."
+    return tokenizer, None
+
+
+def shares(rows: Sequence[ViewRow]) -> list[dict[str, Any]]:
+    """What takes how much of the prompt: tokens, or characters where those are not known."""
+    amounts: Counter[str] = Counter()
+    for row in rows:
+        if row.ghost is None:
+            amounts[_kind(row)] += _size(row) if row.tokens is None else row.tokens
+    return [{"kind": kind, "amount": amount} for kind, amount in amounts.items() if amount]
+
+
+def _kind(row: ViewRow) -> str:
+    if row.field in ("content", "image"):
+        return row.role or "other"
+    named = {"reasoning": "reasoning", "tool_calls": "calls", "tools": "tools"}
+    return named.get(row.field, "format")
+
+
+def _size(row: ViewRow) -> int:
+    return sum(len(s.original or s.text) for line in row.lines for s in line)

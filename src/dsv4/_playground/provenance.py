@@ -1,0 +1,386 @@
+"""Which part of a request each part of its prompt came from, and the reverse.
+
+A request is read and encoded a second time, with a numbered mark in place of each of its texts.
+In
+the prompt that comes of it, marks stand where texts went, however a protocol joined, split, moved
+or dropped them; what stands between marks is the format's. Laid beside the real prompt this gives
+the span of each text: where a mark is the text itself, or the text as JSON writes it, that is
+exact, and anything else (a text that was mended, say) reaches up to the format's next words.
+
+What is no text of the request (special tokens, tags, numbers in arguments) belongs to what is
+around it: the role of a message, a call, a tool, an option.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dsv4._encode.fragments import Piece
+from dsv4._encode.prompt import Prompt
+from dsv4.errors import Location
+from dsv4.request import Request
+
+# Fields that hold text to be read. Other texts (roles, types, ids) are words of the protocol: with
+# another in their place a request would be another one.
+_TEXTS = {
+    *("content", "text", "input", "output", "instructions", "system", "value", "refusal"),
+    *("reasoning_content", "reasoning", "thinking"),
+}
+# What is declared and not said.
+_NOT_WALKED = {"tools", "response_format", "tool_choice", "metadata", "model", "format", "source"}
+_CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
+_MARK = "dsv4mark"
+
+
+class Leaf(NamedTuple):
+    """A text of the request, and where it stands."""
+
+    location: Location
+    text: str
+
+
+class Marks:
+    """A value with marks in place of its texts, and what they stand for."""
+
+    def __init__(self, value: Any) -> None:
+        self.leaves: list[Leaf] = []
+        word = _MARK
+        while word in str(value):
+            word += "k"
+        self._word = word
+        self.pattern = re.compile(word + r"(\d+)x")
+        self.value = self._marked(value, (), is_text=False)
+
+    def _mark(self, location: Location, text: str) -> str:
+        """A text's mark. What is empty stays so: it is often read as nothing."""
+        if not text:
+            return text
+        self.leaves.append(Leaf(location, text))
+        return f"{self._word}{len(self.leaves) - 1}x"
+
+    def _marked(self, value: Any, location: Location, is_text: bool) -> Any:
+        """A value with marks. `is_text` says that it stands where text does, alone or in a list."""
+        if isinstance(value, str):
+            return self._mark(location, value) if is_text else value
+        if isinstance(value, list):
+            return [self._marked(v, (*location, n), is_text) for n, v in enumerate(value)]
+        if isinstance(value, dict):
+            is_call = value.get("type") in _CALL_TYPES or "arguments" in value
+            return {k: self._field(k, v, (*location, k), is_call) for k, v in value.items()}
+        return value
+
+    def _field(self, name: str, value: Any, location: Location, is_call: bool) -> Any:
+        if name in _NOT_WALKED:
+            return value
+        if name == "arguments" and isinstance(value, str):
+            return self._arguments(value, location)
+        if name in ("arguments", "input") and isinstance(value, dict) and is_call:
+            return self._strings(value, location, own=True)
+        return self._marked(value, location, name in _TEXTS or (name == "name" and is_call))
+
+    def _arguments(self, text: str, location: Location) -> str:
+        """Arguments are JSON inside of a text: its texts are marked, its form stays."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            return self._mark(location, text)
+        return json.dumps(self._strings(value, location, own=False), ensure_ascii=False)
+
+    def _strings(self, value: Any, location: Location, own: bool) -> Any:
+        """Texts at any depth. Only those with a place of their `own` in the source have one."""
+        if isinstance(value, str):
+            return self._mark(location, value)
+        if isinstance(value, list):
+            return [self._strings(v, _inside(location, n, own), own) for n, v in enumerate(value)]
+        if isinstance(value, dict):
+            return {k: self._strings(v, _inside(location, k, own), own) for k, v in value.items()}
+        return value
+
+    def found_in(self, text: str) -> Iterator[Leaf]:
+        """The texts that marks in a text stand for."""
+        return (self.leaves[int(match[1])] for match in self.pattern.finditer(text))
+
+
+def _inside(location: Location, step: str | int, own: bool) -> Location:
+    return (*location, step) if own else location
+
+
+class Span(NamedTuple):
+    """Characters of the prompt, and where in the request they came from: None if from nowhere."""
+
+    start: int
+    end: int
+    location: Location | None
+
+
+def spans_of_texts(text: str, marked: str, marks: Marks) -> list[Span]:
+    """Where the texts of a request went: its prompt beside the prompt with marks."""
+    spans: list[Span] = []
+    parts = marks.pattern.split(marked)  # format's words, number, words, number, …, words
+    at = len(parts[0]) if text.startswith(parts[0]) else 0
+    for n in range(1, len(parts), 2):
+        leaf, after = marks.leaves[int(parts[n])], parts[n + 1]
+        end = _end(text, at, leaf.text, after, is_last=n == len(parts) - 2)
+        spans.append(Span(at, end, leaf.location))
+        at = end + len(after) if text.startswith(after, end) else end
+    return spans
+
+
+def _end(text: str, at: int, value: str, after: str, is_last: bool) -> int:
+    """Where a value that begins `at` ends, with the format's words `after` it."""
+    for written in (value, json.dumps(value, ensure_ascii=False)[1:-1]):
+        end = at + len(written)
+        if text.startswith(written, at) and text.startswith(after, end):
+            return end
+    if not after:
+        return len(text) if is_last else at
+    found = text.find(after, at)
+    return len(text) if found < 0 else found
+
+
+class Origins:
+    """Where the messages of a request, as it was read, stand in its source."""
+
+    def __init__(self, value: Any, request: Request | None, marks: Marks, exact: bool) -> None:
+        """`exact` says that messages are those of the source, one by one."""
+        self._value = value
+        self._marks = marks
+        read = request.messages if request is not None else ()
+        self._messages: list[Any] = list(read) if isinstance(read, Sequence) else []
+        self._list = _list_in(value) if exact else None
+
+    def message(self, index: int) -> Location | None:
+        """The message of an index."""
+        if self._list is not None:
+            return (*self._list, index)
+        found = next(self.texts(index), None)
+        if found is None:
+            return None
+        location = found.location
+        return location[: 2 if location[0] in ("messages", "input") and len(location) > 2 else 1]
+
+    def texts(self, index: int, field: str | None = None) -> Iterator[Leaf]:
+        """The texts of a message, or of one of its fields."""
+        if not 0 <= index < len(self._messages):
+            return
+        message = self._messages[index]
+        given = message if field is None else message.get(field) if _is_dict(message) else None
+        for text in _all_texts(given):
+            yield from self._marks.found_in(text)
+
+    def field(self, index: int, field: str) -> Location | None:
+        """A field of a message, or what is around it."""
+        for leaf in self.texts(index, field):
+            return leaf.location
+        message = self.message(index)
+        if message is None:
+            return None
+        return (*message, field) if _has(self._value, (*message, field)) else message
+
+    def tool_names(self, location: Location) -> list[str]:
+        """The names of the tools in a list, empty for what is none."""
+        value = self._value
+        for step in location:
+            value = value[step]
+        return list(map(tool_name, value)) if isinstance(value, list) else []
+
+    def option(self, *paths: Location) -> Location | None:
+        """The first of some places that the source has."""
+        return next((path for path in paths if _has(self._value, path)), None)
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _list_in(value: Any) -> Location | None:
+    if isinstance(value, list):
+        return ()
+    return ("messages",) if isinstance(value, dict) and "messages" in value else None
+
+
+def _has(value: Any, location: Location) -> bool:
+    for step in location:
+        inside = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if not inside and not (isinstance(value, dict) and step in value):
+            return False
+        value = value[step]
+    return True
+
+
+def _all_texts(value: Any) -> Iterator[str]:
+    """The texts in a value, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _all_texts(item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _all_texts(item)
+
+
+# What is no text of the request.
+
+_OPTIONS: dict[str, tuple[Location, ...]] = {
+    "effort": (("reasoning_effort",), ("reasoning", "effort"), ("output_config", "effort")),
+    "response_format": (
+        *(("response_format",), ("text", "format")),
+        *(("output_config", "format"), ("output_format",)),
+    ),
+    "tools": (("tools",),),
+}
+
+
+def spans_of(prompt: Prompt, texts: Sequence[Span], origins: Origins) -> list[Span]:
+    """All of the prompt in spans: its texts, and between them what is around these."""
+    pieces = prompt.pieces
+    owners = _Owners(prompt, origins, texts)
+    spans: list[Span] = []
+    at, n = 0, 0
+    for number, piece in enumerate(pieces):
+        end = at + len(piece.text)
+        while n < len(texts) and texts[n].end <= at:
+            n += 1
+        around = owners.of(number, piece, at)
+        for cut in _cut(at, end, texts, n, around):
+            spans += owners.by_tool(cut, piece) if piece.field == "tools" else (cut,)
+        at = end
+    return spans
+
+
+def _cut(
+    start: int, end: int, texts: Sequence[Span], n: int, around: Location | None
+) -> Iterator[Span]:
+    """A stretch of the prompt, in texts and what is between them."""
+    at = start
+    while n < len(texts) and texts[n].start < end:
+        span = texts[n]
+        if span.start > at:
+            yield Span(at, span.start, around)
+        until = min(span.end, end)
+        if until > max(span.start, at):
+            yield Span(max(span.start, at), until, span.location)
+        at = max(at, until)
+        n += 1
+    if at < end:
+        yield Span(at, end, around)
+
+
+class _Owners:
+    """What is around each piece of a prompt."""
+
+    def __init__(self, prompt: Prompt, origins: Origins, texts: Sequence[Span]) -> None:
+        self._origins = origins
+        self._text = prompt.text
+        self._calls = _calls_in(prompt, origins, texts)
+        self._names: dict[Location, list[str]] = {}
+        self._tool = 0
+
+    def of(self, number: int, piece: Piece, at: int) -> Location | None:
+        if number in self._calls:
+            return self._calls[number]
+        return _BY_FIELD.get(piece.field, _around_message)(piece, self._origins)
+
+    def by_tool(self, span: Span, piece: Piece) -> Iterator[Span]:
+        """The schemas stand one in a line, in the order in which tools are declared."""
+        if piece.origin != "caller" or span.location is None:
+            yield span
+            return
+        at = span.start
+        for line in self._text[span.start : span.end].splitlines(keepends=True):
+            tool = self._next_tool(span.location, line)
+            yield Span(at, at + len(line), tool)
+            at += len(line)
+
+    def _next_tool(self, tools: Location, line: str) -> Location:
+        """The tool of a line: the next with its name, as some may not be shown."""
+        if tools not in self._names:
+            self._names[tools] = self._origins.tool_names(tools)
+        names = self._names[tools]
+        named = _NAME.search(line)
+        found = json.loads(named[1]) if named else None
+        for n in range(self._tool, len(names)):
+            # A name may have got its namespace in front.
+            if names[n] and found is not None and found.endswith(names[n]):
+                self._tool = n + 1
+                return (*tools, n)
+        return tools
+
+
+_NAME = re.compile(r'"name": ?("(?:[^"\\]|\\.)*")')
+
+
+def tool_name(tool: Any) -> str:
+    """The name of a tool of any protocol, empty where it has none."""
+    function = tool.get("function", tool) if isinstance(tool, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _calls_in(prompt: Prompt, origins: Origins, texts: Sequence[Span]) -> dict[int, Location]:
+    """The call that each piece of a block of calls belongs to: the arguments after its name."""
+    opening = prompt.dialect.tags.invoke_open.parts
+    names = {span.start: span.location for span in texts if span.location and _is_name(span)}
+    found: dict[int, Location] = {}
+    call: Location | None = None
+    at = 0
+    for number, piece in enumerate(prompt.pieces):
+        if piece.field != "tool_calls":
+            call = None
+        elif at in names:
+            name = names[at] or ()
+            whole = name[:-2] if name[-2:] == ("function", "name") else name[:-1]
+            for before in range(number - len(opening), number):
+                found[before] = whole
+            arguments = (*name[:-1], "arguments"), (*name[:-1], "input")
+            call = origins.option(*arguments) or whole
+        if call is not None and at not in names:
+            found[number] = call
+        at += len(piece.text)
+    return found
+
+
+def _is_name(span: Span) -> bool:
+    return span.location is not None and span.location[-1] == "name"
+
+
+def _around_message(piece: Piece, origins: Origins) -> Location | None:
+    return None if piece.message is None else origins.message(piece.message)
+
+
+def _field_of(name: str) -> Callable[[Piece, Origins], Location | None]:
+    def of(piece: Piece, origins: Origins) -> Location | None:
+        return None if piece.message is None else origins.field(piece.message, name)
+
+    return of
+
+
+def _option(name: str) -> Callable[[Piece, Origins], Location | None]:
+    """An option of the request, or of the message that brings its own."""
+
+    def of(piece: Piece, origins: Origins) -> Location | None:
+        if piece.message is not None:
+            message = origins.message(piece.message)
+            own = None if message is None else origins.option((*message, name))
+            if own is not None:
+                return own
+        return origins.option(*_OPTIONS[name]) or _around_message(piece, origins)
+
+    return of
+
+
+_BY_FIELD: dict[str, Callable[[Piece, Origins], Location | None]] = {
+    "header": _field_of("role"),
+    "task": _field_of("task"),
+    "effort": _option("effort"),
+    "tools": _option("tools"),
+    "response_format": _option("response_format"),
+    "separator": lambda piece, origins: None,
+    "bos": lambda piece, origins: None,
+}

@@ -1,0 +1,255 @@
+"""Where chunks are encoded: in this process, in several, or on Ray. Results come back in the order
+of the input.
+
+On Ray, a row is a chunk, and each conversation in it the JSON text that was in the file: as
+columns, Arrow would give every schema the fields of all others.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+from dsv4.dataset.dataset_errors import DatasetError, pyarrow, ray_with_data
+from dsv4.dataset.dataset_reader import Chunk, Position, Size, read_chunks
+from dsv4.dataset.dataset_statistics import Worker
+from dsv4.dataset.example_encoder import Done, Encoder, Job
+from dsv4.errors import Error
+
+# Who does a job: this process, or several. What is done comes back in the order of the input.
+
+
+# Chunks for each worker that are read and not yet written: enough that none waits for a slow
+# neighbour, and all the memory that a larger input can ask for.
+AHEAD = 4
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def encoded_here(job: Job, chunks: Iterable[Chunk]) -> Generator[Done, None, None]:
+    yield from map(Encoder(job), chunks)
+
+
+def encoded_in_processes(
+    job: Job, chunks: Iterable[Chunk], jobs: int
+) -> Generator[Done, None, None]:
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start_worker, (job,))
+    try:
+        waiting: deque[Future[Done]] = deque()
+        for chunk in chunks:
+            waiting.append(_submitted(pool, chunk))
+            if len(waiting) == jobs * AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise DatasetError("a worker was ended from outside: is there too little memory?") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _submitted(pool: ProcessPoolExecutor, chunk: Chunk) -> Future[Done]:
+    with _interrupts_held():
+        return pool.submit(_work, chunk)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes started here never see Ctrl-C, of which this one alone has to make an end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# In the worker.
+
+_encoder: Encoder
+
+
+def _start_worker(job: Job) -> None:
+    global _encoder
+    _encoder = Encoder(job)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(chunk: Chunk) -> Done:
+    return _encoder(chunk)
+
+
+# The job on Ray Data: one task reads, as many as there are cores encode, this process writes.
+#
+# A row is a chunk, and each conversation in it the JSON text that was in the file: as columns,
+# Arrow would give every schema the fields of all others.
+
+
+# Blocks of rows are what Ray hands out, so they must not be much larger than a chunk.
+BLOCK_BYTES = 1 << 20
+# Reading takes little of a core. A share of its own keeps Ray from making reading and encoding one
+# task, which no second core could help with.
+READING_SHARE = 0.01
+
+
+def encoded_on_ray(
+    job: Job,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    size: Size,
+    jobs: int | None,
+) -> Generator[Done, None, None]:
+    ray = ray_with_data()
+    data = ray.data
+    _start_ray(ray)
+    _be_quiet_and_orderly(data.DataContext.get_current())
+    arrow = {"batch_size": None, "batch_format": "pyarrow"}
+    chunks = data.from_items([{"start": list(start)}]).map_batches(
+        _read,
+        fn_kwargs={
+            "paths": list(paths),
+            "start": start,
+            "column": column,
+            "carry": job.carry,
+            "size": size,
+        },
+        num_cpus=READING_SHARE,
+        **arrow,
+    )
+    results = chunks.map_batches(
+        _Encode,
+        fn_constructor_args=(job,),
+        compute=data.ActorPoolStrategy(min_size=1, max_size=jobs or _cores(ray)),
+        num_cpus=1 - READING_SHARE,
+        **arrow,
+    )
+    try:
+        for batch in results.iter_batches(**arrow):
+            yield from _all_done(batch)
+    except ray.exceptions.RayError as error:
+        raise _failure(error) from None
+
+
+def _start_ray(ray: Any) -> None:
+    """Joins the cluster that `RAY_ADDRESS` names, or starts Ray here."""
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def _cores(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def _be_quiet_and_orderly(context: Any) -> None:
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.target_max_block_size = BLOCK_BYTES
+    context.execution_options.preserve_order = True
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+
+
+def _failure(error: Exception) -> DatasetError:
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, DatasetError):
+        return cause
+    problem = str(cause).strip().splitlines() or [type(cause).__name__]
+    return DatasetError(f"Ray: {problem[-1]}")
+
+
+# In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
+
+
+def _read(
+    _: Any,
+    paths: Sequence[str],
+    start: Position,
+    column: str | None,
+    carry: Sequence[str] | None,
+    size: Size,
+) -> Iterator[Any]:
+    try:
+        for chunk in read_chunks(paths, start, column, carry, size):
+            yield _table([chunk._asdict()], _CHUNK)
+    except Error as failure:
+        yield _table([{"failure": str(failure)}], _CHUNK)
+
+
+class _Encode:
+    def __init__(self, job: Job) -> None:
+        self._encoder = Encoder(job)
+
+    def __call__(self, chunks: Any) -> Any:
+        return _table([self._encoded(row) for row in chunks.to_pylist()], _DONE)
+
+    def _encoded(self, row: dict[str, Any]) -> dict[str, Any]:
+        if (failure := row.pop("failure")) is not None:
+            return {"failure": failure}
+        return self._encoder(Chunk(**{**row, "after": Position(*row["after"])}))._asdict()
+
+
+def _all_done(table: Any) -> Iterator[Done]:
+    for row in table.to_pylist():
+        if (failure := row.pop("failure")) is not None:
+            raise DatasetError(failure)
+        position, worker = Position(*row["after"]), Worker(*row["worker"])
+        yield Done(**{**row, "after": position, "worker": worker})
+
+
+# Columns, and the types that Arrow has for them: a `*` is for a list.
+_CHUNK = {
+    "failure": "string",
+    "name": "string",
+    "first": "int64",
+    "lines": "*large_binary",
+    "after": "*int64",
+}
+_DONE = {
+    "failure": "string",
+    "data": "large_binary",
+    "conversations": "int64",
+    "examples": "int64",
+    "rows": "int64",
+    "tokens": "int64",
+    "learned": "int64",
+    "unlearnable": "int64",
+    "left_out": "int64",
+    "cut": "int64",
+    "dropped": "int64",
+    "counts": "string",
+    "bad": "*string",
+    "rejects": "large_binary",
+    "after": "*int64",
+    "worker": "*int64",
+}
+
+
+def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> Any:
+    arrow = pyarrow()
+    types = {name: getattr(arrow, type.lstrip("*"))() for name, type in columns.items()}
+    lists = {name: arrow.list_(types[name]) for name in types if columns[name][0] == "*"}
+    return arrow.Table.from_pylist(rows, arrow.schema({**types, **lists}))

@@ -1,0 +1,316 @@
+"""The options of a run: what follows from them, and everything that can be found wrong before
+anything is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dsv4._format.dialects import dialect_named
+from dsv4._inputs.input_files import os_error_reason
+from dsv4._inputs.request_bodies import RequestOverrides
+from dsv4.dataset.dataset_errors import DatasetError
+from dsv4.dataset.dataset_reader import COMPRESSED, USUAL, Size, source_of
+from dsv4.dataset.example_encoder import WHOLE, Job, Share, chunk_bytes
+from dsv4.dataset.output_formats import FLAT, FORMS, OWN_COLUMNS, form_of
+from dsv4.dataset.resumable_output import unfinished_files
+from dsv4.errors import Error, short_repr
+from dsv4.request import Request
+from dsv4.tokens.masks import weigher
+from dsv4.tokens.tokenizer import Tokenizer
+
+# Files as a run sees them: what they are, and what belongs in them.
+
+
+def path_of(path: Any, option: str) -> str:
+    """The path that an option gives."""
+    found = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(found, str):
+        raise DatasetError(f"{option}: found {short_repr(path)}, expected a path")
+    return found
+
+
+def paths_of(paths: Any, option: str) -> list[str]:
+    """The same of a list, which must have one at least."""
+    found = [path_of(path, option) for path in listed(paths, option, "paths")]
+    if not found:
+        raise DatasetError(f"{option}: found none, expected at least one path")
+    return found
+
+
+def listed(values: Any, option: str, what: str) -> list[Any]:
+    """What an option gives, of which any iterable will do but a text."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise DatasetError(f"{option}: found {short_repr(values)}, expected a list of {what}")
+    return list(values)
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a file, or could be."""
+    try:
+        return path != "-" and stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise DatasetError(f"{path}: {os_error_reason(error)}") from None
+
+
+def is_same(path: str, other: str) -> bool:
+    """Whether two paths lead to one file, which may not be there yet."""
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def sizes(paths: Sequence[str]) -> list[int] | None:
+    """The sizes of the inputs, if positions in them can be compared with these."""
+    if any(path == "-" or path.endswith(COMPRESSED) for path in paths):
+        return None
+    try:
+        return [os.stat(path).st_size for path in paths]
+    except OSError:
+        return None
+
+
+def form_for(path: str) -> str:
+    """The form of an output, which may be a pipe or a device."""
+    if is_file(path):
+        return form_of(path)
+    form = next((form for form in FORMS if path.endswith(f".{form}")), "jsonl")
+    if FORMS[form].finished is not None:
+        raise DatasetError(f"output: {path} is a pipe or a device, which cannot take .{form}")
+    return form
+
+
+def tokenizer_at(path: str | None) -> Tokenizer:
+    try:
+        return Tokenizer.load(path)
+    except OSError as error:
+        raise DatasetError(f"{path}: {os_error_reason(error)}") from None
+
+
+# All that was asked for of a run, and what follows from it.
+
+
+# Inputs of fewer bytes are done before a second process has started.
+SMALL = 500_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """The options, which are checked when it is encoded."""
+
+    inputs: Sequence[str]
+    output: str
+    overrides: RequestOverrides
+    policy: str | None
+    expand: bool
+    tokenizer: str | None
+    column: str | None
+    jobs: int | None
+    engine: str
+    on_error: str
+    resume: bool
+    overwrite: bool
+    carry: tuple[str, ...] | None
+    labels: bool
+    drop_unlearnable: bool
+    rejects: str | None
+    form: str | None = None
+    longest: int | None = None
+    too_long: str = "fail"
+    pack: int | None = None
+    share: Share = WHOLE
+    counts: bool = False
+
+    @cached_property
+    def job(self) -> Job:
+        return Job(
+            self.overrides,
+            self.policy or "assistant",
+            self.expand,
+            self.tokenizer,
+            self.form or form_for(self.output),
+            self.carry,
+            self.labels,
+            self.drop_unlearnable,
+            self.rejects is not None,
+            "one-shot" if self.is_small else "auto",
+            self.pack if self.longest is None else self.longest,
+            self.too_long,
+            self.pack,
+            self.share,
+            self.counts,
+            self._has_images,
+        )
+
+    @property
+    def _has_images(self) -> bool:
+        """Whether prompts may have images: the dialect that is asked for says, or the tokenizer."""
+        wanted = self.overrides.dialect
+        try:
+            dialect = dialect_named(wanted) if wanted else tokenizer_at(self.tokenizer).dialect
+        except Error:  # the check of the options reports it
+            return False
+        return dialect.image_token is not None
+
+    @property
+    def chunks(self) -> Size:
+        """How large chunks are: rows of several examples are packed within one."""
+        return USUAL if self.pack is None else Size(1 << 16, chunk_bytes(self.pack))
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether starting processes, and an engine made for speed, would take longer than they
+        save."""
+        known = sizes(self.inputs)
+        return self.engine == "local" and known is not None and sum(known) < SMALL
+
+
+# What can be known to be wrong before anything is done: one mistake, and not one of every line.
+
+
+def check_options(run: Run) -> None:
+    """Raises where an option is wrong, or where two do not go together."""
+    if run.resume and run.overwrite:
+        raise DatasetError("overwrite: found it with resume, expected one of them")
+    if run.rejects is not None and run.on_error != "skip":
+        raise DatasetError("rejects: only written if bad lines are skipped (--on-error skip)")
+    if run.expand and run.policy is not None:
+        raise DatasetError("policy: expand has a mask of its own, expected none")
+    _check_kinds(run)
+    _check_lengths(run)
+    _check_carried(run)
+    for name, allowed in (
+        ("engine", ("local", "ray")),
+        ("on_error", ("fail", "skip")),
+        ("too_long", ("fail", "drop", "cut")),
+    ):
+        if getattr(run, name) not in allowed:
+            found, expected = short_repr(getattr(run, name)), " or ".join(allowed)
+            raise DatasetError(f"{name}: found {found}, expected {expected}")
+    FORMS[run.job.form].needs()
+    try:
+        _check_encoding(run)
+    except DatasetError:
+        raise
+    except Error as error:
+        raise DatasetError(str(error)) from None
+    except ValueError as error:  # the engine's own
+        raise DatasetError(f"{run.tokenizer}: {error}") from None
+
+
+_FLAGS = ("expand", "resume", "overwrite", "labels", "drop_unlearnable", "counts")
+
+
+def _check_kinds(run: Run) -> None:
+    for name in _FLAGS:
+        if getattr(run, name).__class__ is not bool:
+            raise DatasetError(
+                f"{name}: found {short_repr(getattr(run, name))}, expected True or False"
+            )
+    if run.policy is not None and not isinstance(run.policy, str):
+        raise DatasetError(f"policy: found {short_repr(run.policy)}, expected the name of one")
+
+
+def _check_carried(run: Run) -> None:
+    """A row must have room for what is carried along."""
+    for name in run.carry or ():
+        if not isinstance(name, str):
+            raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
+        if name in OWN_COLUMNS:
+            raise DatasetError(f"carry: found {name}, which is a column of the output's own")
+    for option in ("carry", "labels"):
+        if getattr(run, option) and run.job.form in FLAT:
+            problem = f"found it with .{run.job.form}, which holds ids and masks alone"
+            raise DatasetError(f"{option}: {problem}: expected .jsonl or .parquet")
+
+
+def _check_lengths(run: Run) -> None:
+    numbers = (("jobs", run.jobs), ("pack", run.pack), ("max_length", run.longest))
+    for name, number in numbers:
+        if number is not None and (number.__class__ is not int or number < 1):
+            raise DatasetError(f"{name}: found {short_repr(number)}, expected at least 1")
+    if run.pack is None:
+        return
+    if run.longest is not None and run.longest > run.pack:
+        problem = f"found {run.longest}, expected no more than the {run.pack} of a packed row"
+        raise DatasetError(f"max_length: {problem}")
+    if run.carry is not None:
+        raise DatasetError("carry: found it with pack, expected a row for each example")
+
+
+def _check_encoding(run: Run) -> None:
+    """Encodes something that is known to be right."""
+    tokenizer = tokenizer_at(run.tokenizer)
+    weigher(run.job.policy, ())
+    prompt = run.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
+    if run.overrides.dialect is not None:
+        dialect = dialect_named(run.overrides.dialect)
+        tokenizer.vocabulary.check(dialect.special_tokens, str(dialect))
+    if run.tokenizer is not None:
+        tokenizer.count(prompt)  # the bundled file is known to do
+
+
+def check_files(run: Run) -> None:
+    if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
+        raise DatasetError("stdin must be the only input, and cannot be resumed or read by Ray")
+    for path in run.inputs:
+        source_of(path, run.column, run.carry).check()
+    _check_written(run)
+    if run.resume and not all(map(is_file, [*run.inputs, run.output])):
+        problem = "needs files for input and output, which pipes and devices are not"
+        raise DatasetError(f"resume: {problem}")
+
+
+def _check_written(run: Run) -> None:
+    """What is written must be none of what is read, nor one file twice."""
+    inputs = [path for path in run.inputs if path != "-"]
+    outputs = [] if run.output == "-" else [run.output, *unfinished_files(run.output)]
+    for path in inputs:
+        if any(is_same(path, output) for output in outputs):
+            raise DatasetError(f"{path} is both input and output: choose another output")
+    if run.rejects is not None and is_file(run.rejects):
+        for path in (*inputs, *outputs):
+            if is_same(path, run.rejects):
+                raise DatasetError(f"rejects: found {path}, expected a file of its own")
+
+
+def split_shares(split: Mapping[str, float]) -> dict[str, Share]:
+    """The stretches of the parts, by name. Together they are the whole."""
+    if not isinstance(split, Mapping) or not split:
+        raise DatasetError(
+            f"split: found {short_repr(split)}, expected shares of parts by their names"
+        )
+    for name, share in split.items():
+        if not isinstance(name, str) or not name or not all(c.isalnum() or c in "-_" for c in name):
+            raise DatasetError(
+                f"split: found the name {short_repr(name)}, expected letters and digits"
+            )
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+            raise DatasetError(
+                f"split: found {short_repr(share)} for {name}, expected a share up to 1"
+            )
+    if abs(sum(split.values()) - 1) > 1e-9:
+        found = " + ".join(map(str, split.values()))
+        raise DatasetError(f"split: found {found}, expected shares that add up to 1")
+    return dict(_consecutive_shares(split))
+
+
+def _consecutive_shares(split: Mapping[str, float]) -> Iterator[tuple[str, Share]]:
+    low = 0.0
+    for n, (name, share) in enumerate(split.items(), 1):
+        high = 1.0 if n == len(split) else low + share
+        yield name, Share(low, high)
+        low = high
+
+
+def split_output_path(output: str, part: str, form: str) -> str:
+    """Where a part goes: `train.jsonl` -> `train.valid.jsonl` for the part `valid`."""
+    folder, name = os.path.split(output)
+    return os.path.join(folder, f"{name.removesuffix(f'.{form}')}.{part}.{form}")

@@ -1,0 +1,318 @@
+"""Input files (JSON lines, plain or compressed; JSON arrays; Parquet) as chunks of conversations.
+
+A conversation stays the text that was in the file. Where a chunk ends depends only on the input:
+not on the number of workers, nor on where reading began. So an interrupted run continues with the
+same chunks.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+from dsv4._inputs.input_files import (
+    BYTE_ORDER_MARK,
+    InputError,
+    decode_utf8,
+    input_name,
+    is_json_lines,
+    open_input,
+    os_error_reason,
+    parse_json,
+)
+from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
+from dsv4.dataset.parquet_columns import Column, column_of
+from dsv4.errors import short_repr
+
+# Where conversations come from: JSON lines, plain or compressed, JSON arrays, and Parquet.
+
+
+BLOCK = 1 << 17
+# Positions in these say nothing of how much of the file was read.
+COMPRESSED = (".gz", ".zst", ".parquet", ".json")
+
+
+class Source(Protocol):
+    """A file of conversations."""
+
+    def check(self) -> None:
+        """Raises what can be known to be wrong before reading."""
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        """What follows the first `line` lines, which take `offset` bytes."""
+
+
+def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> Source:
+    if path.endswith(".parquet"):
+        return Rows(path, column, carry or ())
+    if path.endswith(".json") and column is None:
+        return Elements(path)
+    if column is not None:
+        raise DatasetError(
+            f"column: only Parquet files have columns, and {input_name(path)} is none"
+        )
+    return Lines(path)
+
+
+class Lines:
+    """JSON lines. Line ends stay on, so that lengths add up to the offset in the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def check(self) -> None:
+        if self.path.endswith(".zst"):
+            zstandard()
+        with _opened(self.path):
+            pass
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with _opened(self.path) as file:
+            if offset:
+                _skip(file, offset)
+            yield from file
+
+
+def _skip(file: BinaryIO, offset: int) -> None:
+    if file.seekable():
+        file.seek(offset)
+        return
+    while offset > 0:
+        offset -= len(file.read(min(offset, BLOCK))) or offset
+
+
+def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+    if path.endswith(".zst"):
+        return io.BufferedReader(_Blocks(_zstd_blocks(raw)), BLOCK)
+    return raw
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """The bytes in a file. What cannot be read ends the run."""
+    try:
+        with open_input(path) as raw, _telling(path):
+            yield _decompressed(raw, path)
+    except InputError as error:
+        raise DatasetError(str(error)) from None
+
+
+@contextmanager
+def _telling(path: str) -> Iterator[None]:
+    name = input_name(path)
+    try:
+        yield
+    except gzip.BadGzipFile as error:
+        raise DatasetError(f"{name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    except OSError as error:
+        raise DatasetError(f"{name}: {os_error_reason(error)}") from None
+    except EOFError:
+        raise DatasetError(f"{name}: the compressed file is cut short") from None
+    except zlib.error as error:
+        raise DatasetError(f"{name}: the compressed file is damaged: {error}") from None
+
+
+class _Blocks(io.RawIOBase):
+    """A file of blocks of bytes that come one after the other."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._left = memoryview(block)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+
+def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
+    """What zstd frames hold. The library's own reader takes a file that is cut for a whole one."""
+    zstd = zstandard()
+    frame = None
+    try:
+        while data := raw.read(BLOCK):
+            while data:
+                frame = frame or zstd.ZstdDecompressor().decompressobj()
+                yield frame.decompress(data)
+                data = frame.unused_data if frame.eof else b""
+                frame = None if frame.eof else frame
+    except zstd.ZstdError as error:
+        raise zlib.error(str(error)) from None
+    if frame is not None:
+        raise EOFError
+
+
+class Elements:
+    """One JSON array of conversations, whose elements are the lines; or JSON lines after all, under
+    a name that does not say so."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def check(self) -> None:
+        with _opened(self.path):
+            pass
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with _opened(self.path) as file:
+            data = file.read()
+        yield from self._lines(data)[line:]
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        name = input_name(self.path)
+        try:
+            value = parse_json(decode_utf8(data, name).removeprefix(BYTE_ORDER_MARK), name)
+        except InputError as error:
+            if not is_json_lines(data):
+                raise DatasetError(str(error)) from None
+            return [text + b"\n" for text in data.split(b"\n")]
+        return [json.dumps(element).encode() + b"\n" for element in self._elements(value)]
+
+    def _elements(self, value: Any) -> list[Any]:
+        if isinstance(value, list) and value and all(map(_is_conversation, value)):
+            return value
+        if _is_conversation(value) or (isinstance(value, list) and any(map(_has_role, value))):
+            return [value]
+        expected = "an array of conversations, or one conversation"
+        raise DatasetError(
+            f"{input_name(self.path)}: found {short_repr(value)}, expected {expected}"
+        )
+
+
+def _is_conversation(value: Any) -> bool:
+    """Whether a JSON value is meant as one: messages, or an object around them."""
+    if isinstance(value, dict):
+        return "messages" in value or "conversations" in value
+    return isinstance(value, list) and any(map(_has_role, value))
+
+
+def _has_role(value: Any) -> bool:
+    return isinstance(value, dict) and "role" in value
+
+
+class Rows:
+    """A column of a Parquet file: conversations as JSON text, or as lists of messages."""
+
+    def __init__(self, path: str, column: str | None, carry: Sequence[str]) -> None:
+        self.path = path
+        self.column = column
+        self.carry = carry
+
+    def check(self) -> None:
+        with self._opened():
+            pass
+
+    def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
+        with self._opened() as (file, column):
+            yield from _rows(file, column, line)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, Column]]:
+        parquet, arrow = pyarrow_parquet(), pyarrow()
+        name = input_name(self.path)
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                yield file, column_of(file.schema_arrow, self.column, self.carry, name)
+        except OSError as error:
+            raise DatasetError(f"{name}: {os_error_reason(error)}") from None
+        except arrow.ArrowException as error:
+            problem = str(error).strip().partition("\n")[0]
+            raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None
+
+
+def _rows(file: Any, column: Column, skipped: int) -> Iterator[bytes]:
+    for group in range(file.num_row_groups):
+        size = file.metadata.row_group(group).num_rows
+        if skipped >= size:
+            skipped -= size
+            continue
+        for batch in file.iter_batches(BLOCK >> 9, row_groups=[group], columns=column.names):
+            for row in batch.slice(skipped).to_pylist():
+                yield column.line_of(row)
+            skipped = max(0, skipped - batch.num_rows)
+
+
+# Input files as chunks of conversations, each still the text that was in the file.
+#
+# Where chunks end depends on the input alone: not on how many work on them, nor on where reading
+# began. So a run that was stopped goes on with the same chunks.
+
+
+class Size(NamedTuple):
+    """How large a chunk is: it ends with the line that reaches one of these."""
+
+    lines: int = 256
+    bytes: int = 1 << 20
+
+
+USUAL = Size()
+
+
+class Position(NamedTuple):
+    """How much was read: files before this one, and of this one this many lines and bytes."""
+
+    file: int
+    line: int = 0
+    offset: int = 0
+
+
+START = Position(0)
+
+
+class Chunk(NamedTuple):
+    """Lines of one file that follow each other, and the position after them."""
+
+    name: str
+    first: int
+    lines: list[bytes]
+    after: Position
+
+
+def read_chunks(
+    paths: Sequence[str],
+    start: Position = START,
+    column: str | None = None,
+    carry: Sequence[str] | None = None,
+    size: Size = USUAL,
+) -> Iterator[Chunk]:
+    """The lines of all files, from a position on."""
+    for file in range(start.file, len(paths)):
+        source = source_of(paths[file], column, carry)
+        begin = start if file == start.file else Position(file)
+        yield from _chunks_of(source, input_name(paths[file]), begin, size)
+
+
+def _chunks_of(source: Source, name: str, position: Position, most: Size) -> Iterator[Chunk]:
+    lines: list[bytes] = []
+    size = 0
+    with closing(source.lines(position.line, position.offset)) as texts:
+        for text in texts:
+            lines.append(text)
+            size += len(text)
+            if len(lines) == most.lines or size >= most.bytes:
+                position, chunk = _cut(name, lines, size, position)
+                yield chunk
+                lines, size = [], 0
+    if lines:
+        yield _cut(name, lines, size, position)[1]
+
+
+def _cut(name: str, lines: list[bytes], size: int, before: Position) -> tuple[Position, Chunk]:
+    after = Position(before.file, before.line + len(lines), before.offset + size)
+    return after, Chunk(name, before.line + 1, lines, after)

@@ -1,0 +1,111 @@
+"""What a run measures: lengths of examples, tokens by field, and the peak memory of its processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dsv4.tokens.masks import AttributedIds
+
+# How much memory a process has held at most.
+
+
+class Worker(NamedTuple):
+    """A process, and the most bytes it has held at once, as far as the system tells."""
+
+    process: int
+    peak: int | None
+
+
+def this_worker() -> Worker:
+    return Worker(os.getpid(), peak_memory())
+
+
+def peak_memory() -> int | None:
+    # Linux's getrusage has what the parent held when it started this process as well.
+    try:
+        with open("/proc/self/status", "rb") as file:
+            return next(1024 * int(line.split()[1]) for line in file if line.startswith(b"VmHWM"))
+    except (OSError, StopIteration):
+        return _resource_peak()
+
+
+def _resource_peak() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+# What is in a dataset: how long its examples are, and what their tokens are made of.
+
+
+@dataclass
+class Counts:
+    """Counts of examples, before they are packed.
+
+    `histogram` counts examples by the next power of two of their length; `fields` counts tokens by
+    the part of a message that they came from; `trained` those that the mask lets a model learn.
+    `longest` is the length of the longest example, and `longest_at` its file and line.
+    """
+
+    histogram: Counter[int] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)
+    trained: int = 0
+    longest: int = 0
+    longest_at: str = ""
+
+    def add(self, owned: AttributedIds, length: int, mask: Iterable[int], place: str) -> None:
+        """Counts an example: the first `length` tokens of `owned`."""
+        self.histogram[1 << max(length - 1, 0).bit_length()] += 1
+        for start, end, piece in owned:
+            if start >= length:
+                break
+            self.fields[piece.field] += min(end, length) - start
+        self.trained += sum(mask)
+        if length > self.longest:
+            self.longest, self.longest_at = length, place
+
+    def plus(self, other: Counts) -> Counts:
+        longer = other if other.longest > self.longest else self
+        return Counts(
+            self.histogram + other.histogram,
+            self.fields + other.fields,
+            self.trained + other.trained,
+            longer.longest,
+            longer.longest_at,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, for people: shares beside numbers."""
+        tokens = self.fields.total()
+        return {
+            "histogram": {f"<={most}": self.histogram[most] for most in sorted(self.histogram)},
+            "fields": {
+                name: {"tokens": count, "share": round(count / tokens, 4)}
+                for name, count in self.fields.most_common()
+            },
+            "trained": {"tokens": self.trained, "share": round(self.trained / (tokens or 1), 4)},
+            "longest": {"tokens": self.longest, "at": self.longest_at},
+        }
+
+    # As text, in which form it goes between processes and into the journal.
+
+    def written(self) -> str:
+        return json.dumps(
+            [self.histogram, self.fields, self.trained, self.longest, self.longest_at]
+        )
+
+    @classmethod
+    def read(cls, text: str) -> Counts:
+        if not text:
+            return cls()
+        histogram, fields, *rest = json.loads(text)
+        return cls(Counter({int(n): c for n, c in histogram.items()}), Counter(fields), *rest)

@@ -1,0 +1,205 @@
+"""The output formats: a training example, and how examples become bytes.
+
+In each format chunks follow each other, so that output can be truncated after any of them and
+continued there. Parquet and arrays cannot be appended to: those files are written when the run is
+complete.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from json import JSONEncoder
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple
+
+from dsv4.dataset import array_formats
+from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
+from dsv4.errors import short_repr
+
+# Where a row came from, beside what was carried along.
+FILE, LINE = "file", "line"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+# A row group is written when it has this many tokens: large enough to be read fast, small enough to
+# be held in memory.
+ROW_GROUP_TOKENS = 1 << 22
+
+
+class Example(NamedTuple):
+    """One row of output.
+
+    `carried` are columns of the input, by name; `labels` says whether those are written in place of
+    the mask. `lengths` are those of the examples in the row, where it may hold several. `images`
+    are the records of its images, in order; None where the dialect has none.
+    """
+
+    ids: list[int]
+    mask: list[int]
+    carried: Mapping[str, Any] = NOTHING
+    labels: bool = False
+    lengths: tuple[int, ...] | None = None
+    images: list[Any] | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The row, by the names of its columns."""
+        second = (
+            ("labels", training_labels(self.ids, self.mask))
+            if self.labels
+            else ("loss_mask", self.mask)
+        )
+        columns = {"input_ids": self.ids, **dict([second]), **self.carried}
+        if self.lengths is not None:
+            columns["position_ids"] = [n for length in self.lengths for n in range(length)]
+            columns["sequence_lengths"] = list(self.lengths)
+        if self.images is not None:
+            columns["images"] = self.images
+        return columns
+
+
+class Form(NamedTuple):
+    """How a chunk of examples becomes bytes, and what makes the output of all of them.
+
+    What is finished may be several files in the folder of the output; all are named, the output
+    itself last.
+    """
+
+    packed: Callable[[Sequence[Example]], bytes]
+    needs: Callable[[], Any]
+    finished: Callable[[BinaryIO, str], list[str]] | None = None
+
+
+def form_of(path: str) -> str:
+    """The form that an output's name asks for."""
+    for form in FORMS:
+        if path.endswith(f".{form}"):
+            return form
+    expected = ", ".join(f".{form}" for form in FORMS)
+    raise DatasetError(f"output: found {path}, expected a name that ends in one of {expected}")
+
+
+def form_named(name: str) -> str:
+    """The form of a name: its ending, or what its readers are called."""
+    form = _READERS.get(name, name) if isinstance(name, str) else ""
+    if form not in FORMS:
+        endings = [form for form in FORMS if form not in _READERS.values()]
+        expected = ", ".join([*endings, *_READERS])
+        raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
+    return form
+
+
+_READERS = {"megatron": "bin", "numpy": "npy"}
+
+
+def output_named(path: str, name: str) -> str:
+    """An output's path, with the ending of its form."""
+    ending = f".{form_named(name)}"
+    return path if path == "-" or path.endswith(ending) else path + ending
+
+
+_json = JSONEncoder(separators=(",", ":")).encode
+
+
+def json_lines(examples: Sequence[Example]) -> bytes:
+    return "".join(f"{_json(example.columns)}\n" for example in examples).encode()
+
+
+def _gzipped(examples: Sequence[Example]) -> bytes:
+    # The time is left out: the same input gives the same file.
+    return gzip.compress(json_lines(examples), 6, mtime=0) if examples else b""
+
+
+def _zstd(examples: Sequence[Example]) -> bytes:
+    return bytes(zstandard().compress(json_lines(examples))) if examples else b""
+
+
+def _arrow_stream(examples: Sequence[Example]) -> bytes:
+    if not examples:
+        return b""
+    arrow = pyarrow()
+    rows = [example.columns for example in examples]
+    schema = arrow.schema([(name, _type_of(name)) for name in rows[0]])
+    columns = [[_cell(row[name], name) for row in rows] for name in rows[0]]
+    batch = arrow.record_batch(
+        [arrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema
+    )
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _type_of(column: str) -> Any:
+    """What is carried along is text, whatever it was: a column has one type for all rows."""
+    arrow = pyarrow()
+    if column in _NUMBERS:
+        return arrow.list_(arrow.int8() if column == "loss_mask" else arrow.int32())
+    return arrow.int64() if column == LINE else arrow.string()
+
+
+# Columns that hold a list of numbers for each row.
+_NUMBERS = ("input_ids", "loss_mask", "labels", "position_ids", "sequence_lengths")
+# All that a row may have but for what is carried along.
+OWN_COLUMNS = (*_NUMBERS, "images", FILE, LINE)
+
+
+def _cell(value: Any, column: str) -> Any:
+    if column in (*_NUMBERS, LINE) or isinstance(value, (str, type(None))):
+        return value
+    return _json(value)
+
+
+def _parquet_file(packed: BinaryIO, path: str) -> list[str]:
+    """Arrow streams, one for each chunk, as one Parquet file."""
+    groups = _row_groups(packed)
+    first = next(groups, None)
+    empty = pyarrow().schema([(name, _type_of(name)) for name in Example([], []).columns])
+    schema = empty if first is None else first.schema
+    with pyarrow_parquet().ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in () if first is None else chain([first], groups):
+            writer.write_table(group, row_group_size=group.num_rows)
+    return [path]
+
+
+def _row_groups(packed: BinaryIO) -> Iterator[Any]:
+    arrow = pyarrow()
+    batches: list[Any] = []
+    tokens = 0
+    while packed.peek(1):  # type: ignore[attr-defined]
+        for batch in arrow.ipc.open_stream(packed):
+            batches.append(batch)
+            tokens += len(batch.column(0).flatten())
+        if tokens >= ROW_GROUP_TOKENS:
+            yield arrow.Table.from_batches(batches)
+            batches, tokens = [], 0
+    if batches:
+        yield arrow.Table.from_batches(batches)
+
+
+def _nothing() -> None:
+    pass
+
+
+# Those that hold numbers and nothing else.
+FLAT = ("bin", "npy")
+
+# By the ending of the output's name.
+FORMS = {
+    "jsonl": Form(json_lines, _nothing),
+    "jsonl.gz": Form(_gzipped, _nothing),
+    "jsonl.zst": Form(_zstd, zstandard),
+    "parquet": Form(_arrow_stream, pyarrow_parquet, _parquet_file),
+    "bin": Form(array_formats.packed, _nothing, array_formats.megatron),
+    "npy": Form(array_formats.packed, _nothing, array_formats.numpy),
+}
+
+
+def training_labels(ids: Sequence[int], mask: Sequence[int]) -> list[int]:
+    """The ids that are learned, and -100 for all others."""
+    return [id if learned else IGNORED_LABEL for id, learned in zip(ids, mask, strict=True)]
+
+
+# What training code ignores, in the labels of PyTorch's cross entropy.
+IGNORED_LABEL = -100

@@ -1,0 +1,389 @@
+"""Output that an interrupted run can continue: a partial file beside its final name, and a journal.
+
+    OUT.partial   what has been written so far
+    OUT.journal   the job, the position in the input, and how much of OUT.partial belongs to it
+
+The journal is written after the output that it describes. A run that ended anywhere continues
+from the journal: whatever the partial file holds beyond it is cut off and encoded again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from io import FileIO
+from time import monotonic
+from typing import Any, BinaryIO, Protocol
+
+from dsv4._inputs.input_files import os_error_reason
+from dsv4.dataset.dataset_errors import DatasetError
+from dsv4.dataset.dataset_reader import START, Position
+from dsv4.dataset.dataset_statistics import Counts
+from dsv4.dataset.example_encoder import Done
+from dsv4.dataset.output_formats import FORMS
+from dsv4.errors import short_repr
+
+# Output that is not complete: beside its final name, with a journal of how far it has got.
+#
+#     OUT.partial   what was written so far     OUT.journal   the job, the position in the input,
+# and how much of OUT.partial belongs to it
+#
+# The journal is written after the output that it speaks of. A run that ended anywhere goes on
+# from the journal: what the partial file has beyond it is cut off and made again.
+
+
+# Writing to the disk for certain takes a while, so it is not done for every chunk.
+SECONDS_BETWEEN_ENTRIES = 0.25
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What was read and written."""
+
+    after: Position = START
+    size: int = 0
+    conversations: int = 0
+    examples: int = 0
+    rows: int = 0
+    tokens: int = 0
+    learned: int = 0
+    unlearnable: int = 0
+    left_out: int = 0
+    cut: int = 0
+    dropped: int = 0
+    counts: str = ""
+    bad: int = 0
+    rejects: int = 0
+    complete: bool = False
+
+    def plus(self, done: Done) -> Progress:
+        return Progress(
+            done.after,
+            self.size + len(done.data),
+            self.conversations + done.conversations,
+            self.examples + done.examples,
+            self.rows + done.rows,
+            self.tokens + done.tokens,
+            self.learned + done.learned,
+            self.unlearnable + done.unlearnable,
+            self.left_out + done.left_out,
+            self.cut + done.cut,
+            self.dropped + done.dropped,
+            _counted(self.counts, done.counts),
+            self.bad + len(done.bad),
+            self.rejects + len(done.rejects),
+        )
+
+
+def _counted(before: str, more: str) -> str:
+    return Counts.read(before).plus(Counts.read(more)).written() if more else before
+
+
+class Sink(Protocol):
+    """Where the output goes."""
+
+    progress: Progress
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do."""
+
+    def add(self, done: Done) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def stop(self) -> int:
+        """Ends before the end. Returns how many conversations need not be encoded again."""
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
+
+
+class Stream:
+    """Output that somebody reads as it is written: stdout, a pipe, a device."""
+
+    def __init__(self, file: BinaryIO | FileIO, name: str) -> None:
+        self.progress = Progress()
+        self._file = file
+        self._name = name
+
+    @property
+    def is_finished(self) -> bool:
+        return False
+
+    def add(self, done: Done) -> None:
+        with _telling(self._name):
+            _write(self._file, done.data)
+        self.progress = self.progress.plus(done)
+
+    def finish(self) -> None:
+        with _telling(self._name):
+            self._file.flush()
+
+    def stop(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+class Partial:
+    """Output that takes its name when it is complete."""
+
+    def __init__(
+        self, path: str, form: str, job: dict[str, Any], resume: bool, overwrite: bool
+    ) -> None:
+        self._path = os.path.realpath(path)  # so that a link stays a link
+        self._partial, self._journal = unfinished_files(self._path)
+        self._form = FORMS[form]
+        self._job = job
+        self._kept = monotonic()
+        self._file: FileIO | None = None
+        with _telling(path):
+            if resume and not os.path.exists(self._journal) and os.path.exists(self._path):
+                self.progress = Progress(complete=True)  # an earlier run has finished
+            elif resume and self._is_named():
+                self.progress = self._resumed()
+            else:
+                self._file = _opened(self._partial, self._path)
+                self._start(resume, overwrite)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether an earlier run has done it all, to the last."""
+        return self.progress.complete and not os.path.exists(self._journal)
+
+    def _start(self, resume: bool, overwrite: bool) -> None:
+        try:
+            if not resume and not overwrite:
+                self._refuse_interrupted()
+            self.progress = self._resumed() if resume else Progress()
+        except BaseException:
+            self.close()
+            raise
+        self._open_file.truncate(self.progress.size)
+        self._open_file.seek(self.progress.size)
+        if not self.progress.size:
+            self._keep()  # so that no journal of an earlier run speaks of this output
+
+    def _refuse_interrupted(self) -> None:
+        """What an earlier run has done is not thrown away without a word."""
+        entry = _entry(self._journal)
+        done = 0 if entry is None else entry["progress"].get("conversations")
+        if done:
+            problem = f"an earlier run was stopped after {done} conversations"
+            ways = "continue it (--resume) or replace it (--overwrite)"
+            raise DatasetError(f"{self._path}: {problem}: {ways}")
+
+    @property
+    def _open_file(self) -> FileIO:
+        assert self._file is not None
+        return self._file
+
+    def add(self, done: Done) -> None:
+        with _telling(self._partial):
+            _write(self._open_file, done.data)
+        self.progress = self.progress.plus(done)
+        if monotonic() - self._kept >= SECONDS_BETWEEN_ENTRIES:
+            self._keep()
+
+    def _keep(self) -> None:
+        progress = self.progress
+        with _telling(self._partial):
+            os.fsync(self._open_file.fileno())
+        with _telling(self._journal):
+            _replace(self._journal, json.dumps({"job": self._job, "progress": asdict(progress)}))
+        self._kept = monotonic()
+
+    def finish(self) -> None:
+        """Gives the output its name. Whatever this is stopped in, resuming completes it."""
+        if self._file is not None:
+            self.progress = replace(self.progress, complete=True)
+            self._keep()
+            with _telling(self._path):
+                self._name_it()
+        with suppress(FileNotFoundError):
+            os.unlink(self._journal)
+
+    def stop(self) -> int:
+        """Leaves no files where nothing was done."""
+        if not self.progress.conversations:
+            self.close()
+            os.unlink(self._partial)
+            os.unlink(self._journal)
+            return 0
+        if not self.progress.complete:
+            with suppress(DatasetError):  # a full disk, perhaps: then the journal stays as it is
+                self._keep()
+        return self.progress.conversations
+
+    def close(self) -> None:
+        """Lets go of the file, and of its lock."""
+        if self._file is not None:
+            self._file.close()
+
+    def _name_it(self) -> None:
+        if self._form.finished is None:
+            os.replace(self._partial, self._path)
+            return
+        # In a folder of their own under their final names, of which the output's own comes last.
+        folder, name = os.path.split(self._path)
+        whole = f"{self._path}.whole"
+        try:
+            os.makedirs(whole, exist_ok=True)
+            with open(self._partial, "rb") as packed:
+                made = self._form.finished(packed, os.path.join(whole, name))
+            for path in made:
+                os.replace(path, os.path.join(folder, os.path.basename(path)))
+        finally:
+            shutil.rmtree(whole, ignore_errors=True)
+        os.unlink(self._partial)
+
+    def _is_named(self) -> bool:
+        """Whether an earlier run was stopped after the output had got its name."""
+        return not os.path.exists(self._partial) and os.path.exists(self._path)
+
+    def _resumed(self) -> Progress:
+        entry = _entry(self._journal)
+        if entry is None:
+            return Progress()
+        for what, then in entry["job"].items():
+            if then != self._job.get(what):
+                raise _other_job(self._journal, what, then, self._job.get(what))
+        fields = entry["progress"]
+        try:
+            progress = Progress(**{**fields, "after": Position(*fields["after"])})
+        except TypeError:
+            raise _not_resumable(f"{self._journal} is damaged") from None
+        if progress.complete and self._is_named():
+            return progress
+        size = os.stat(self._partial).st_size
+        if size < progress.size:
+            raise _not_resumable(f"{self._partial} is shorter than the journal says")
+        return progress
+
+
+def unfinished_files(path: str) -> tuple[str, str]:
+    """What stands beside the name of an output until it is complete."""
+    return f"{path}.partial", f"{path}.journal"
+
+
+def _opened(partial: str, path: str) -> FileIO:
+    """The file of a run, which no other run writes."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+    # Without a buffer: what a full disk refused must not be tried again on closing.
+    file = FileIO(os.open(partial, flags, 0o666), "r+")
+    try:
+        _lock(file, path)
+        if not _is_same_file(file, partial):
+            # Between opening and locking, the run that had the lock gave the file its final name.
+            raise DatasetError(f"{path} was just written by another run")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _write(file: BinaryIO | FileIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+
+
+def _other_job(journal: str, what: str, then: Any, now: Any) -> DatasetError:
+    problem = f"{what} was {short_repr(then)} and is {short_repr(now)}"
+    return _not_resumable(f"{problem} ({journal})")
+
+
+def _not_resumable(problem: str) -> DatasetError:
+    return DatasetError(f"cannot resume: {problem}; replace it (--overwrite)")
+
+
+def _entry(journal: str) -> Any:
+    try:
+        with open(journal, encoding="utf-8") as file:
+            entry = json.load(file)
+        Position(*entry["progress"]["after"])
+        return {"job": dict(entry["job"]), "progress": dict(entry["progress"])}
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise _not_resumable(f"{journal} is damaged") from None
+
+
+def _replace(path: str, text: str) -> None:
+    """Writes a file that is there as it was, or whole."""
+    new = f"{path}.new"
+    try:
+        with open(new, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(new)
+        raise
+
+
+def _is_same_file(file: FileIO, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(file: FileIO, path: str) -> None:
+    """Two runs that write one output would spoil it. The lock goes when the process does."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DatasetError(f"{path} is being written by another run") from None
+
+
+@contextmanager
+def _telling(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DatasetError(f"cannot write {name}: {os_error_reason(error)}") from None
+
+
+# Bad lines, kept in a file of their own so that they can be mended and tried again.
+
+
+class Rejects:
+    """The file, if somebody asked for one. A run that is resumed cuts it to where it was."""
+
+    def __init__(self, path: str | None, begin: Progress) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        if path is not None:
+            try:
+                self._file = open(path, "r+b" if begin.rejects else "wb")  # noqa: SIM115
+                self._file.truncate(begin.rejects)
+                self._file.seek(begin.rejects)
+            except OSError as error:
+                raise DatasetError(f"cannot write {path}: {os_error_reason(error)}") from None
+
+    def add(self, lines: bytes) -> None:
+        if self._file is not None and lines:
+            try:
+                self._file.write(lines)
+                self._file.flush()
+            except OSError as error:
+                raise DatasetError(f"cannot write {self._path}: {os_error_reason(error)}") from None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
