@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from dsv4.dataset import array_formats
-from dsv4.dataset.output_formats import Example
+from dsv4.dataset.output_formats import TrainingExample
 
 ROWS = [
-    Example([5, 6, 7], [0, 1, 1]),
-    Example([128_845, 2], [0, 0]),
-    Example([1, 2, 3, 4, 5], [0, 1, 0, 1, 1], lengths=(2, 3)),
+    TrainingExample([5, 6, 7], [0, 1, 1]),
+    TrainingExample([128_845, 2], [0, 0]),
+    TrainingExample([1, 2, 3, 4, 5], [0, 1, 0, 1, 1], lengths=(2, 3)),
 ]
 
 
 def chunks() -> io.BytesIO:
-    return io.BytesIO(b"".join(map(array_formats.packed, (ROWS[:1], [], ROWS[1:]))))
+    return io.BytesIO(b"".join(map(array_formats.rows_to_bytes, (ROWS[:1], [], ROWS[1:]))))
 
 
 def test_numpy(tmp_path: Path) -> None:
     numpy = pytest.importorskip("numpy")
-    paths = array_formats.numpy(chunks(), str(tmp_path / "out.npy"))
+    paths = array_formats.write_numpy(chunks(), str(tmp_path / "out.npy"))
     assert paths[-1] == str(tmp_path / "out.npy")
     ids = numpy.load(tmp_path / "out.npy", mmap_mode="r")
     mask = numpy.load(tmp_path / "out.loss_mask.npy", mmap_mode="r")
@@ -41,7 +41,7 @@ def test_numpy(tmp_path: Path) -> None:
 
 def test_megatron(tmp_path: Path) -> None:
     """The layout, number by number."""
-    paths = array_formats.megatron(chunks(), str(tmp_path / "out.bin"))
+    paths = array_formats.write_megatron(chunks(), str(tmp_path / "out.bin"))
     assert [Path(path).name for path in paths] == [
         *("out.loss_mask.bin", "out.loss_mask.idx", "out.idx", "out.bin")
     ]
@@ -64,7 +64,7 @@ def test_megatron(tmp_path: Path) -> None:
 
 def test_megatron_reads_it(tmp_path: Path) -> None:
     module = pytest.importorskip("megatron.core.datasets.indexed_dataset")
-    array_formats.megatron(chunks(), str(tmp_path / "out.bin"))
+    array_formats.write_megatron(chunks(), str(tmp_path / "out.bin"))
     data = module.IndexedDataset(str(tmp_path / "out"))
     assert [data[n].tolist() for n in range(len(data))] == [
         [5, 6, 7],
@@ -77,7 +77,7 @@ def test_megatron_reads_it(tmp_path: Path) -> None:
     assert mask[3].tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize("write", [array_formats.megatron, array_formats.numpy])
+@pytest.mark.parametrize("write", [array_formats.write_megatron, array_formats.write_numpy])
 def test_nothing_at_all(write: object, tmp_path: Path) -> None:
     assert callable(write)
     for path in write(io.BytesIO(), str(tmp_path / "out.bin")):

@@ -7,22 +7,22 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.dataset.example_encoder import chunk_bytes, packed
-from dsv4.dataset.output_formats import Example
+from dsv4.dataset.example_encoder import chunk_bytes_for_packing, pack_examples
+from dsv4.dataset.output_formats import TrainingExample
 
 LENGTH = 20
 lengths = st.lists(st.integers(1, LENGTH), max_size=40)
 
 
-def examples(sizes: list[int]) -> list[Example]:
+def examples(sizes: list[int]) -> list[TrainingExample]:
     """Examples whose tokens can be told apart."""
     return [
-        Example([100 * n + token for token in range(size)], [1] * size)
+        TrainingExample([100 * n + token for token in range(size)], [1] * size)
         for n, size in enumerate(sizes)
     ]
 
 
-def unpacked(rows: list[Example]) -> list[list[int]]:
+def unpacked(rows: list[TrainingExample]) -> list[list[int]]:
     """The examples in rows."""
     found: list[list[int]] = []
     for row in rows:
@@ -36,7 +36,7 @@ def unpacked(rows: list[Example]) -> list[list[int]]:
 
 @given(lengths)
 def test_every_example_is_in_one_row_whole(sizes: list[int]) -> None:
-    rows = packed(examples(sizes), LENGTH)
+    rows = pack_examples(examples(sizes), LENGTH)
     assert all(len(row.ids) <= LENGTH for row in rows)
     assert sorted(unpacked(rows)) == [example.ids for example in examples(sizes)]
 
@@ -44,13 +44,13 @@ def test_every_example_is_in_one_row_whole(sizes: list[int]) -> None:
 @given(lengths)
 def test_rows_are_nearly_full(sizes: list[int]) -> None:
     """No two rows would have room in one; so more than half of all there is is taken."""
-    filled = sorted(len(row.ids) for row in packed(examples(sizes), LENGTH))
+    filled = sorted(len(row.ids) for row in pack_examples(examples(sizes), LENGTH))
     assert all(a + b > LENGTH for a, b in pairwise(filled))
 
 
 @given(lengths)
 def test_positions_begin_anew_and_borders_are_not_learned(sizes: list[int]) -> None:
-    for row in packed(examples(sizes), LENGTH):
+    for row in pack_examples(examples(sizes), LENGTH):
         columns = row.columns
         assert columns["sequence_lengths"] == list(row.lengths or ())
         for position, weight in zip(columns["position_ids"], row.mask, strict=True):
@@ -60,11 +60,11 @@ def test_positions_begin_anew_and_borders_are_not_learned(sizes: list[int]) -> N
 
 
 def test_rows_and_examples_keep_their_order() -> None:
-    rows = packed(examples([3, 18, 5, 2, 12]), LENGTH)
+    rows = pack_examples(examples([3, 18, 5, 2, 12]), LENGTH)
     assert [row.lengths for row in rows] == [(3, 5, 12), (18, 2)]
 
 
 def test_chunks_hold_many_rows() -> None:
-    assert chunk_bytes(128) == 1 << 20
-    assert chunk_bytes(32_768) == 64 * 32_768 * 4
-    assert chunk_bytes(1 << 20) == 1 << 24
+    assert chunk_bytes_for_packing(128) == 1 << 20
+    assert chunk_bytes_for_packing(32_768) == 64 * 32_768 * 4
+    assert chunk_bytes_for_packing(1 << 20) == 1 << 24

@@ -8,7 +8,7 @@ import pytest
 
 from dsv4.dataset import DatasetError
 from dsv4.dataset.dataset_options import split_output_path, split_shares
-from dsv4.dataset.example_encoder import WHOLE
+from dsv4.dataset.example_encoder import WHOLE_DATASET
 
 LINES = [f"conversation {n}\n".encode() for n in range(2000)]
 
@@ -25,7 +25,7 @@ def test_the_line_alone_decides() -> None:
     """Not its end, not its place; so a part stays what it is when others are added."""
     part = split_shares({"train": 0.5, "valid": 0.5})["train"]
     assert [part.takes(line) for line in LINES] == [part.takes(line.strip()) for line in LINES]
-    assert all(WHOLE.takes(line) for line in LINES)
+    assert all(WHOLE_DATASET.takes(line) for line in LINES)
 
 
 @pytest.mark.parametrize(

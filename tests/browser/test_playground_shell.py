@@ -11,8 +11,8 @@ import pytest
 from accessibility import violations
 from serving import served
 
-from dsv4._playground.page_functions import FUNCTIONS
-from dsv4._playground.page_request import Bench
+from dsv4._playground.page_functions import PAGE_FUNCTIONS
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4.version import how_to_install
 
 Open = Callable[..., Any]
@@ -173,7 +173,10 @@ def test_copies_are_those_of_what_is_shown(
     write(tab, MESSAGES)
     url = playground.removesuffix("/playground/")
     body = {"source": json.dumps(MESSAGES), "form": form, "view": "prompt", "url": url}
-    assert copied(tab, f"Copy this as {name}") == FUNCTIONS["copy"](body, Bench())["text"]
+    assert (
+        copied(tab, f"Copy this as {name}")
+        == PAGE_FUNCTIONS["copy"](body, PlaygroundContext())["text"]
+    )
 
 
 def test_the_link_and_the_prompt_are_copied(open_page: Open, playground: str) -> None:
@@ -182,7 +185,7 @@ def test_the_link_and_the_prompt_are_copied(open_page: Open, playground: str) ->
     link = copied(tab, "Copy a link to this page")
     assert link.startswith(f"{playground}#prompt/1.")
     body = {"source": json.dumps(MESSAGES)}
-    assert copied(tab, "Copy prompt") == FUNCTIONS["text"](body, Bench())["prompt"]
+    assert copied(tab, "Copy prompt") == PAGE_FUNCTIONS["text"](body, PlaygroundContext())["prompt"]
 
 
 def test_a_key_is_asked_for_and_stays_in_the_tab(browser: Any, axe: str, tmp_path: Path) -> None:

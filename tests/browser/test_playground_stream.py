@@ -13,9 +13,9 @@ import pytest
 
 import dsv4
 from completions import corpus
-from dsv4._playground.completion_trace import trace
-from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
-from dsv4._playground.page_request import Bench
+from dsv4._playground.completion_trace import trace_completion
+from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
+from dsv4._playground.page_request import PlaygroundContext
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "playground")]
 
@@ -87,13 +87,15 @@ def shown_state(tab: Any) -> str:
 
 def parser_for(example: Any, **options: Any) -> dsv4.StreamParser:
     ids = (f"call_{n}" for n in count())
-    return dsv4.StreamParser(thinking=example.thinking, tools=TOOLS, new_id=ids.__next__, **options)
+    return dsv4.StreamParser(
+        thinking=example.thinking, tools=COMPLETION_TOOLS, new_id=ids.__next__, **options
+    )
 
 
 def strictly_read(example: Any) -> int | None:
     """Where the strict grammar refuses an example; None if it accepts it."""
     try:
-        dsv4.parse(example.text, thinking=example.thinking, tools=TOOLS, strict=True)
+        dsv4.parse(example.text, thinking=example.thinking, tools=COMPLETION_TOOLS, strict=True)
     except dsv4.ParseError as error:
         return error.position
     return None
@@ -132,7 +134,7 @@ class TestEveryExample:
             assert held == parser.held
         page.get_by_role("button", name="To the end").click()
         settle(page)
-        read = dsv4.parse(example.text, thinking=example.thinking, tools=TOOLS)
+        read = dsv4.parse(example.text, thinking=example.thinking, tools=COMPLETION_TOOLS)
         message = page.locator(".stream .message")
         assert message.locator(".finish code").inner_text() == read.finish
         for kind, text in (("reasoning", read.reasoning), ("content", read.content)):
@@ -244,10 +246,16 @@ class TestCuts:
             tab.get_by_label("Seed").fill("77")
             tab.get_by_label("Seed").press("Tab")
         settle(tab)
-        body = {"thinking": True, "tools": TOOLS, "cut": "random"}
+        body = {"thinking": True, "tools": COMPLETION_TOOLS, "cut": "random"}
         text = EXAMPLE_COMPLETIONS[0].text
-        assert first == trace({**body, "text": text, "seed": 1}, Bench())["steps"]
-        assert steps_of(tab) == trace({**body, "text": text, "seed": 77}, Bench())["steps"]
+        assert (
+            first
+            == trace_completion({**body, "text": text, "seed": 1}, PlaygroundContext())["steps"]
+        )
+        assert (
+            steps_of(tab)
+            == trace_completion({**body, "text": text, "seed": 77}, PlaygroundContext())["steps"]
+        )
 
     def test_the_place_stays_where_it_was(self, opened: Callable[..., Any]) -> None:
         tab = opened()
@@ -317,7 +325,10 @@ def test_frames_are_those_that_the_writers_send(opened: Callable[..., Any]) -> N
     tab = opened()
     tab.get_by_role("button", name="To the end").click()
     settle(tab)
-    told = trace({"text": EXAMPLE_COMPLETIONS[0].text, "tools": TOOLS, "cut": "character"}, Bench())
+    told = trace_completion(
+        {"text": EXAMPLE_COMPLETIONS[0].text, "tools": COMPLETION_TOOLS, "cut": "character"},
+        PlaygroundContext(),
+    )
     last = {name: told["frames"][name]["finish"][-1] for name in told["frames"]}
     shown = tab.locator(".protocol.chat li code").last.inner_text()
     assert json.loads(shown) == last["chat"]["choices"]
@@ -519,7 +530,7 @@ def test_the_page_unfolds_a_trace_to_what_happened(opened: Callable[..., Any], c
     """Every step and every frame of a part of the corpus, as `trace.js` tells them."""
     from stepping import sent, stepped
 
-    from dsv4._playground.completion_trace import cut as cut_text
+    from dsv4._playground.completion_trace import cut_completion as cut_text
     from dsv4.tokens import Tokenizer
 
     tab = opened()
@@ -527,12 +538,14 @@ def test_the_page_unfolds_a_trace_to_what_happened(opened: Callable[..., Any], c
     states = [{"name": state.name, "words": ""} for state in dsv4.StreamParser().state.__class__]
     texts = [case["text"] for case in corpus()[::9]]
     for text in [*texts, "Wide \U0001f327\U0001f327 <\U0001f327</think>\n\n\U0001f327 ok"]:
-        body = {"text": text, "tools": TOOLS, "cut": cut, "seed": 5}
-        told = trace(body, Bench(tokenizer))
+        body = {"text": text, "tools": COMPLETION_TOOLS, "cut": cut, "seed": 5}
+        told = trace_completion(body, PlaygroundContext(tokenizer))
         unfolded = tab.evaluate(UNFOLD, {"told": told, "text": text, "states": states})
         pieces = cut_text(text, cut, 5, tokenizer)
         events: list[tuple[int, Any]] = []
-        for step, (state, held, why, brought) in enumerate(stepped(pieces, tools=TOOLS), 1):
+        for step, (state, held, why, brought) in enumerate(
+            stepped(pieces, tools=COMPLETION_TOOLS), 1
+        ):
             events += ((step, event) for event in brought)
             shown = unfolded["steps"][step]
             assert shown["held"] == held

@@ -13,7 +13,7 @@ from running import ENVIRONMENT, ROOT, dsv4, printed
 
 from dsv4 import __version__, compat
 from dsv4._cli.main import COMMANDS
-from dsv4._cli.version import PARTS
+from dsv4._cli.version import EXTRAS
 from dsv4.version import how_to_install
 from loading import loaded
 
@@ -41,12 +41,12 @@ class TestVersion:
         first, *parts = printed("version", bare=True).splitlines()
         assert first.startswith(f"dsv4 {__version__}, Python 3.")
         assert parts[0] == f"tokens   not installed: {how_to_install('tokens')}"
-        assert [part.split()[0] for part in parts] == list(PARTS)
+        assert [part.split()[0] for part in parts] == list(EXTRAS)
 
     def test_every_extra_is_listed(self) -> None:
         toml = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))
         for_users = set(toml["project"]["optional-dependencies"]) - {*DEVELOPERS}
-        assert for_users <= set(PARTS)
+        assert for_users <= set(EXTRAS)
 
     def test_as_an_option(self) -> None:
         assert printed("--version") == printed("version")

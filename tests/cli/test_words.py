@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsv4._cli.command_errors import in_json
+from dsv4._cli.command_errors import in_json_words
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from dsv4._cli.command_errors import in_json
     ],
 )
 def test_words(problem: str, words: str) -> None:
-    assert in_json(problem) == words
+    assert in_json_words(problem) == words

@@ -10,13 +10,13 @@ import pytest
 from copied import run_cases, sent_by
 
 import dsv4
-from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
-from dsv4._playground.page_functions import FUNCTIONS
-from dsv4._playground.page_problem import Problem
-from dsv4._playground.page_request import Bench
+from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
+from dsv4._playground.page_functions import PAGE_FUNCTIONS
+from dsv4._playground.page_problem import PageProblem
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4.tokens import Tokenizer
 
-BENCH = Bench(tokenizer=Tokenizer.load(), model="deepseek-v4")
+BENCH = PlaygroundContext(tokenizer=Tokenizer.load(), model="deepseek-v4")
 HOSTILE = "'\"\\ \x00\x1b[31m\u202e ''' \"\"\" {x} $HOME `id` \ud800 \u2028\r\n</think>"
 TALK = [
     {"role": "user", "content": "It's 5 o'clock: `date` $(date)?"},
@@ -37,12 +37,12 @@ TALK = [
 
 
 def call(name: str, **body: Any) -> Any:
-    return FUNCTIONS[name](body, BENCH)
+    return PAGE_FUNCTIONS[name](body, BENCH)
 
 
 def streams() -> list[dict[str, Any]]:
     bodies: list[dict[str, Any]] = [
-        {"text": e.text, "thinking": e.thinking, "tools": TOOLS, "cut": cut, "seed": 3}
+        {"text": e.text, "thinking": e.thinking, "tools": COMPLETION_TOOLS, "cut": cut, "seed": 3}
         for n, e in enumerate(EXAMPLE_COMPLETIONS)
         for cut in (("character", "random", "token")[n % 3],)
     ]
@@ -63,15 +63,15 @@ def streams() -> list[dict[str, Any]]:
 def test_cases_pass(tmp_path: Path) -> None:
     cases = [call("copy", form="pytest", view="stream", **body)["text"] for body in streams()]
     for protocol in ("chat", "responses", "messages"):
-        body = {"protocol": protocol, "messages": TALK, "tools": TOOLS, "effort": "max"}
+        body = {"protocol": protocol, "messages": TALK, "tools": COMPLETION_TOOLS, "effort": "max"}
         cases.append(call("copy", form="pytest", view="live", **body)["text"])
     assert f"{len(cases)} passed" in run_cases(cases, tmp_path)
 
 
 def test_cases_fail_where_something_else_is_read(tmp_path: Path) -> None:
-    body = {"text": EXAMPLE_COMPLETIONS[3].text, "tools": TOOLS, "cut": "character"}
+    body = {"text": EXAMPLE_COMPLETIONS[3].text, "tools": COMPLETION_TOOLS, "cut": "character"}
     text = call("copy", form="pytest", view="stream", **body)["text"]
-    talk = call("copy", form="pytest", view="live", messages=TALK, tools=TOOLS)["text"]
+    talk = call("copy", form="pytest", view="live", messages=TALK, tools=COMPLETION_TOOLS)["text"]
     cases = [text.replace("umbrella", "coat", 1), text.replace("missing_wrapper", "limit")]
     cases += [talk.replace("'content': 'Noon'", "'content': 'Now'")]
     assert "3 failed" in run_cases(cases, tmp_path)
@@ -100,12 +100,12 @@ def test_python_prints_events_and_message(
 def test_curl_asks_for_the_same_trace(body: dict[str, Any]) -> None:
     text = call("copy", form="curl", view="stream", url="http://127.0.0.1:1", **body)["text"]
     assert "http://127.0.0.1:1/playground/api/trace" in text
-    assert FUNCTIONS["trace"](sent_by(text), BENCH) == call("trace", **body)
+    assert PAGE_FUNCTIONS["trace"](sent_by(text), BENCH) == call("trace", **body)
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_curl_sends_the_conversation(protocol: str) -> None:
-    body = {"protocol": protocol, "messages": TALK, "tools": TOOLS, "effort": "none"}
+    body = {"protocol": protocol, "messages": TALK, "tools": COMPLETION_TOOLS, "effort": "none"}
     made = call("live", **body)
     text = call("copy", form="curl", view="live", url="http://127.0.0.1:1", **body)["text"]
     assert f"http://127.0.0.1:1/{made['path']}" in text
@@ -114,10 +114,10 @@ def test_curl_sends_the_conversation(protocol: str) -> None:
 
 
 def test_keys_are_asked_for_and_not_written() -> None:
-    bench = Bench(asks_for_key=True)
+    bench = PlaygroundContext(asks_for_key=True)
     for form in ("curl", "python"):
         body = {"form": form, "view": "live", "messages": TALK}
-        assert "Bearer KEY" in FUNCTIONS["copy"](body, bench)["text"]
+        assert "Bearer KEY" in PAGE_FUNCTIONS["copy"](body, bench)["text"]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,6 @@ def test_keys_are_asked_for_and_not_written() -> None:
     ],
 )
 def test_a_conversation_that_cannot_be_sent(body: dict[str, Any], path: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(PageProblem) as caught:
         call("live", **body)
     assert caught.value.location == (path,)

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 import dsv4
-from dsv4._playground.cache_view import VARIANTS, Measure, turns_of
+from dsv4._playground.cache_view import VARIANTS, PromptMeter, cached_turns
 from dsv4._playground.page_examples import EXAMPLE_REQUESTS
-from dsv4._playground.page_functions import FUNCTIONS
-from dsv4._playground.page_request import Bench
+from dsv4._playground.page_functions import PAGE_FUNCTIONS
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4.tokens import Tokenizer, why_not_prefix
 from dsv4.tokens.prefix_difference import DROPPED
 
 TOKENIZER = Tokenizer.load()
-BENCH = Bench(tokenizer=TOKENIZER)
+BENCH = PlaygroundContext(tokenizer=TOKENIZER)
 
 
-def asked(value: Any, bench: Bench = BENCH, **body: Any) -> Any:
-    return FUNCTIONS["cache"]({"source": json.dumps(value), **body}, bench)
+def asked(value: Any, bench: PlaygroundContext = BENCH, **body: Any) -> Any:
+    return PAGE_FUNCTIONS["cache"]({"source": json.dumps(value), **body}, bench)
 
 
 def lost(answer: Any) -> dict[str, int]:
@@ -72,7 +72,7 @@ def test_what_is_shared_is_what_the_ids_share(title: str, variant: str) -> None:
     body = value if isinstance(value, dict) else {"messages": value}
     request = dsv4.Request(body["messages"], tools=body.get("tools"))
     sent = list(map(VARIANTS[variant][1], body["messages"]))
-    turns = turns_of(request, VARIANTS[variant][1], Measure(TOKENIZER))
+    turns = cached_turns(request, VARIANTS[variant][1], PromptMeter(TOKENIZER))
     for before, turn in pairwise(turns):
         answered = [*sent[: before.messages], body["messages"][before.messages]]
         held = dsv4.encode(answered, tools=body.get("tools"))
@@ -109,12 +109,12 @@ def test_the_caller_s_conversation_is_counted_as_it_is_sent(title: str) -> None:
     assert first["computed"] == sum(turn["size"] - turn["reused"] for turn in answer["turns"])
 
 
-@pytest.mark.parametrize("bench", [Bench(), BENCH])
-def test_without_a_vocabulary_characters_are_counted(bench: Bench) -> None:
+@pytest.mark.parametrize("bench", [PlaygroundContext(), BENCH])
+def test_without_a_vocabulary_characters_are_counted(bench: PlaygroundContext) -> None:
     answer = asked(EXAMPLE_REQUESTS["Several turns"], bench, dialect="v4.1")
     assert answer["unit"] == "characters"
     assert answer["no_tokens"]
-    last = FUNCTIONS["text"](
+    last = PAGE_FUNCTIONS["text"](
         {"request": EXAMPLE_REQUESTS["Several turns"], "dialect": "v4.1"}, bench
     )
     assert answer["turns"][-1]["size"] == len(last["prompt"])
@@ -133,7 +133,7 @@ def test_an_error_stands_at_its_place() -> None:
 
 def test_of_a_long_conversation_the_last_turns_are_shown() -> None:
     turn = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-    answer = asked([*(turn * 300), {"role": "user", "content": "Bye"}], Bench())
+    answer = asked([*(turn * 300), {"role": "user", "content": "Bye"}], PlaygroundContext())
     assert len(answer["turns"]) == 66
     assert answer["left_out"] == 301 - 66
     assert answer["turns"][-1]["messages"] == 601
@@ -150,7 +150,7 @@ def test_work_grows_with_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             {"role": "user", "content": f"Question {n}"},
             {"role": "assistant", "reasoning_content": f"Thought {n}", "content": f"Answer {n}"},
         ]
-    measure = Measure(TOKENIZER)
-    turns_of(dsv4.Request(messages), VARIANTS["as_sent"][1], measure, with_causes=False)
+    measure = PromptMeter(TOKENIZER)
+    cached_turns(dsv4.Request(messages), VARIANTS["as_sent"][1], measure, with_causes=False)
     assert len(read) == len(set(read))
     assert len(read) <= 4 * len(messages)

@@ -10,14 +10,14 @@ import pytest
 from copied import printed, run_cases, sent_by
 
 from dsv4._playground.cache_view import VARIANTS
-from dsv4._playground.page_examples import EXAMPLE_REQUESTS, sources
-from dsv4._playground.page_functions import FUNCTIONS
-from dsv4._playground.page_problem import Problem
-from dsv4._playground.page_request import Bench
+from dsv4._playground.page_examples import EXAMPLE_REQUESTS, example_sources
+from dsv4._playground.page_functions import PAGE_FUNCTIONS
+from dsv4._playground.page_problem import PageProblem
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4.tokens import Tokenizer
 
-BENCH = Bench(tokenizer=Tokenizer.load())
-SOURCES = {example["title"]: example["source"] for example in sources()}
+BENCH = PlaygroundContext(tokenizer=Tokenizer.load())
+SOURCES = {example["title"]: example["source"] for example in example_sources()}
 HOSTILE = json.dumps(
     [
         {
@@ -30,7 +30,7 @@ NAN = '[{"role": "user", "content": "Hi", "x": NaN}]'
 
 
 def call(name: str, **body: Any) -> Any:
-    return FUNCTIONS[name](body, BENCH)
+    return PAGE_FUNCTIONS[name](body, BENCH)
 
 
 @pytest.mark.parametrize("title", EXAMPLE_REQUESTS)
@@ -88,9 +88,9 @@ def test_a_shell_reads_the_body_of_curl_whole(source: str) -> None:
     text = call("copy", form="curl", view="prompt", source=source, thinking=False)["text"]
     sent = sent_by(text)
     assert sent == {"thinking": False, "request": json.loads(source)}
-    assert FUNCTIONS["text"](sent, BENCH) == call("text", source=source, thinking=False)
+    assert PAGE_FUNCTIONS["text"](sent, BENCH) == call("text", source=source, thinking=False)
 
 
 def test_a_form_that_there_is_not_is_refused() -> None:
-    with pytest.raises(Problem, match="found 'perl', expected one of curl, python, pytest"):
+    with pytest.raises(PageProblem, match="found 'perl', expected one of curl, python, pytest"):
         call("copy", form="perl", source="[]")

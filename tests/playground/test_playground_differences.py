@@ -10,7 +10,7 @@ from dsv4._encode.fragments import Fragment
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import V4
 from dsv4._format.tokens import THINK_END, THINK_START
-from dsv4._playground.prompt_diff import MOST_EDITS, changes, differences
+from dsv4._playground.prompt_diff import MAX_EDITS, changes, differing_ranges
 
 UNITS = st.lists(st.sampled_from("abc "), max_size=12)
 
@@ -43,7 +43,7 @@ def test_changes_are_as_few_as_can_be(a: list[str], b: list[str]) -> None:
 
 
 def test_lists_that_have_too_little_in_common_are_changed_whole() -> None:
-    a, b = ["a", " "] * MOST_EDITS, ["b", " "] * MOST_EDITS
+    a, b = ["a", " "] * MAX_EDITS, ["b", " "] * MAX_EDITS
     # What they end with is looked at first.
     assert changes(a, b) == [(0, len(a) - 1, 0, len(b) - 1)]
 
@@ -58,22 +58,22 @@ def marked(text: str, ranges: list[tuple[int, int]]) -> list[str]:
 
 def test_words_are_marked_inside_of_lines() -> None:
     a, b = encoded("one line\nsome words here\nend"), encoded("one line\nsome more here\nend")
-    ours, theirs = differences(a, b)
+    ours, theirs = differing_ranges(a, b)
     assert marked(a.text, ours) == ["words"]
     assert marked(b.text, theirs) == ["more"]
 
 
 def test_what_only_one_has_is_marked_there_alone() -> None:
     a, b = encoded("one\ntwo\nthree"), encoded("one\nthree")
-    assert differences(a, a) == ([], [])
-    ours, theirs = differences(a, b)
+    assert differing_ranges(a, a) == ([], [])
+    ours, theirs = differing_ranges(a, b)
     assert marked(a.text, ours) == ["two\n"]
     assert theirs == []
 
 
 def test_tokens_are_marked_whole() -> None:
     a, b = (dsv4.encode([{"role": "user", "content": "Hi"}], thinking=t) for t in (True, False))
-    ours, theirs = differences(a, b)
+    ours, theirs = differing_ranges(a, b)
     assert marked(a.text, ours) == [THINK_START]
     assert marked(b.text, theirs) == [THINK_END]
 
@@ -84,4 +84,4 @@ def test_a_token_differs_from_text_that_spells_it() -> None:
     text = prompt_from_tokens(["", str(THINK_START)], V4)
     assert token.text == text.text
     whole = [(0, len(THINK_START))]
-    assert differences(token, text) == (whole, whole)
+    assert differing_ranges(token, text) == (whole, whole)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import dsv4
 from dsv4._format.tokens import USER
-from dsv4._playground.page_examples import EXAMPLE_REQUESTS, sources
-from dsv4._playground.page_functions import FUNCTIONS
-from dsv4._playground.page_problem import Problem
-from dsv4._playground.page_request import Bench
+from dsv4._playground.page_examples import EXAMPLE_REQUESTS, example_sources
+from dsv4._playground.page_functions import PAGE_FUNCTIONS
+from dsv4._playground.page_problem import PageProblem
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.characters import visible_character
 from dsv4._view.view_rows import view_of
 from dsv4.profiles import PROFILES
@@ -25,16 +25,16 @@ from dsv4.tokens import Tokenizer
 from dsv4.version import how_to_install
 from strategies import conversations
 
-BENCH = Bench(tokenizer=Tokenizer.load())
-SOURCES = {example["title"]: example["source"] for example in sources()}
+BENCH = PlaygroundContext(tokenizer=Tokenizer.load())
+SOURCES = {example["title"]: example["source"] for example in example_sources()}
 EVERYTHING = (
     "Every\n thing \t <script>alert(1)</script> \x00\x1b \u202eright to left\u202c 😀 \u2028 &amp;"
 )
 
 
-def asked(source: Any, bench: Bench = BENCH, **body: Any) -> Any:
+def asked(source: Any, bench: PlaygroundContext = BENCH, **body: Any) -> Any:
     text = source if isinstance(source, str) else json.dumps(source, ensure_ascii=False)
-    return FUNCTIONS["prompt"]({"source": text, **body}, bench)
+    return PAGE_FUNCTIONS["prompt"]({"source": text, **body}, bench)
 
 
 def segments(row: dict[str, Any]) -> list[list[Any]]:
@@ -72,7 +72,7 @@ def as_seen(text: str) -> str:
 def test_the_rows_add_up_to_the_prompt(title: str, dialect: str) -> None:
     body = {"source": SOURCES[title], "dialect": dialect}
     [side] = asked(**body)["sides"]
-    assert shown_text(side) == as_seen(FUNCTIONS["text"](body, BENCH)["prompt"])
+    assert shown_text(side) == as_seen(PAGE_FUNCTIONS["text"](body, BENCH)["prompt"])
 
 
 def test_rows_and_counts_are_those_of_dsv4_show() -> None:
@@ -237,10 +237,10 @@ def test_sources_are_right_for_any_conversation(data: st.DataObject) -> None:
     try:
         prompt = dsv4.encode(messages)
     except dsv4.Error:
-        with pytest.raises(Problem):
+        with pytest.raises(PageProblem):
             asked(source)
         return
-    [side] = asked(source, Bench())["sides"]
+    [side] = asked(source, PlaygroundContext())["sides"]
     assert shown_text(side) == as_seen(prompt.text)
     for row, text, origin in parts(side, source):
         if row["message"] is None or origin is None:
@@ -274,7 +274,7 @@ def test_borders_of_tokens_and_their_ids() -> None:
 
 
 def test_without_a_tokenizer_it_says_so_and_counts_characters() -> None:
-    [side] = asked([{"role": "user", "content": "Hi"}], Bench(), ids=True)["sides"]
+    [side] = asked([{"role": "user", "content": "Hi"}], PlaygroundContext(), ids=True)["sides"]
     assert how_to_install("tokens") in side["no_tokens"]
     assert side["tokens"] is None
     assert sum(share["amount"] for share in side["shares"]) == side["characters"]
@@ -346,7 +346,7 @@ def test_what_a_server_refuses_stands_beside_what_another_writes() -> None:
 def test_an_error_stands_at_its_line(
     source: str, protocol: str, line: int, path: str | None
 ) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(PageProblem) as caught:
         asked(source, protocol=protocol)
     assert caught.value.line == line
     if path is not None:
@@ -371,7 +371,7 @@ def test_an_error_stands_at_its_line(
 )
 def test_a_body_that_makes_no_sense_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(dsv4.Error, match="expected"):
-        FUNCTIONS["prompt"](body, BENCH)
+        PAGE_FUNCTIONS["prompt"](body, BENCH)
 
 
 @pytest.mark.parametrize("protocol", ["auto", "file", "chat", "responses", "messages"])
@@ -400,14 +400,16 @@ def test_hostile_text_is_shown_as_it_is() -> None:
 
 
 def test_a_megabyte_is_folded() -> None:
-    [side] = asked([{"role": "user", "content": "A line of text.\n" * 65_536}], Bench())["sides"]
+    [side] = asked(
+        [{"role": "user", "content": "A line of text.\n" * 65_536}], PlaygroundContext()
+    )["sides"]
     [row] = [row for row in side["rows"] if row["field"] == "content"]
     assert sum(len(segment[0]) for segment in row["head"]) < 2_000
     assert row["fold"] == "65,528 more lines, 1,048,448 characters"
 
 
 def test_more_messages_than_anybody_looks_at_are_refused() -> None:
-    with pytest.raises(Problem, match="found 20,001 messages, expected at most 20,000"):
+    with pytest.raises(PageProblem, match="found 20,001 messages, expected at most 20,000"):
         asked([{"role": "user", "content": ""}] * 20_001)
 
 
@@ -416,7 +418,7 @@ def test_work_grows_with_what_is_shown() -> None:
 
     def size(turns: int) -> int:
         messages = [{"role": "user", "content": f"Question {n}?"} for n in range(turns)]
-        [side] = asked(messages, Bench())["sides"]
+        [side] = asked(messages, PlaygroundContext())["sides"]
         return sum(len(segments(row)) for row in side["rows"])
 
     assert size(400) <= 2 * size(200)

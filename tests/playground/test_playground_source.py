@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4._playground.json_source import DEEPEST, Source
-from dsv4._playground.page_problem import Problem
+from dsv4._playground.json_source import MAX_DEPTH, JsonSource
+from dsv4._playground.page_problem import PageProblem
 from dsv4.errors import Location
 
 VALUES = st.recursive(
@@ -31,14 +31,14 @@ def all_values(value: Any, location: Location = ()) -> dict[Location, Any]:
 @given(VALUES, st.sampled_from([None, 0, 2, "\t"]), st.booleans())
 def test_every_value_stands_where_it_is_said_to(value: Any, indent: Any, ascii: bool) -> None:
     text = f" \n{json.dumps(value, indent=indent, ensure_ascii=ascii)}\r\n"
-    source = Source(text)
+    source = JsonSource(text)
     read = {at: json.loads(text[slice(*place)]) for at, place in source.places.items()}
     assert read == all_values(value)
 
 
 @given(VALUES)
 def test_places_are_counted_as_browsers_count(value: Any) -> None:
-    source = Source(json.dumps(value, ensure_ascii=False))
+    source = JsonSource(json.dumps(value, ensure_ascii=False))
     units = source.text.encode("utf-16-le", "surrogatepass")
     for location, place in source.places.items():
         start, end = source.in_units(place)
@@ -47,7 +47,7 @@ def test_places_are_counted_as_browsers_count(value: Any) -> None:
 
 
 def test_of_a_name_that_comes_twice_the_last_counts() -> None:
-    source = Source('{"a": 1, "a": 22}')
+    source = JsonSource('{"a": 1, "a": 22}')
     assert source.text[slice(*source.places["a",])] == "22"
 
 
@@ -64,8 +64,8 @@ def test_of_a_name_that_comes_twice_the_last_counts() -> None:
 def test_text_that_is_no_json_is_refused_at_its_line(
     text: str, line: int, column: int, words: str
 ) -> None:
-    with pytest.raises(Problem) as caught:
-        Source(text)
+    with pytest.raises(PageProblem) as caught:
+        JsonSource(text)
     problem = caught.value
     if problem.message.startswith("not JSON: illegal trailing comma"):  # newer Pythons' words
         return
@@ -77,19 +77,19 @@ def test_text_that_is_no_json_is_refused_at_its_line(
     assert problem.start >= units
 
 
-@pytest.mark.parametrize("depth", [DEEPEST + 1, 100_000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100_000])
 def test_what_is_nested_too_deep_is_refused(depth: int) -> None:
-    with pytest.raises(Problem, match="nested too deep"):
-        Source("[" * depth + "]" * depth)
+    with pytest.raises(PageProblem, match="nested too deep"):
+        JsonSource("[" * depth + "]" * depth)
 
 
 def test_a_number_of_too_many_digits_is_refused() -> None:
-    with pytest.raises(Problem, match="not JSON"):
-        Source("9" * 5_000)
+    with pytest.raises(PageProblem, match="not JSON"):
+        JsonSource("9" * 5_000)
 
 
 def test_a_problem_stands_at_the_nearest_value() -> None:
-    source = Source('{"messages": [\n {"role": 5}\n]}')
+    source = JsonSource('{"messages": [\n {"role": 5}\n]}')
     problem = source.problem("found 5", ("messages", 0, "role"))
     assert (problem.line, problem.column) == (2, 11)
     assert source.text[problem.start : problem.end] == "5"

@@ -14,10 +14,16 @@ from stepping import PROTOCOLS, sent, stepped
 import dsv4
 from completions import corpus, declared
 from dsv4._parse.source import TextSource
-from dsv4._playground.completion_trace import MOST_FRAMED, STATES, cut, stream, trace
-from dsv4._playground.json_source import width
-from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
-from dsv4._playground.page_request import Bench
+from dsv4._playground.completion_trace import (
+    MAX_FRAMED_ROWS,
+    STATES,
+    cut_completion,
+    stream_view_setup,
+    trace_completion,
+)
+from dsv4._playground.json_source import utf16_length
+from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4.errors import OptionError
 from dsv4.tokens import Tokenizer
 
@@ -103,8 +109,8 @@ class Unfolded:
 
 def check(body: dict[str, Any], tokenizer: Any = None) -> None:
     """Holds a trace against a parser and writers that are given the same pieces."""
-    traced = json.loads(json.dumps(trace(body, Bench(tokenizer))))
-    pieces = cut(body["text"], body["cut"], body.get("seed", 0), tokenizer)
+    traced = json.loads(json.dumps(trace_completion(body, PlaygroundContext(tokenizer))))
+    pieces = cut_completion(body["text"], body["cut_completion"], body.get("seed", 0), tokenizer)
     assert "".join(pieces) == body["text"]
     names = ("thinking", "tools", "tool_choice", "stop", "calls")
     options = {name: body[name] for name in names if name in body}
@@ -153,16 +159,27 @@ def test_at_every_token_and_at_random_cuts(case: dict[str, Any], tokenizer: Toke
 )
 @settings(max_examples=150, deadline=None)
 def test_places_count_as_the_page_counts(text: str, thinking: bool, seed: int) -> None:
-    body = {"text": text, "thinking": thinking, "tools": TOOLS, "stop": ["ba"], "seed": seed}
+    body = {
+        "text": text,
+        "thinking": thinking,
+        "tools": COMPLETION_TOOLS,
+        "stop": ["ba"],
+        "seed": seed,
+    }
     check({**body, "cut": "random"})
     check({**body, "cut": "character"})
 
 
 @pytest.mark.parametrize("example", EXAMPLE_COMPLETIONS, ids=lambda example: example.name)
 def test_examples_show_their_rule(example: Any) -> None:
-    body = {"text": example.text, "thinking": example.thinking, "tools": TOOLS, "cut": "character"}
+    body = {
+        "text": example.text,
+        "thinking": example.thinking,
+        "tools": COMPLETION_TOOLS,
+        "cut": "character",
+    }
     check(body)
-    read = dsv4.parse(example.text, thinking=example.thinking, tools=TOOLS)
+    read = dsv4.parse(example.text, thinking=example.thinking, tools=COMPLETION_TOOLS)
     assert bool(read.diagnostics) == bool(example.rule)
     assert 0 <= example.rule <= 19
 
@@ -174,26 +191,29 @@ def test_there_are_examples_enough_and_each_has_a_name() -> None:
 
 
 def read_of(example: Any) -> dsv4.Message:
-    return dsv4.parse(example.text, thinking=example.thinking, tools=TOOLS)
+    return dsv4.parse(example.text, thinking=example.thinking, tools=COMPLETION_TOOLS)
 
 
 def test_every_state_is_drawn() -> None:
-    told = stream({}, Bench())
+    told = stream_view_setup({}, PlaygroundContext())
     assert {name for move in told["moves"] for name in move} == {s["name"] for s in told["states"]}
 
 
 def test_strictly_it_stops_where_the_grammar_does() -> None:
     text = "\U0001f327 Ok.</think>It is <think>4.<｜end▁of▁sentence｜>"
-    told = trace({"text": text, "cut": "character"}, Bench())["strict"]
+    told = trace_completion({"text": text, "cut": "character"}, PlaygroundContext())["strict"]
     with pytest.raises(dsv4.ParseError) as caught:
         dsv4.parse(text, strict=True)
     assert told == {
         "accepts": False,
-        "position": width(text[: caught.value.position]),
+        "position": utf16_length(text[: caught.value.position]),
         "problem": caught.value.problem,
     }
     well = {"text": "Ok.</think>4.<｜end▁of▁sentence｜>", "cut": "character"}
-    assert trace(well, Bench())["strict"] == {"accepts": True, "message": None}
+    assert trace_completion(well, PlaygroundContext())["strict"] == {
+        "accepts": True,
+        "message": None,
+    }
 
 
 # Work: counted, not timed.
@@ -215,7 +235,9 @@ def test_a_trace_is_as_long_as_its_text(kind: str) -> None:
     sizes = []
     for length in (10_000, 20_000):
         text = (piece * (length // len(piece) + 1))[:length]
-        traced = trace({"text": text, "cut": "character", "tools": TOOLS}, Bench())
+        traced = trace_completion(
+            {"text": text, "cut": "character", "tools": COMPLETION_TOOLS}, PlaygroundContext()
+        )
         sizes.append(len(json.dumps(traced)))
         assert len(traced["knots"]) <= 2 * traced["events"] + 4 * text.count("<") + 8
     assert sizes[1] <= 2.1 * sizes[0]
@@ -223,7 +245,9 @@ def test_a_trace_is_as_long_as_its_text(kind: str) -> None:
 
 def test_text_that_only_flows_makes_no_knots() -> None:
     text = LINE * 1_700
-    traced = trace({"text": text, "cut": "character", "thinking": False}, Bench())
+    traced = trace_completion(
+        {"text": text, "cut": "character", "thinking": False}, PlaygroundContext()
+    )
     # Each line break waits once, and is let go once.
     assert len(text) > 100_000
     assert len(traced["rows"]) == 2
@@ -250,15 +274,19 @@ def test_the_parser_is_asked_once_for_each_piece(
     # What is held may be long, and is not copied for each piece of it.
     for copied in ((dsv4.StreamParser, "held"), (TextSource, "waiting")):
         monkeypatch.setattr(*copied, property(lambda p: pytest.fail("a copy")))
-    told = trace({"text": text, "cut": "character", "tools": TOOLS}, Bench())
+    told = trace_completion(
+        {"text": text, "cut": "character", "tools": COMPLETION_TOOLS}, PlaygroundContext()
+    )
     assert len(asked_for) == len(text) + 1
     assert text is not HELD or len(told["knots"]) < 40
 
 
 def test_rows_without_end_are_not_all_framed() -> None:
-    text = "a<think>b</think>" * MOST_FRAMED
-    framed = trace({"text": text, "cut": "random", "thinking": False}, Bench())["frames"]["chat"]
-    assert (framed["whole"], len(framed["rows"]), framed["finish"]) == (False, MOST_FRAMED, [])
+    text = "a<think>b</think>" * MAX_FRAMED_ROWS
+    framed = trace_completion(
+        {"text": text, "cut": "random", "thinking": False}, PlaygroundContext()
+    )["frames"]["chat"]
+    assert (framed["whole"], len(framed["rows"]), framed["finish"]) == (False, MAX_FRAMED_ROWS, [])
 
 
 @pytest.mark.parametrize(
@@ -277,5 +305,5 @@ def test_rows_without_end_are_not_all_framed() -> None:
 )
 def test_what_cannot_be_read_is_named(body: dict[str, Any], path: str) -> None:
     with pytest.raises(OptionError) as caught:
-        trace(body, Bench())
+        trace_completion(body, PlaygroundContext())
     assert caught.value.path == path

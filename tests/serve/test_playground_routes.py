@@ -14,11 +14,11 @@ from gateway import gateway, run
 
 from dsv4 import _playground
 from dsv4._playground import page_functions
-from dsv4._playground.page_examples import sources
+from dsv4._playground.page_examples import example_sources
 from dsv4.serve import playground_routes
 
 PAGE = Path(_playground.__file__).parent / "page"
-SOURCE = sources()[0]["source"]
+SOURCE = example_sources()[0]["source"]
 JSON = {"content-type": "application/json"}
 
 
@@ -181,7 +181,7 @@ def test_streams_do_not_wait_for_a_function(monkeypatch: pytest.MonkeyPatch) -> 
         time.sleep(1)
         return {"slow": True}
 
-    monkeypatch.setitem(page_functions.FUNCTIONS, "slow", slow)
+    monkeypatch.setitem(page_functions.PAGE_FUNCTIONS, "slow", slow)
 
     async def scenario() -> None:
         async with gateway(playground=True) as g:
@@ -202,7 +202,7 @@ def test_what_nobody_waits_for_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> 
         time.sleep(0.3)
         return {}
 
-    monkeypatch.setitem(page_functions.FUNCTIONS, "slow", slow)
+    monkeypatch.setitem(page_functions.PAGE_FUNCTIONS, "slow", slow)
 
     async def scenario() -> None:
         async with gateway(playground=True) as g:

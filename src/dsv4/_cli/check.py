@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from dsv4._check.fixes import fix_body
-from dsv4._cli.command_errors import DONE, FINDINGS, MISUSE, Failure, complain, in_json
+from dsv4._cli.command_errors import DONE, FINDINGS, MISUSE, Failure, complain, in_json_words
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_arguments,
@@ -29,14 +29,14 @@ from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:
     from dsv4._check import Finding
-    from dsv4._cli.conversation_files import Document
+    from dsv4._cli.conversation_files import FileDocument
     from dsv4._inputs.request_bodies import RequestOverrides
 
 
 # dsv4 check --fix: the conversations again, with what can be fixed without guessing.
 
 
-def fix(args: argparse.Namespace) -> int:
+def write_fixed(args: argparse.Namespace) -> int:
     """Writes every conversation, and says on stderr what was done. A bad line ends it."""
     done: Counter[str] = Counter()
     with output(args.output, args.files) as file:
@@ -64,9 +64,9 @@ dsv4 check --for training --ignore unknown_field,empty_message data/*.jsonl
 dsv4 check --profile vllm-0.32 request.json
 dsv4 check --fix -o fixed.json conversation.json
 """
-STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
+LEVEL_STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
 # What is said of one kind before only its number is.
-MOST_OF_A_KIND = 20
+MAX_OF_A_KIND = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_prompt_arguments(parser)
 
 
-class Placed(NamedTuple):
+class LocatedFinding(NamedTuple):
     """A finding, its file, and its place: the file, or a line of it."""
 
     file: str
@@ -123,10 +123,10 @@ def run(args: argparse.Namespace) -> int:
     if args.fix:
         pass
 
-        return fix(args)
-    report = Report(args)
+        return write_fixed(args)
+    report = FindingReport(args)
     with output() as file:
-        for placed in _findings(args, report, ignored):
+        for placed in _all_findings(args, report, ignored):
             report.add(placed, file)
         report.end(file)
     if report.unreadable:
@@ -144,23 +144,25 @@ def _ignored(options: list[str]) -> set[str]:
     return names
 
 
-def _findings(args: argparse.Namespace, report: Report, ignored: set[str]) -> Iterator[Placed]:
+def _all_findings(
+    args: argparse.Namespace, report: FindingReport, ignored: set[str]
+) -> Iterator[LocatedFinding]:
     """What is found in all files. One that cannot be opened does not hide the others."""
     overrides = prompt_overrides(args)
     for path in input_paths(args):
         try:
             for document in read_documents(path, args.jsonl):
                 report.conversations += 1
-                for finding in _found(document, input_name(path), overrides, args):
+                for finding in _document_findings(document, input_name(path), overrides, args):
                     if finding.kind not in ignored:
-                        yield Placed(path, document.place, finding)
+                        yield LocatedFinding(path, document.place, finding)
         except InputError as error:
             report.unreadable += 1
             complain(str(error))
 
 
-def _found(
-    document: Document, name: str, overrides: RequestOverrides, args: argparse.Namespace
+def _document_findings(
+    document: FileDocument, name: str, overrides: RequestOverrides, args: argparse.Namespace
 ) -> Iterable[Finding]:
     from dsv4._check.check_runner import run_checks
     from dsv4._check.findings import Finding
@@ -182,7 +184,7 @@ def _without_name(problem: str, name: str, place: str) -> str:
     return f"{where}{': ' if where else ''}{problem[len(name) + found.end() :]}"
 
 
-class Report:
+class FindingReport:
     """Findings as they are printed. What is found again and again in a file is said once, with its
     number."""
 
@@ -192,11 +194,11 @@ class Report:
         self.levels: Counter[str] = Counter()
         self._as_json = args.json
         self._paint = Paint(args.color)
-        self._first: dict[tuple[str, ...], Placed] = {}
+        self._first: dict[tuple[str, ...], LocatedFinding] = {}
         self._times: Counter[tuple[str, ...]] = Counter()
         self._of_kind: Counter[str] = Counter()
 
-    def add(self, placed: Placed, file: TextIO) -> None:
+    def add(self, placed: LocatedFinding, file: TextIO) -> None:
         finding = placed.finding
         self.levels[finding.level] += 1
         if self._as_json:
@@ -205,7 +207,7 @@ class Report:
         key: tuple[str, ...] = (placed.file, finding.level, finding.kind, finding.message)
         if key not in self._first:
             self._of_kind[finding.kind] += 1
-            if self._of_kind[finding.kind] > MOST_OF_A_KIND:
+            if self._of_kind[finding.kind] > MAX_OF_A_KIND:
                 key = (finding.level, finding.kind)
             self._first.setdefault(key, placed)
         self._times[key] += 1
@@ -217,30 +219,30 @@ class Report:
             file.write(self._line(placed, self._times[key], is_rest=len(key) == 2) + "\n")
         file.write(f"{self._summary()}\n")
 
-    def _line(self, placed: Placed, times: int, is_rest: bool) -> str:
+    def _line(self, placed: LocatedFinding, times: int, is_rest: bool) -> str:
         finding = placed.finding
-        level = self._paint(finding.level, "bold", STYLES[finding.level])
+        level = self._paint(finding.level, "bold", LEVEL_STYLES[finding.level])
         kind = self._paint(f"[{finding.kind}]", "dim")
         where = ": ".join(terminal_safe(part) for part in (placed.place, finding.path) if part)
         if is_rest:
             return f"{where}: {level}: {times:,} more of this kind {kind}"
         more = f" ({times:,} times)" if times > 1 else ""
-        return f"{where}: {level}: {terminal_safe(in_json(finding.message))} {kind}{more}"
+        return f"{where}: {level}: {terminal_safe(in_json_words(finding.message))} {kind}{more}"
 
     def _summary(self) -> str:
-        counted = [_counted(n, level) for level, n in self._sorted() if n]
+        counted = [_plural(n, level) for level, n in self._sorted() if n]
         many = f" in {self.conversations:,} conversations" if self.conversations > 1 else ""
         return (", ".join(counted) or "nothing found") + many
 
     def _sorted(self) -> list[tuple[str, int]]:
-        return [(level, self.levels[level]) for level in STYLES]
+        return [(level, self.levels[level]) for level in LEVEL_STYLES]
 
 
-def _counted(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _as_dict(placed: Placed) -> dict[str, object]:
+def _as_dict(placed: LocatedFinding) -> dict[str, object]:
     finding = placed.finding
     return {
         "file": placed.place,
@@ -248,5 +250,5 @@ def _as_dict(placed: Placed) -> dict[str, object]:
         "kind": finding.kind,
         "path": finding.path,
         "location": finding.location,
-        "message": in_json(finding.message),
+        "message": in_json_words(finding.message),
     }

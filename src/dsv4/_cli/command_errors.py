@@ -11,20 +11,20 @@ import sys
 
 # A text in single quotes, one in double quotes, or what Python calls or spells otherwise. An
 # apostrophe inside a word opens nothing.
-_PYTHON = re.compile(
+_PYTHON_LITERAL = re.compile(
     r"""(?<![\w'"])(?:'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*"|(?:None|True|False|a dict)\b)"""
 )
-_WORDS = {"None": "null", "True": "true", "False": "false", "a dict": "an object"}
+_JSON_WORDS = {"None": "null", "True": "true", "False": "false", "a dict": "an object"}
 
 
-def in_json(problem: str) -> str:
+def in_json_words(problem: str) -> str:
     """A problem with the values that it quotes written as in JSON."""
-    return _PYTHON.sub(lambda found: _spelled(found[0]), problem)
+    return _PYTHON_LITERAL.sub(lambda found: _json_spelling(found[0]), problem)
 
 
-def _spelled(quoted: str) -> str:
-    if quoted in _WORDS:
-        return _WORDS[quoted]
+def _json_spelling(quoted: str) -> str:
+    if quoted in _JSON_WORDS:
+        return _JSON_WORDS[quoted]
     if quoted.startswith('"'):
         return quoted
     import ast  # heavy, and only a complaint needs it
@@ -53,7 +53,7 @@ def complain(problem: str) -> None:
     pass
 
     if sys.stderr is not None:
-        line = terminal_safe(in_json(" ".join(problem.splitlines())))
+        line = terminal_safe(in_json_words(" ".join(problem.splitlines())))
         print(f"dsv4: {line}", file=sys.stderr)
 
 
@@ -65,14 +65,14 @@ class Failure(Exception):
         self.status = status
 
 
-def missing_part(purpose: str, error: ImportError, extra: str) -> Failure:
+def missing_package(purpose: str, error: ImportError, extra: str) -> Failure:
     """A package that is not installed: which, for what, and the command that installs it."""
     from dsv4.version import how_to_install
 
     return Failure(f"{purpose} needs the package {error.name}: {how_to_install(extra)}")
 
 
-def half_character(error: UnicodeEncodeError) -> str:
+def surrogate_problem(error: UnicodeEncodeError) -> str:
     """What JSON can say and UTF-8 cannot."""
     found = f"U+{ord(error.object[error.start]):04X}"
     return f"the text holds {found}, half a character, which has no UTF-8 form"

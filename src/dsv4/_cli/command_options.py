@@ -8,7 +8,7 @@ import dsv4
 from dsv4._cli.command_errors import Failure
 from dsv4._format.tokens import TASK_TOKENS
 
-CONVERSATION = "a JSON list of messages or a Chat request"
+CONVERSATION_FILE = "a JSON list of messages or a Chat request"
 
 
 # The options.
@@ -20,7 +20,7 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="*",
-        help=f"{CONVERSATION}, or JSON lines of either; stdin (-) by default",
+        help=f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default",
     )
     _add_jsonl_argument(parser)
 
@@ -31,11 +31,14 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help=f"{CONVERSATION}, or JSON lines of either; stdin (-) by default",
+        help=f"{CONVERSATION_FILE}, or JSON lines of either; stdin (-) by default",
     )
     _add_jsonl_argument(parser)
     parser.add_argument(
-        "--line", metavar="N", type=positive, help="the line to read from a file of JSON lines"
+        "--line",
+        metavar="N",
+        type=positive_integer,
+        help="the line to read from a file of JSON lines",
     )
 
 
@@ -53,7 +56,7 @@ def add_prompt_file_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def positive(text: str) -> int:
+def positive_integer(text: str) -> int:
     """The type of an option that takes a whole number from 1 on."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"found {text}, expected a whole number from 1 on")
@@ -111,7 +114,7 @@ def add_output_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def dialect_of(args: argparse.Namespace) -> str | None:
+def dialect_option(args: argparse.Namespace) -> str | None:
     """The dialect that the options name."""
     if args.model is None:
         return args.dialect  # type: ignore[no-any-return]

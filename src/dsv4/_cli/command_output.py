@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, TextIO
 
-from dsv4._cli.command_errors import FINDINGS, Failure, half_character
+from dsv4._cli.command_errors import FINDINGS, Failure, surrogate_problem
 from dsv4._inputs.input_files import os_error_reason
 
 # Colour, where somebody looks at it: on a terminal, and not where `NO_COLOR` is set.
@@ -34,7 +34,7 @@ PIPED_WIDTH = 100
 
 
 @contextmanager
-def own_stderr() -> Iterator[None]:
+def silenced_libraries() -> Iterator[None]:
     """Keeps stderr to ourselves: what libraries in C++ and the processes they start write there is
     thrown away. Ray writes pages."""
     if sys.stderr is None:
@@ -92,13 +92,13 @@ def output(path: str | None = None, inputs: Iterable[str | None] = ()) -> Iterat
     None of the inputs may be the same file.
     """
     refuse_own_input(path, inputs)
-    with _telling(path):
+    with _write_errors(path):
         if _is_stdout(path):
             yield _open_stdout()
             sys.stdout.flush()
         else:
             with (
-                _finished_name(str(path)) as temporary,
+                _temporary_name(str(path)) as temporary,
                 open(temporary, "w", encoding="utf-8", newline="") as file,
             ):
                 yield file
@@ -107,12 +107,12 @@ def output(path: str | None = None, inputs: Iterable[str | None] = ()) -> Iterat
 @contextmanager
 def binary_output(path: str | None = None) -> Iterator[BinaryIO]:
     """The same for bytes."""
-    with _telling(path):
+    with _write_errors(path):
         if _is_stdout(path):
             yield _open_stdout().buffer
             sys.stdout.buffer.flush()
         else:
-            with _finished_name(str(path)) as temporary, open(temporary, "wb") as file:
+            with _temporary_name(str(path)) as temporary, open(temporary, "wb") as file:
                 yield file
 
 
@@ -152,7 +152,7 @@ def _open_stdout() -> TextIO:
 
 
 @contextmanager
-def _telling(path: str | None) -> Iterator[None]:
+def _write_errors(path: str | None) -> Iterator[None]:
     name = "stdout" if _is_stdout(path) else path
     try:
         yield
@@ -161,14 +161,14 @@ def _telling(path: str | None) -> Iterator[None]:
     except OSError as error:
         raise Failure(f"cannot write {name}: {os_error_reason(error)}") from None
     except UnicodeEncodeError as error:
-        raise Failure(f"cannot write {name}: {half_character(error)}", FINDINGS) from None
+        raise Failure(f"cannot write {name}: {surrogate_problem(error)}", FINDINGS) from None
 
 
 @contextmanager
-def _finished_name(path: str) -> Iterator[str]:
+def _temporary_name(path: str) -> Iterator[str]:
     """A name to write to. What is there takes the final name at the end, if the end is reached."""
     path = os.path.realpath(path)  # so that a link stays a link
-    mode = _mode(path)
+    mode = _file_mode(path)
     if mode is not None and not stat.S_ISREG(mode):  # a device or a pipe, which nothing can replace
         yield path
         return
@@ -185,7 +185,7 @@ def _finished_name(path: str) -> Iterator[str]:
         raise
 
 
-def _mode(path: str) -> int | None:
+def _file_mode(path: str) -> int | None:
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:

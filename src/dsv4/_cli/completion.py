@@ -16,17 +16,17 @@ dsv4 completion zsh > ~/.zfunc/_dsv4
 """
 
 
-class Option(NamedTuple):
+class CompletionOption(NamedTuple):
     names: list[str]
     help: str
     takes_value: bool
     choices: list[str]
 
 
-class Command(NamedTuple):
+class CompletionCommand(NamedTuple):
     name: str
     help: str
-    options: list[Option]
+    options: list[CompletionOption]
     operands: list[str]  # what may stand there; files, where there is no list
 
 
@@ -36,31 +36,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     script = _bash if args.shell == "bash" else _zsh
-    write_text(None, "".join(script(list(commands()))))
+    write_text(None, "".join(script(list(completion_commands()))))
     return DONE
 
 
-def commands() -> Iterator[Command]:
+def completion_commands() -> Iterator[CompletionCommand]:
     """All commands, as their parsers have them."""
     from dsv4._cli.main import COMMANDS, make_parser, positionals
 
     subparsers = next(a for a in make_parser(COMMANDS)._actions if isinstance(a.choices, dict))
     for name, parser in dict(subparsers.choices or {}).items():
-        options = [_option(action) for action in parser._actions if action.option_strings]
+        options = [
+            _completion_option(action) for action in parser._actions if action.option_strings
+        ]
         operands = [str(c) for action in positionals(parser) for c in action.choices or ()]
-        yield Command(name, COMMANDS[name], options, operands)
+        yield CompletionCommand(name, COMMANDS[name], options, operands)
 
 
-def _option(action: argparse.Action) -> Option:
+def _completion_option(action: argparse.Action) -> CompletionOption:
     choices = list(map(str, action.choices or ()))
     names = list(action.option_strings)
-    return Option(names, (action.help or "").replace("%%", "%"), action.nargs != 0, choices)
+    return CompletionOption(
+        names, (action.help or "").replace("%%", "%"), action.nargs != 0, choices
+    )
 
 
 # Bash.
 
 
-def _bash(commands: list[Command]) -> Iterator[str]:
+def _bash(commands: list[CompletionCommand]) -> Iterator[str]:
     names = " ".join(command.name for command in commands)
     yield "# The completion of dsv4 for bash: source <(dsv4 completion bash)\n_dsv4() {\n"
     yield '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"\n'
@@ -80,7 +84,7 @@ def _bash(commands: list[Command]) -> Iterator[str]:
     yield "complete -o default -F _dsv4 dsv4\n"
 
 
-def _bash_values(command: Command) -> Iterator[str]:
+def _bash_values(command: CompletionCommand) -> Iterator[str]:
     for option in command.options:
         if option.choices:
             patterns = "|".join(f'"{command.name} {name}"' for name in option.names)
@@ -93,10 +97,10 @@ def _bash_values(command: Command) -> Iterator[str]:
 # Zsh.
 
 
-def _zsh(commands: list[Command]) -> Iterator[str]:
+def _zsh(commands: list[CompletionCommand]) -> Iterator[str]:
     yield "#compdef dsv4\n\n_dsv4() {\n    local -a commands\n    commands=(\n"
     for command in commands:
-        yield f"        {quote(f'{command.name}:{_plain(command.help)}')}\n"
+        yield f"        {quote(f'{command.name}:{_without_punctuation(command.help)}')}\n"
     yield "    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n"
     yield "        return\n    fi\n    local name=$words[2]\n"
     yield "    shift words\n    (( CURRENT-- ))\n    case $name in\n"
@@ -113,14 +117,14 @@ def _zsh(commands: list[Command]) -> Iterator[str]:
     yield "    compdef _dsv4 dsv4\nfi\n"
 
 
-def _zsh_option(name: str, option: Option) -> str:
-    text = f"{name}[{_plain(option.help)}]"
+def _zsh_option(name: str, option: CompletionOption) -> str:
+    text = f"{name}[{_without_punctuation(option.help)}]"
     if not option.takes_value:
         return text
     values = f"({' '.join(option.choices)})" if option.choices else "_files"
     return f"{text}:value:{values}"
 
 
-def _plain(text: str) -> str:
+def _without_punctuation(text: str) -> str:
     """Without what the shell's own descriptions are punctuated with."""
     return "".join(" " if char in "[]:\\" else char for char in text)

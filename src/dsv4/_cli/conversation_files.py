@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import dsv4
 from dsv4._cli.command_errors import FINDINGS, MISUSE, Failure
-from dsv4._cli.command_options import dialect_of
+from dsv4._cli.command_options import dialect_option
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
     InputError,
@@ -28,7 +28,7 @@ from dsv4._inputs.input_files import (
 from dsv4._inputs.request_bodies import RequestOverrides, request_of, role_of
 
 
-class Document(NamedTuple):
+class FileDocument(NamedTuple):
     """A JSON value, and where it stands: `FILE`, or `FILE:LINE` for one of several lines.
 
     Where there is no value to be read, `problem` says why, with its place.
@@ -47,10 +47,10 @@ def read_text(path: str | None) -> str:
 
 def read_json(path: str | None) -> Any:
     """The one JSON value of a file."""
-    return parse_json(_unmarked(read_text(path)), input_name(path))
+    return parse_json(_without_byte_order_mark(read_text(path)), input_name(path))
 
 
-def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
+def read_documents(path: str | None, lines: bool = False) -> Iterator[FileDocument]:
     """The JSON values of a file: one, or one for each line.
 
     A file is taken for JSON lines if `lines` or its name says so, or if it is not one JSON value
@@ -61,35 +61,43 @@ def read_documents(path: str | None, lines: bool = False) -> Iterator[Document]:
     with open_input(path) as file:
         data, name = file.read(), input_name(path)
     try:
-        return iter([Document(name, parse_json(_unmarked(decode_utf8(data, name)), name))])
+        return iter(
+            [
+                FileDocument(
+                    name, parse_json(_without_byte_order_mark(decode_utf8(data, name)), name)
+                )
+            ]
+        )
     except InputError as error:
         if not is_json_lines(data):
-            return iter([Document(name, None, error)])
-    return _lines_read(data.split(b"\n"), name)
+            return iter([FileDocument(name, None, error)])
+    return _read_lines(data.split(b"\n"), name)
 
 
-def read_json_lines(path: str | None) -> Iterator[Document]:
+def read_json_lines(path: str | None) -> Iterator[FileDocument]:
     """The values of a file of JSON lines, read as they are asked for. Empty lines do not count."""
     with open_input(path) as file:
-        yield from _lines_read(file, input_name(path))
+        yield from _read_lines(file, input_name(path))
 
 
-def _lines_read(lines: Iterable[bytes], name: str) -> Iterator[Document]:
+def _read_lines(lines: Iterable[bytes], name: str) -> Iterator[FileDocument]:
     for number, line in enumerate(lines, 1):
         if line.strip():
-            yield _line_read(line.rstrip(b"\r\n"), name, number)
+            yield _read_line(line.rstrip(b"\r\n"), name, number)
 
 
-def _line_read(line: bytes, name: str, number: int) -> Document:
+def _read_line(line: bytes, name: str, number: int) -> FileDocument:
     place = f"{name}:{number}"
     try:
         text = decode_utf8(line, name, number)
-        return Document(place, parse_json(_unmarked(text) if number == 1 else text, name, number))
+        return FileDocument(
+            place, parse_json(_without_byte_order_mark(text) if number == 1 else text, name, number)
+        )
     except InputError as error:
-        return Document(place, None, error)
+        return FileDocument(place, None, error)
 
 
-def _unmarked(text: str) -> str:
+def _without_byte_order_mark(text: str) -> str:
     return text.removeprefix(BYTE_ORDER_MARK)
 
 
@@ -130,7 +138,7 @@ def prompt_overrides(args: argparse.Namespace) -> RequestOverrides:
     return RequestOverrides(
         thinking=None if args.mode is None else args.mode == "thinking",
         effort=int(effort) if effort is not None and effort.isdecimal() else effort,
-        dialect=dialect_of(args),
+        dialect=dialect_option(args),
         tools=None if args.tools is None else read_tools(args.tools),
         drop_thinking=False if args.keep_thinking else None,
         bos=False if args.no_bos else None,
@@ -154,7 +162,7 @@ def input_paths(args: argparse.Namespace) -> list[str]:
     return args.files or ["-"]
 
 
-def read_all_documents(args: argparse.Namespace) -> Iterator[Document]:
+def read_all_documents(args: argparse.Namespace) -> Iterator[FileDocument]:
     """The JSON values of all files."""
     for path in input_paths(args):
         yield from read_documents(path, args.jsonl)
@@ -177,13 +185,13 @@ def request_from_prompt(args: argparse.Namespace, path: str | None) -> LocatedRe
             name = option.replace("_", "-")
             raise Failure(f"--{name}: found it with --prompt, which says it all itself")
     name, text = input_name(path), read_text(path)
-    decoded = dsv4.decode(text, dialect=dialect_of(args))
+    decoded = dsv4.decode(text, dialect=dialect_option(args))
     if not decoded.exact:
         print(f"dsv4: {name}: {decoded.notes[-1].text}", file=sys.stderr)
     return LocatedRequest(name, decoded.request, prompt_overrides(args))
 
 
-def request_from_document(document: Document, overrides: RequestOverrides) -> LocatedRequest:
+def request_from_document(document: FileDocument, overrides: RequestOverrides) -> LocatedRequest:
     """What a JSON value asks for, with the options applied."""
     if document.problem is not None:
         raise document.problem
@@ -212,7 +220,7 @@ def read_one_request(args: argparse.Namespace) -> LocatedRequest:
     return request_from_document(found[0], prompt_overrides(args))
 
 
-def _few_documents(read: Iterator[Document], line: int | None) -> Iterator[Document]:
+def _few_documents(read: Iterator[FileDocument], line: int | None) -> Iterator[FileDocument]:
     """The document of a line; without one, the first two, which is enough to know."""
     if line is not None:
         yield from (document for document in read if document.place.endswith(f":{line}"))

@@ -18,11 +18,11 @@ from dsv4._cli.command_options import (
     add_prompt_arguments,
     add_prompt_file_argument,
     add_tokenizer_argument,
-    positive,
+    positive_integer,
 )
 from dsv4._cli.command_output import Paint, json_text, output
 from dsv4._cli.conversation_files import LocatedRequest, read_requests
-from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizing
+from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizer_errors_at
 from dsv4._view.characters import terminal_safe, width_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ dsv4 count --json requests.jsonl
 """
 WINDOW = 131_072
 CELLS = 32
-PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
+CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_prompt_file_argument(parser)
     parser.add_argument(
         "--window",
-        type=positive,
+        type=positive_integer,
         default=WINDOW,
         metavar="TOKENS",
         help=f"the size of the context window (default: {WINDOW})",
@@ -65,25 +65,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     tokenizer = load_tokenizer(args.tokenizer, args.files)
-    paint, totals = Paint(args.color), Totals()
+    paint, totals = Paint(args.color), CountTotals()
     with output() as file:
         for request in read_requests(args):
-            count = counted(request, tokenizer, args.window)
+            count = count_tokens(request, tokenizer, args.window)
             totals.add(count)
-            text = _json(count) if args.json else "\n".join(_drawn(count, paint))
+            text = _count_json(count) if args.json else "\n".join(_chart_lines(count, paint))
             file.write(f"{text}\n" if args.json else f"{text}\n\n")
         if totals.conversations > 1 and not args.json:
             file.write(f"{totals.words(args.window)}\n")
     return FINDINGS if args.must_fit and totals.too_large else DONE
 
 
-class Totals:
+class CountTotals:
     """The tokens of all conversations."""
 
     def __init__(self) -> None:
         self.conversations = self.tokens = self.most = self.too_large = 0
 
-    def add(self, count: Count) -> None:
+    def add(self, count: PromptCount) -> None:
         self.conversations += 1
         self.tokens += count.tokens
         self.most = max(self.most, count.tokens)
@@ -117,7 +117,7 @@ class ToolCount:
 
 
 @dataclass(frozen=True)
-class Count:
+class PromptCount:
     """Where the tokens of a prompt are."""
 
     place: str
@@ -127,12 +127,14 @@ class Count:
     tools: list[ToolCount]
 
 
-def counted(request: LocatedRequest, tokenizer: Tokenizer, window: int = WINDOW) -> Count:
+def count_tokens(
+    request: LocatedRequest, tokenizer: Tokenizer, window: int = WINDOW
+) -> PromptCount:
     prompt = request.encode()
-    with tokenizing(request.place):
+    with tokenizer_errors_at(request.place):
         messages = _by_message(tokenizer.prompt_cost(prompt), request.roles)
         tools = list(_by_tool(prompt, tokenizer))
-    return Count(request.place, sum(m.tokens for m in messages), window, messages, tools)
+    return PromptCount(request.place, sum(m.tokens for m in messages), window, messages, tools)
 
 
 def _by_message(
@@ -169,12 +171,12 @@ def _by_tool(prompt: dsv4.Prompt, tokenizer: Tokenizer) -> Iterator[ToolCount]:
 # What is printed.
 
 
-def _json(count: Count) -> str:
+def _count_json(count: PromptCount) -> str:
     share = round(count.tokens / count.window, 6)
     return json_text({**asdict(count), "share": share})
 
 
-def _drawn(count: Count, paint: Paint) -> Iterator[str]:
+def _chart_lines(count: PromptCount, paint: Paint) -> Iterator[str]:
     share = count.tokens / count.window
     yield paint(terminal_safe(count.place), "dim")
     yield f"{paint(f'{count.tokens:,} tokens', 'bold')}, {share:.1%} of {count.window:,}"
@@ -216,4 +218,4 @@ def _chart(rows: Sequence[tuple[str, int, str]], paint: Paint) -> Iterator[str]:
 def _bar(share: float, cells: int) -> str:
     eighths = round(share * cells * 8)
     full, rest = divmod(eighths, 8)
-    return "█" * full + (PARTS_OF_A_CELL[rest] if rest else "")
+    return "█" * full + (CELL_EIGHTHS[rest] if rest else "")

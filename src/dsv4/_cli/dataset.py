@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dsv4._cli.command_errors import DONE, FINDINGS, INTERRUPTED, MISUSE, Failure
-from dsv4._cli.command_options import add_prompt_arguments, add_tokenizer_argument, positive
-from dsv4._cli.command_output import json_text, own_stderr
+from dsv4._cli.command_options import add_prompt_arguments, add_tokenizer_argument, positive_integer
+from dsv4._cli.command_output import json_text, silenced_libraries
 from dsv4._cli.conversation_files import prompt_overrides
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--pack",
-        type=positive,
+        type=positive_integer,
         metavar="LENGTH",
         help="pack examples into rows of at most this many tokens, with position_ids and "
         "sequence_lengths",
     )
     parser.add_argument(
         "--max-length",
-        type=positive,
+        type=positive_integer,
         metavar="N",
         help="the longest example, in tokens (default: the length of a packed row, if any)",
     )
@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--jobs",
-        type=positive,
+        type=positive_integer,
         metavar="N",
         help="number of processes (default: one per core)",
     )
@@ -148,15 +148,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     overrides = prompt_overrides(args)
-    with own_stderr() if args.engine == "ray" else nullcontext():
+    with silenced_libraries() if args.engine == "ray" else nullcontext():
         return _run(args, overrides)
 
 
 def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
-    from dsv4._cli.progress_bar import Bar
+    from dsv4._cli.progress_bar import ProgressBar
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
-    bar = Bar()
+    bar = ProgressBar()
     try:
         summary = encode_files(
             args.files,
@@ -190,11 +190,11 @@ def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
             watcher=bar,
         )
     except Interrupted as interrupt:
-        raise Failure(f"interrupted{_going_on(interrupt.kept)}", INTERRUPTED) from None
+        raise Failure(f"interrupted{_resume_hint(interrupt.kept)}", INTERRUPTED) from None
     except DatasetError as error:
         status = FINDINGS if isinstance(error, BadLine) else MISUSE
-        raise Failure(f"{error.problem}{_going_on(error.kept)}", status) from None
-    for line in _closing(summary, args):
+        raise Failure(f"{error.problem}{_resume_hint(error.kept)}", status) from None
+    for line in _closing_lines(summary, args):
         bar.say(f"dsv4: {line}")
     if args.stats:
         counted = {"counts": summary.counts.to_dict()} if summary.counts else {}
@@ -220,36 +220,36 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _closing(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
+def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     """What was done, and what somebody who trains on it should know."""
     if summary.finished:
         yield f"{args.output} is finished: nothing was left to do (--overwrite does it again)"
         return
     if summary.bad:
         kept = f", kept in {args.rejects}" if args.rejects else ""
-        yield f"{_counted(summary.bad, 'bad line')} left out{kept}"
+        yield f"{_plural(summary.bad, 'bad line')} left out{kept}"
     if summary.cut or summary.dropped:
-        yield f"{_counted(summary.cut + summary.dropped, 'example')} too long: {_lengths(summary)}"
+        yield f"{_plural(summary.cut + summary.dropped, 'example')} too long: {_too_long_counts(summary)}"
     if summary.unlearnable:
-        what = f"{_counted(summary.unlearnable, 'example')} with nothing to learn"
+        what = f"{_plural(summary.unlearnable, 'example')} with nothing to learn"
         yield f"{what} left out" if args.drop_unlearnable else f"{what} (see --drop-unlearnable)"
     if summary.left_out:
-        turns = f"the reasoning of {_counted(summary.left_out, 'earlier turn')}"
+        turns = f"the reasoning of {_plural(summary.left_out, 'earlier turn')}"
         yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"
     learned = f"{summary.learned:,} learned"
-    sizes = f"{_counted(summary.examples, 'example')}, {_counted(summary.tokens, 'token')}"
+    sizes = f"{_plural(summary.examples, 'example')}, {_plural(summary.tokens, 'token')}"
     time = f"{summary.seconds:,.1f} s"
-    yield f"{_counted(summary.conversations, 'conversation')}, {sizes}, {learned}, {time}"
+    yield f"{_plural(summary.conversations, 'conversation')}, {sizes}, {learned}, {time}"
 
 
-def _lengths(summary: Summary) -> str:
+def _too_long_counts(summary: Summary) -> str:
     done = {"cut after a complete turn": summary.cut, "left out": summary.dropped}
     return ", ".join(f"{count:,} {what}" for what, count in done.items() if count)
 
 
-def _counted(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _going_on(kept: int) -> str:
-    return f" (--resume continues after {_counted(kept, 'conversation')})" if kept else ""
+def _resume_hint(kept: int) -> str:
+    return f" (--resume continues after {_plural(kept, 'conversation')})" if kept else ""

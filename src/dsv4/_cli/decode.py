@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dsv4._cli.command_errors import DONE, FINDINGS, Failure
-from dsv4._cli.command_options import add_dialect_arguments, add_tokenizer_argument, dialect_of
+from dsv4._cli.command_options import add_dialect_arguments, add_tokenizer_argument, dialect_option
 from dsv4._cli.command_output import json_text, output
 from dsv4._cli.conversation_files import read_text
 from dsv4._cli.tokenizer_loading import load_tokenizer
@@ -25,7 +25,7 @@ dsv4 decode --ids ids.json
 """
 # The options that a Chat request has no name for are written under dsv4's own, if they differ from
 # the defaults.
-_OWN = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
+_DSV4_OPTIONS = {"drop_thinking": True, "bos": True, "prefix": "", "tool_choice": "auto"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from dsv4._decode import decode
     from dsv4.errors import ParseError
 
-    dialect = dialect_of(args)
+    dialect = dialect_option(args)
     prompt: Any = read_text(args.file)
     if args.ids:
         prompt = load_tokenizer(args.tokenizer).prompt(_ids(args.file, prompt), dialect=dialect)
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     except ParseError as error:
         raise Failure(f"{input_name(args.file)}: {error}", FINDINGS) from None
     with output() as file:
-        file.write(_written(decoded, args.json) + "\n")
+        file.write(_decoded_text(decoded, args.json) + "\n")
     if args.notes:
         for note in decoded.notes:
             place = "" if note.message is None else f" messages[{note.message}]"
@@ -87,8 +87,8 @@ def _ids(path: str | None, text: str) -> Any:
     return ids
 
 
-def _written(decoded: Decoded, whole: bool) -> str:
-    body = _body(decoded)
+def _decoded_text(decoded: Decoded, whole: bool) -> str:
+    body = _request_body(decoded)
     if not whole:
         return json_text(body, indent=2)
     notes = [note._asdict() for note in decoded.notes]
@@ -96,7 +96,7 @@ def _written(decoded: Decoded, whole: bool) -> str:
     return json_text({"request": body, **found})
 
 
-def _body(decoded: Decoded) -> dict[str, Any]:
+def _request_body(decoded: Decoded) -> dict[str, Any]:
     """The request in OpenAI's form, as `dsv4 encode` reads it."""
     request = decoded.request
     body: dict[str, Any] = {
@@ -108,5 +108,5 @@ def _body(decoded: Decoded) -> dict[str, Any]:
         body["reasoning_effort"] = request.effort
     if request.context:
         body["context"] = list(request.context)
-    own = {name: getattr(request, name) for name in _OWN}
-    return body | {name: value for name, value in own.items() if value != _OWN[name]}
+    own = {name: getattr(request, name) for name in _DSV4_OPTIONS}
+    return body | {name: value for name, value in own.items() if value != _DSV4_OPTIONS[name]}

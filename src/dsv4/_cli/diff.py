@@ -14,11 +14,16 @@ from dsv4._cli.command_options import (
     add_prompt_arguments,
     add_tokenizer_argument,
     check_profile,
-    dialect_of,
+    dialect_option,
 )
 from dsv4._cli.command_output import Paint, json_text, output
-from dsv4._cli.conversation_files import Document, LocatedRequest, read_documents, read_one_request
-from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizing
+from dsv4._cli.conversation_files import (
+    FileDocument,
+    LocatedRequest,
+    read_documents,
+    read_one_request,
+)
+from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizer_errors_at
 from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ CONTEXT_CHARACTERS = 60
 EXCERPT_CHARACTERS = 100
 END_OF_SERVER_PROMPT = "(ends)"
 # Options of dsv4 alone: no server takes them.
-_OURS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
+_DSV4_ONLY_OPTIONS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
 
 
 def run_profile_diff(args: argparse.Namespace) -> int:
@@ -43,13 +48,15 @@ def run_profile_diff(args: argparse.Namespace) -> int:
 
     if len(args.profile) != 2 or args.b is not None:
         raise Failure("--profile: expected it twice, with one request")
-    for option in _OURS:
+    for option in _DSV4_ONLY_OPTIONS:
         if getattr(args, option):
             raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
     for name in args.profile:
         check_profile(name)
-    document = _only(args.a)
-    compared = compare(document.value, *args.profile, dialect=_dialect(args, document.value))
+    document = _only_document(args.a)
+    compared = compare(
+        document.value, *args.profile, dialect=_profile_dialect(args, document.value)
+    )
     text = (
         _comparison_json(compared)
         if args.json
@@ -60,7 +67,7 @@ def run_profile_diff(args: argparse.Namespace) -> int:
     return DONE if compared.same else FINDINGS
 
 
-def _only(path: str) -> Document:
+def _only_document(path: str) -> FileDocument:
     documents = list(read_documents(path))
     if len(documents) != 1:
         raise Failure(f"{path}: found {len(documents)} requests, expected one")
@@ -69,9 +76,9 @@ def _only(path: str) -> Document:
     return documents[0]
 
 
-def _dialect(args: argparse.Namespace, body: Any) -> str:
+def _profile_dialect(args: argparse.Namespace, body: Any) -> str:
     """V4 or V4.1, from the options, or else from the request's model."""
-    dialect = dialect_of(args)
+    dialect = dialect_option(args)
     if dialect is None and isinstance(body, dict):
         try:
             dialect = str(dsv4.dialect_for(body.get("model")))  # type: ignore[arg-type]
@@ -101,13 +108,13 @@ def _comparison_json(compared: Comparison) -> str:
 def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
     sides = (("A", compared.first, "red"), ("B", compared.second, "green"))
     for name, side, _ in sides:
-        yield f"{paint(name, 'bold')}  {side.profile.server}: {_size(side)}"
+        yield f"{paint(name, 'bold')}  {side.profile.server}: {_side_size(side)}"
     yield ""
     if compared.same:
         yield paint("A and B write the same prompt.", "green")
         return
     for reason in compared.reasons:
-        yield f"- {paint(reason.kind, 'yellow')}{_place(reason.location)}: {reason.message}"
+        yield f"- {paint(reason.kind, 'yellow')}{_location_suffix(reason.location)}: {reason.message}"
     prompts = [side.prompt for _, side, _ in sides]
     if None in prompts:
         return
@@ -119,11 +126,11 @@ def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
         yield f"{name}     {paint(terminal_safe(str(side.prompt)[at : at + EXCERPT_CHARACTERS]) or END_OF_SERVER_PROMPT, color)}"
 
 
-def _size(side: Side) -> str:
+def _side_size(side: Side) -> str:
     return "refused" if side.prompt is None else f"{len(side.prompt):,} characters"
 
 
-def _place(location: tuple[str | int, ...]) -> str:
+def _location_suffix(location: tuple[str | int, ...]) -> str:
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
     return f" ({''.join(steps).removeprefix('.')})" if steps else ""
 
@@ -140,8 +147,8 @@ dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
 CONTEXT_TOKENS = 10
 EXCERPT_TOKENS = 16
 END_OF_PROMPT = "(ends)"
-REACHES_OVER = "the last token of A takes in text that follows in B"
-SPELLED = "one has a special token where the other has text that spells it"
+LAST_TOKEN_DIFFERS = "the last token of A takes in text that follows in B"
+SPELLED_TOKEN = "one has a special token where the other has text that spells it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
     if args.a == args.b == "-":
         raise Failure("found stdin twice, expected two conversations")
     tokenizer = load_tokenizer(args.tokenizer, (args.a, args.b))
-    parting = parting_of(_request(args, args.a), _request(args, args.b), tokenizer)
+    parting = diff_prompts(_request_in(args, args.a), _request_in(args, args.b), tokenizer)
     text = (
         _difference_json(parting)
         if args.json
@@ -181,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
     return DONE if parting.is_prefix else FINDINGS
 
 
-def _request(args: argparse.Namespace, path: str) -> LocatedRequest:
+def _request_in(args: argparse.Namespace, path: str) -> LocatedRequest:
     return read_one_request(argparse.Namespace(**vars(args), file=path, jsonl=False))
 
 
@@ -196,7 +203,7 @@ class DiffSide:
 
 
 @dataclass(frozen=True)
-class Parting:
+class PromptDifference:
     """How much two prompts have in common from the start, and what ends it.
 
     `message` and `field` are where A's first token of its own is; None where it has none.
@@ -216,16 +223,16 @@ class Parting:
         return self.cause is None
 
 
-def parting_of(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> Parting:
+def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> PromptDifference:
     from dsv4.tokens import why_not_prefix
 
     first, second = a.encode(), b.encode()
-    with tokenizing(f"{a.place}, {b.place}"):
+    with tokenizer_errors_at(f"{a.place}, {b.place}"):
         difference = why_not_prefix(first, second, tokenizer)
         ids, other_ids = tokenizer.encode(first), tokenizer.encode(second)
     token = len(ids) if difference is None else difference.token
     characters = _same_start(str(first), str(second))
-    parting = Parting(
+    parting = PromptDifference(
         DiffSide(a.place, len(ids), len(first), _excerpt(tokenizer, ids, token)),
         DiffSide(b.place, len(other_ids), len(second), _excerpt(tokenizer, other_ids, token)),
         token,
@@ -234,15 +241,15 @@ def parting_of(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> Pa
     )
     if difference is None:
         return parting
-    cause = _true_cause(difference.cause, why_not_prefix(second, first, tokenizer))
+    cause = _cause_in_order(difference.cause, why_not_prefix(second, first, tokenizer))
     if characters == len(first):
         added = tokenizer.vocabulary.added.values()
         spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
-        cause = SPELLED if spelled else REACHES_OVER
+        cause = SPELLED_TOKEN if spelled else LAST_TOKEN_DIFFERS
     return replace(parting, message=difference.message, field=difference.field, cause=cause)
 
 
-def _true_cause(cause: str, reverse: Difference | None) -> str:
+def _cause_in_order(cause: str, reverse: Difference | None) -> str:
     """The cause, where A may be the later one of the two: what B leaves, A has rewritten."""
     from dsv4.tokens.prefix_difference import DROPPED, VANISHED
 
@@ -263,23 +270,23 @@ def _same_start(a: str, b: str) -> int:
 # What is printed.
 
 
-def _difference_json(parting: Parting) -> str:
+def _difference_json(parting: PromptDifference) -> str:
     return json_text({"prefix": parting.is_prefix, **asdict(parting)})
 
 
-def _tokens(count: int) -> str:
+def _token_count(count: int) -> str:
     return f"{count:,} token{'s' * (count != 1)}"
 
 
-def _difference_lines(parting: Parting, paint: Paint) -> Iterator[str]:
+def _difference_lines(parting: PromptDifference, paint: Paint) -> Iterator[str]:
     for name, side in (("A", parting.a), ("B", parting.b)):
-        size = f"{_tokens(side.tokens)}, {side.characters:,} characters"
+        size = f"{_token_count(side.tokens)}, {side.characters:,} characters"
         yield f"{paint(name, 'bold')}  {terminal_safe(side.place)}: {size}"
     yield ""
     if parting.is_prefix:
-        yield paint(_going_on(parting), "green")
+        yield paint(_continuation(parting), "green")
         return
-    shared = f"{_tokens(parting.tokens)}, {parting.characters:,} characters"
+    shared = f"{_token_count(parting.tokens)}, {parting.characters:,} characters"
     owner = "" if parting.message is None else f"messages[{parting.message}]."
     yield f"They part after {shared}, in {owner}{parting.field}:"
     yield paint(str(parting.cause), "yellow")
@@ -289,6 +296,10 @@ def _difference_lines(parting: Parting, paint: Paint) -> Iterator[str]:
     yield f"B     {paint(terminal_safe(parting.b.rest) or END_OF_PROMPT, 'green')}"
 
 
-def _going_on(parting: Parting) -> str:
+def _continuation(parting: PromptDifference) -> str:
     new = parting.b.tokens - parting.a.tokens
-    return f"B goes on where A ends, with {_tokens(new)} more." if new else "A and B are the same."
+    return (
+        f"B goes on where A ends, with {_token_count(new)} more."
+        if new
+        else "A and B are the same."
+    )

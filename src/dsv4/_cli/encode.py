@@ -15,7 +15,7 @@ from dsv4._cli.command_options import (
 )
 from dsv4._cli.command_output import json_text, output
 from dsv4._cli.conversation_files import LocatedRequest, read_requests
-from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizing
+from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizer_errors_at
 from dsv4._inputs.input_files import input_name
 from dsv4._view.characters import terminal_safe_lines
 
@@ -49,26 +49,30 @@ def run(args: argparse.Namespace) -> int:
     only_one = len(args.files) < 2 and not args.jsonl
     with output(args.output, args.files) as file:
         for request in read_requests(args):
-            written = _written(request, args, tokenizer)
+            written = _encoded_value(request, args, tokenizer)
             whole = only_one and request.place == input_name(next(iter(args.files), None))
             if isinstance(written, str) and whole:
-                file.write(terminal_safe_lines(written) if _is_watched(args.output) else written)
+                file.write(
+                    terminal_safe_lines(written) if _is_on_terminal(args.output) else written
+                )
             else:
                 file.write(json_text(written) + "\n")
     return DONE
 
 
-def _is_watched(path: str | None) -> bool:
+def _is_on_terminal(path: str | None) -> bool:
     """Whether a terminal shows the output, and would act on what is in it."""
     return path in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
 
 
-def _written(request: LocatedRequest, args: argparse.Namespace, tokenizer: Tokenizer | None) -> Any:
+def _encoded_value(
+    request: LocatedRequest, args: argparse.Namespace, tokenizer: Tokenizer | None
+) -> Any:
     """The prompt itself; as a value, where it is one line of many or ids are asked for."""
     prompt = request.encode()
     if tokenizer is None:
         return str(prompt)
-    with tokenizing(request.place):
+    with tokenizer_errors_at(request.place):
         ids = tokenizer.encode(prompt)
         if args.ids:
             return ids

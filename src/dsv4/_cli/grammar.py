@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     given = read_one_request(args)
     try:
         grammar = for_request(
-            _request(given.request, args),
+            _with_tool_choice(given.request, args),
             args.form or ("gbnf" if args.fields == "llamacpp" else "xgrammar"),
             reasoning=args.reasoning,
             preamble=not args.no_preamble,
@@ -91,5 +91,5 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _request(given: dsv4.Request, args: argparse.Namespace) -> dsv4.Request:
+def _with_tool_choice(given: dsv4.Request, args: argparse.Namespace) -> dsv4.Request:
     return given if args.tool_choice is None else replace(given, tool_choice=args.tool_choice)

@@ -44,7 +44,7 @@ exit status:
 """
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """What the module of a command has."""
 
     EXAMPLE: str
@@ -75,7 +75,7 @@ class OneLineParser(argparse.ArgumentParser):
             stream.write(message)
 
 
-class NamedCommand:
+class LazyCommandParser:
     """A command as the page of help needs it. The parser of its options is made when it is read:
     to make one for every command takes longer than to write the page."""
 
@@ -111,18 +111,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run_and_flush(list(sys.argv[1:] if arguments is None else arguments))
     except Failure as failure:
-        return _complain(str(failure), failure.status)
+        return _complain_and_exit(str(failure), failure.status)
     except dsv4.Error as error:
-        return _complain(str(error), MISUSE if isinstance(error, InputError) else FINDINGS)
+        return _complain_and_exit(str(error), MISUSE if isinstance(error, InputError) else FINDINGS)
     except KeyboardInterrupt:
-        _forget_output()
-        return _complain("interrupted", INTERRUPTED)
+        _discard_output()
+        return _complain_and_exit("interrupted", INTERRUPTED)
     except BrokenPipeError:  # whoever read the output has seen enough
-        _forget_output()
+        _discard_output()
         return BROKEN_PIPE
     except OSError as error:
-        _forget_output()
-        return _complain(f"cannot write stdout: {os_error_reason(error)}", MISUSE)
+        _discard_output()
+        return _complain_and_exit(f"cannot write stdout: {os_error_reason(error)}", MISUSE)
 
 
 def _run_and_flush(arguments: list[str]) -> int:
@@ -143,11 +143,11 @@ def _run(arguments: list[str]) -> int:
     if unknown:
         hint = f"(see dsv4 {args.command} --help)"
         raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
-    return load(args.command).run(args)
+    return load_command(args.command).run(args)
 
 
-def load(name: str) -> Command:
-    return cast(Command, import_module(f"dsv4._cli.{name}"))
+def load_command(name: str) -> CommandModule:
+    return cast(CommandModule, import_module(f"dsv4._cli.{name}"))
 
 
 def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
@@ -165,7 +165,7 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
         title="commands",
         metavar="COMMAND",
         dest="command",
-        parser_class=cast(type[OneLineParser], NamedCommand),
+        parser_class=cast(type[OneLineParser], LazyCommandParser),
     )
     commands.required = True
     for name, about in COMMANDS.items():
@@ -178,11 +178,11 @@ def make_parser(whole: Iterable[str] = ()) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name in whole:
-            _complete(cast(NamedCommand, command).parser, load(name))
+            _add_command_options(cast(LazyCommandParser, command).parser, load_command(name))
     return parser
 
 
-def _complete(command: argparse.ArgumentParser, module: Command) -> None:
+def _add_command_options(command: argparse.ArgumentParser, module: CommandModule) -> None:
     command.epilog = "example:\n" + _indented(module.EXAMPLE)
     module.add_arguments(command)
     command.usage = _usage(command)
@@ -191,14 +191,14 @@ def _complete(command: argparse.ArgumentParser, module: Command) -> None:
 
 def _usage(command: argparse.ArgumentParser) -> str:
     """Short: each option is explained below it."""
-    return " ".join([command.prog, "[options]", *map(_operand, positionals(command))])
+    return " ".join([command.prog, "[options]", *map(_operand_usage, positionals(command))])
 
 
 def positionals(command: argparse.ArgumentParser) -> list[argparse.Action]:
     return [action for action in command._actions if not action.option_strings]
 
 
-def _operand(action: argparse.Action) -> str:
+def _operand_usage(action: argparse.Action) -> str:
     choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest
     name = str(action.metavar or choices)
     forms = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]"}
@@ -219,12 +219,12 @@ def _use_utf8(stream: TextIO | None) -> None:
         stream.reconfigure(encoding="utf-8", errors="strict", newline="\n")
 
 
-def _complain(problem: str, status: int) -> int:
+def _complain_and_exit(problem: str, status: int) -> int:
     complain(problem)
     return status
 
 
-def _forget_output() -> None:
+def _discard_output() -> None:
     """Python flushes stdout once more when it ends, and would complain once more."""
     if sys.stdout is not None:
         nowhere = os.open(os.devnull, os.O_WRONLY)

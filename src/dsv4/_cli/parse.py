@@ -17,7 +17,7 @@ from dsv4._cli.command_options import (
     add_color_argument,
     add_dialect_arguments,
     add_mode_argument,
-    dialect_of,
+    dialect_option,
 )
 from dsv4._cli.command_output import Paint, json_text, output
 from dsv4._cli.conversation_files import read_text, read_tools
@@ -31,31 +31,31 @@ from dsv4._view.characters import terminal_safe
 LONGEST_QUOTE = 60
 
 
-def explained(text: str, message: dsv4.Message, paint: Paint) -> Iterator[str]:
+def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterator[str]:
     """The lines to print."""
     repairs = sorted(message.diagnostics, key=lambda repair: (repair.start, repair.end))
-    yield from _marked(text, repairs, paint)
+    yield from _marked_text(text, repairs, paint)
     yield "\n\n" if repairs else "\n"
     for number, repair in enumerate(repairs, 1):
         yield _explanation(number, repair, text, paint)
-    yield _summary(message, len(repairs), paint)
+    yield _explanation_summary(message, len(repairs), paint)
 
 
-def _marked(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:
+def _marked_text(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:
     """The text. A repair inside another's text has its number only."""
     at = 0
     for number, repair in enumerate(repairs, 1):
         start, end = max(repair.start, at), max(repair.end, at)
-        yield _safe(text[at:start])
+        yield _harmless_text(text[at:start])
         yield paint(f"⟦{number}", "bold", "red")
         if end > start:
-            yield paint(" " + _safe(text[start:end]), "red")
+            yield paint(" " + _harmless_text(text[start:end]), "red")
         yield paint("⟧", "bold", "red")
         at = end
-    yield _safe(text[at:])
+    yield _harmless_text(text[at:])
 
 
-def _safe(text: str) -> str:
+def _harmless_text(text: str) -> str:
     return "\n".join(map(terminal_safe, text.split("\n")))
 
 
@@ -72,17 +72,17 @@ def _quoted(raw: str) -> str:
     return shown if len(shown) <= LONGEST_QUOTE else shown[: LONGEST_QUOTE - 1] + "…"
 
 
-def _summary(message: dsv4.Message, repairs: int, paint: Paint) -> str:
+def _explanation_summary(message: dsv4.Message, repairs: int, paint: Paint) -> str:
     parts = [
-        _counted(repairs, "repair") if repairs else "no repairs",
-        _counted(len(message.tool_calls), "call"),
+        _plural(repairs, "repair") if repairs else "no repairs",
+        _plural(len(message.tool_calls), "call"),
         *([f"{len(message.incomplete)} incomplete"] if message.incomplete else []),
         f"finish {message.finish}",
     ]
     return paint(", ".join(parts), "bold") + "\n"
 
 
-def _counted(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -94,7 +94,7 @@ dsv4 parse completion.txt
 dsv4 parse --explain --tools tools.json completion.txt
 model | dsv4 parse --stream
 """
-CHUNK = 65_536
+READ_SIZE = 65_536
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     parser = dsv4.StreamParser(
         thinking=args.mode != "chat",
         tools=None if args.tools is None else read_tools(args.tools),
-        dialect=dialect_of(args),
+        dialect=dialect_option(args),
         strict=args.strict,
         new_id=ids.__next__,
     )
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
         if args.stream:
             _stream(args.file, parser)
         else:
-            _print(args, parser)
+            _print_message(args, parser)
     except dsv4.ParseError as error:
         raise Failure(f"{input_name(args.file)}: {error}", FINDINGS) from None
     return DONE
@@ -149,21 +149,21 @@ def run(args: argparse.Namespace) -> int:
 # The whole message.
 
 
-def _print(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
+def _print_message(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
     text = "".join(_without_last_newline([read_text(args.file)]))
     message = dsv4.assemble([*parser.feed(text), *parser.finish()])
     with output() as file:
         if args.explain:
             pass
 
-            file.writelines(explained(text, message, Paint(args.color, sys.stdout)))
+            file.writelines(explanation_lines(text, message, Paint(args.color, sys.stdout)))
             return
         value = message.to_dict()
         if args.full:
             value = _full(message, value)
         file.write(json_text(value, indent=2) + "\n")
     if not args.full:
-        _mention(message)
+        _mention_repairs(message)
 
 
 def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _mention(message: dsv4.Message) -> None:
+def _mention_repairs(message: dsv4.Message) -> None:
     """A message alone would hide that something was mended, or is missing."""
     found = [
         *([f"{len(message.diagnostics)} repaired (see --explain)"] if message.diagnostics else []),
@@ -199,7 +199,7 @@ def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
     """Text as soon as it is there, and as far as it makes whole characters."""
     decoder = getincrementaldecoder("utf-8")()
     before = 0
-    while data := source.read1(CHUNK):  # type: ignore[attr-defined]
+    while data := source.read1(READ_SIZE):  # type: ignore[attr-defined]
         try:
             yield decoder.decode(data)
         except UnicodeDecodeError as error:

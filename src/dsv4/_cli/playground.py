@@ -22,10 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve.run(args, FIXED) if args.no_browser else serve.run(args, FIXED, _open)
+    return serve.run(args, FIXED) if args.no_browser else serve.run(args, FIXED, _open_browser)
 
 
-def _open(url: str) -> None:
+def _open_browser(url: str) -> None:
     """Opens the page, beside the server: some browsers return only when they are closed."""
     import webbrowser
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TextIO
 
-from dsv4._cli.command_errors import in_json
+from dsv4._cli.command_errors import in_json_words
 from dsv4._cli.command_output import terminal_width
 from dsv4._view.characters import terminal_safe
 from dsv4.dataset.dataset_run import Watcher
@@ -17,7 +17,7 @@ SECONDS_BETWEEN_DRAWINGS = 0.1
 CELLS = 24
 
 
-class Bar(Watcher):
+class ProgressBar(Watcher):
     """Drawn on stderr where that is a terminal. Bad lines are said anywhere."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Bar(Watcher):
             self._put(f"\r{line[: terminal_width() - 1]}\x1b[K")
 
     def bad_line(self, problem: str) -> None:
-        self.say(f"dsv4: {terminal_safe(in_json(' '.join(problem.splitlines())))}")
+        self.say(f"dsv4: {terminal_safe(in_json_words(' '.join(problem.splitlines())))}")
 
     def end(self) -> None:
         if self._on:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsv4._cli.command_errors import DONE, FINDINGS, Failure, missing_part
+from dsv4._cli.command_errors import DONE, FINDINGS, Failure, missing_package
 from dsv4._cli.command_output import output
 from dsv4._cli.conversation_files import read_json_lines
 from dsv4._cli.tokenizer_loading import load_tokenizer
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from dsv4.serve.observe.rerun import differences
     except ImportError as error:
-        raise missing_part("replaying", error, "serve") from None
+        raise missing_package("replaying", error, "serve") from None
 
     total = changed = 0
     tokenizer = None

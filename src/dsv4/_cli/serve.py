@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dsv4._cli.command_errors import DONE, Failure, missing_part
+from dsv4._cli.command_errors import DONE, Failure, missing_package
 from dsv4._cli.command_output import write_text
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], 
     try:
         from dsv4.serve.uvicorn_runner import serve
     except ImportError as error:
-        raise missing_part("serving", error, "serve") from None
+        raise missing_package("serving", error, "serve") from None
 
-    return serve(settings, _say, listens)
+    return serve(settings, _print_to_stderr, listens)
 
 
-def _say(text: str) -> None:
+def _print_to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -12,11 +12,11 @@ from dsv4._cli.command_options import (
     add_prompt_arguments,
     add_prompt_file_argument,
     add_tokenizer_argument,
-    positive,
+    positive_integer,
 )
 from dsv4._cli.command_output import output, terminal_width, uses_color, write_text
 from dsv4._cli.conversation_files import read_one_request
-from dsv4._cli.tokenizer_loading import maybe_tokenizer
+from dsv4._cli.tokenizer_loading import load_fitting_tokenizer
 from dsv4._view.characters import terminal_safe
 
 EXAMPLE = """
@@ -46,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
     parser.add_argument("--svg", metavar="OUT", help="write an SVG picture")
     parser.add_argument(
-        "--width", metavar="N", type=positive, help="width in columns (default: the terminal's)"
+        "--width",
+        metavar="N",
+        type=positive_integer,
+        help="width in columns (default: the terminal's)",
     )
     add_color_argument(parser)
     add_prompt_arguments(parser)
@@ -57,10 +60,10 @@ def run(args: argparse.Namespace) -> int:
     from dsv4._view.terminal_lines import ansi_lines, terminal_lines
     from dsv4._view.view_rows import view_of
 
-    _settle_mask(args)
+    _resolve_mask(args)
     request = read_one_request(args)
     prompt = request.encode()
-    tokenizer = maybe_tokenizer(args.tokenizer, prompt)
+    tokenizer = load_fitting_tokenizer(args.tokenizer, prompt)
     view = view_of(prompt, request.messages, tokenizer, args.mask)
     title = terminal_safe(request.place)
     if args.html is not None:
@@ -81,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _settle_mask(args: argparse.Namespace) -> None:
+def _resolve_mask(args: argparse.Namespace) -> None:
     """The word after --mask is a policy, or already the file: `dsv4 show --mask FILE`."""
     from dsv4.tokens.masks import POLICIES
 

@@ -6,7 +6,7 @@ import argparse
 
 import dsv4
 from dsv4._cli.command_errors import DONE
-from dsv4._cli.command_options import add_dialect_arguments, dialect_of
+from dsv4._cli.command_options import add_dialect_arguments, dialect_option
 from dsv4._cli.command_output import json_text, output
 from dsv4._view.characters import width_of
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from dsv4._format import tokens
 
-    known = dsv4.DIALECTS[dialect_of(args) or "v4"].special_tokens
+    known = dsv4.DIALECTS[dialect_option(args) or "v4"].special_tokens
     named = {name: token for name, token in vars(tokens).items() if token.__class__ is dsv4.Special}
     rows = [(name.lower(), str(token), token.id) for name, token in named.items() if token in known]
     with output() as file:

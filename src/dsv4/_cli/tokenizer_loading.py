@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 # Inputs of more bytes than this are worth the engine that takes longer to load.
-LARGE = 1_000_000
+LARGE_INPUT = 1_000_000
 
 
 def load_tokenizer(path: str | None = None, inputs: Iterable[str | None] = ()) -> Tokenizer:
     """The tokenizer of the bundled vocabulary, or of a file or folder, for what is to be read."""
     from dsv4.tokens import Tokenizer
 
-    engine = "auto" if sum(map(_size, inputs)) > LARGE else "one-shot"
+    engine = "auto" if sum(map(_file_size, inputs)) > LARGE_INPUT else "one-shot"
     try:
-        with vocabulary_must_fit():
+        with vocabulary_errors():
             return Tokenizer.load(path, engine)
     except (OSError, UnicodeDecodeError) as error:
         problem = os_error_reason(error) if isinstance(error, OSError) else "not UTF-8"
         raise Failure(f"{path}: {problem}") from None
 
 
-def _size(path: str | None) -> int:
+def _file_size(path: str | None) -> int:
     try:
         return 0 if path is None else os.stat(path).st_size
     except OSError:
@@ -40,7 +40,7 @@ def _size(path: str | None) -> int:
 
 
 @contextmanager
-def vocabulary_must_fit() -> Iterator[None]:
+def vocabulary_errors() -> Iterator[None]:
     """A vocabulary that is missing, or lacks a token, is no fault of the conversation's."""
     from dsv4.tokens.vocabulary import VocabularyError
 
@@ -52,10 +52,10 @@ def vocabulary_must_fit() -> Iterator[None]:
 
 
 @contextmanager
-def tokenizing(place: str) -> Iterator[None]:
+def tokenizer_errors_at(place: str) -> Iterator[None]:
     """What has no ids is said with its place."""
     try:
-        with vocabulary_must_fit():
+        with vocabulary_errors():
             yield
     except Failure as failure:
         raise Failure(f"{place}: {failure}", failure.status) from None
@@ -63,11 +63,11 @@ def tokenizing(place: str) -> Iterator[None]:
         raise Failure(f"{place}: {error}", FINDINGS) from None
 
 
-def maybe_tokenizer(path: str | None, prompt: dsv4.Prompt) -> Tokenizer | None:
+def load_fitting_tokenizer(path: str | None, prompt: dsv4.Prompt) -> Tokenizer | None:
     """The tokenizer that was asked for; else the bundled one, if it is there and fits."""
     try:
         tokenizer = load_tokenizer(path)
-        with vocabulary_must_fit():
+        with vocabulary_errors():
             tokenizer.count(prompt)
     except Failure:
         if path is not None:

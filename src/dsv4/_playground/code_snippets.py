@@ -16,11 +16,17 @@ from itertools import pairwise
 from pprint import pformat
 from typing import Any, TypeAlias
 
-from dsv4._playground.cache_view import AS_SENT, VARIANTS, Measure, turns_of
-from dsv4._playground.completion_trace import OPTIONS, cut, read_all
-from dsv4._playground.page_problem import Problem, one_of, text_of
-from dsv4._playground.page_request import Bench, PageRequest, Switches, live
-from dsv4._playground.prompt_view import SIDES, fitting, own_side, served_dialect, side_or_problem
+from dsv4._playground.cache_view import AS_SENT, VARIANTS, PromptMeter, cached_turns
+from dsv4._playground.completion_trace import PARSER_OPTIONS, cut_completion, parse_traced
+from dsv4._playground.page_problem import PageProblem, choice_field, text_field
+from dsv4._playground.page_request import PageRequest, PlaygroundContext, Switches, live_request
+from dsv4._playground.prompt_view import (
+    SIDES,
+    own_side,
+    server_dialect,
+    side_or_problem,
+    tokenizer_for,
+)
 from dsv4.api import chat, messages, responses
 from dsv4.request import Request
 
@@ -28,29 +34,33 @@ from dsv4.request import Request
 
 
 WIDTH = 88
-_HALVES = re.compile("[\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def curl(url: str, function: str, sent: Mapping[str, Any], bench: Bench) -> str:
+def curl_playground(
+    url: str, function: str, sent: Mapping[str, Any], bench: PlaygroundContext
+) -> str:
     """A call of a function of the playground's."""
-    return curl_to(f"{url}/playground/api/{function}", sent, bench)
+    return curl_command(f"{url}/playground/api/{function}", sent, bench)
 
 
-def curl_to(address: str, sent: Mapping[str, Any], bench: Bench, options: str = "-s") -> str:
+def curl_command(
+    address: str, sent: Mapping[str, Any], bench: PlaygroundContext, options: str = "-s"
+) -> str:
     """A call of any address. Its body is quoted for a shell."""
     key = " \\\n  -H 'authorization: Bearer KEY'" if bench.asks_for_key else ""
     # Half characters have no UTF-8, which a shell is written in.
     text = json.dumps(sent, ensure_ascii=False, indent=2)
-    data = _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+    data = _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
     head = f"curl {options} {shlex.quote(address)} \\\n  -H 'content-type: application/json'{key}"
     return f"{head} \\\n  --data-binary {shlex.quote(data)}\n"
 
 
-def named(value: Any, name: str = "BODY") -> str:
-    return f"{name} = {literal(value)}"
+def assignment(value: Any, name: str = "BODY") -> str:
+    return f"{name} = {python_literal(value)}"
 
 
-def literal(value: Any) -> str:
+def python_literal(value: Any) -> str:
     """A JSON value as Python writes it; through JSON where Python has no literal for it (NaN)."""
     written = pformat(value, width=WIDTH, sort_dicts=False)
     try:
@@ -61,18 +71,18 @@ def literal(value: Any) -> str:
     return f"__import__('json').loads({json.dumps(value)!r})"
 
 
-def keywords(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={literal(value)}" for name, value in values.items())
+def keyword_arguments(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={python_literal(value)}" for name, value in values.items())
 
 
-def lines(text: str) -> str:
+def text_literal(text: str) -> str:
     """A text as a literal, a line of it in each line."""
     parts = text.splitlines(keepends=True) or [""]
     written = "\n".join(f"    {part!r}" for part in parts)
     return f"(\n{written}\n)"
 
 
-def case(name: str, verb: str, made: str, expected: str, claim: str) -> str:
+def pytest_case(name: str, verb: str, made: str, expected: str, claim: str) -> str:
     """A test that runs what is `made`, and claims something of it."""
     statements = [*made.split("\n"), *expected.split("\n"), f"assert {claim}"]
     return f"def test_the_{name}_{verb}_as_expected() -> None:\n" + "".join(
@@ -83,72 +93,77 @@ def case(name: str, verb: str, made: str, expected: str, claim: str) -> str:
 # What the Stream and Live views show, as something to run elsewhere.
 
 
-_ADDRESS = "http://127.0.0.1:8004"
-_READ = {"chat": chat, "responses": responses, "messages": messages}
-_NOT_ASKED = ("form", "view", "url")
+_DEFAULT_ADDRESS = "http://127.0.0.1:8004"
+_PROTOCOL_MODULES = {"chat": chat, "responses": responses, "messages": messages}
+_COPY_FIELDS = ("form", "view", "url")
 
 
-def copy_stream(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+def stream_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
     """Code that reads a completion in the same pieces."""
     if form == "curl":
-        asked = {name: value for name, value in body.items() if name not in _NOT_ASKED}
-        return curl(text_of(body, "url", _ADDRESS), "trace", asked, bench)
-    text = text_of(body, "text")
-    pieces = cut(text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer)
+        asked = {name: value for name, value in body.items() if name not in _COPY_FIELDS}
+        return curl_playground(text_field(body, "url", _DEFAULT_ADDRESS), "trace", asked, bench)
+    text = text_field(body, "text")
+    pieces = cut_completion(
+        text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer
+    )
     by_character = body.get("cut", "character") == "character"
-    given = f"TEXT = {lines(text)}" if by_character else named(pieces, "PIECES")
-    options = {name: body[name] for name in OPTIONS if body.get(name) not in (None, [])}
+    given = f"TEXT = {text_literal(text)}" if by_character else assignment(pieces, "PIECES")
+    options = {name: body[name] for name in PARSER_OPTIONS if body.get(name) not in (None, [])}
     if body.get("tools") == []:
         options["tools"] = []
     tools = options.pop("tools", None)
     arguments = ", ".join(
-        filter(None, ("" if tools is None else "tools=TOOLS", keywords(options), "new_id=new_id"))
+        filter(
+            None,
+            ("" if tools is None else "tools=TOOLS", keyword_arguments(options), "new_id=new_id"),
+        )
     )
     made = f"""\
 new_id = map("call_{{}}".format, count()).__next__
 parser = dsv4.StreamParser({arguments})
 events = [event for piece in {"TEXT" if by_character else "PIECES"} for event in parser.feed(piece)]
-message = dsv4.assemble([*events, *parser.finish({literal(body.get("reason"))})])"""
+message = dsv4.assemble([*events, *parser.finish({python_literal(body.get("reason"))})])"""
     head = "from itertools import count\n\nimport dsv4\n\n"
-    head += given if tools is None else f"{named(tools, 'TOOLS')}\n{given}"
+    head += given if tools is None else f"{assignment(tools, 'TOOLS')}\n{given}"
     if form == "python":
         return f"{head}\n\n{made}\nprint(*events, message, sep='\\n')\n"
-    message = read_all(body, bench)
-    expected = f"expected = {literal(message.to_dict())}"
+    message = parse_traced(body, bench)
+    expected = f"expected = {python_literal(message.to_dict())}"
     kinds = [found.kind for found in message.diagnostics]
-    found = f"assert [found.kind for found in message.diagnostics] == {literal(kinds)}"
+    found = f"assert [found.kind for found in message.diagnostics] == {python_literal(kinds)}"
     finish = f"assert message.finish == {message.finish!r}"
-    test = case("message", "is", made, f"{expected}\n{found}\n{finish}", _CLAIM)
+    test = pytest_case("message", "is", made, f"{expected}\n{found}\n{finish}", _MESSAGE_CLAIM)
     return f"{head}\n\n\n{test}"
 
 
-_CLAIM = "message.to_dict() == expected"
+_MESSAGE_CLAIM = "message.to_dict() == expected"
 
 
-def copy_live(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+def live_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
     """Code that sends the conversation to the server; as a test, the prompt that it makes."""
-    made = live(body, bench)
-    address = f"{text_of(body, 'url', _ADDRESS)}/{made['path']}"
+    made = live_request(body, bench)
+    address = f"{text_field(body, 'url', _DEFAULT_ADDRESS)}/{made['path']}"
     if form == "curl":
-        return curl_to(address, made["body"], bench, "-sN")
-    value = named(made["body"])
+        return curl_command(address, made["body"], bench, "-sN")
+    value = assignment(made["body"])
     if form == "python":
-        return f"import json\nimport urllib.request\n\n{value}\n\n{_sent(address, bench)}"
+        return f"import json\nimport urllib.request\n\n{value}\n\n{_urllib_call(address, bench)}"
     protocol = body.get("protocol") or "chat"
-    prompt = _READ[protocol].read(made["body"], dialect=bench.dialect).request.encode()
+    prompt = _PROTOCOL_MODULES[protocol].read(made["body"], dialect=bench.dialect).request.encode()
     reading = f"prompt = {protocol}.read(BODY, dialect={bench.dialect!r}).request.encode()"
-    expected = f"expected = {lines(prompt.text)}"
-    test = case("prompt", "is", reading, expected, "prompt.text == expected")
+    expected = f"expected = {text_literal(prompt.text)}"
+    test = pytest_case("prompt", "is", reading, expected, "prompt.text == expected")
     return f"from dsv4.api import {protocol}\n\n{value}\n\n\n{test}"
 
 
-def _sent(address: str, bench: Bench) -> str:
+def _urllib_call(address: str, bench: PlaygroundContext) -> str:
     headers = {"content-type": "application/json"}
     if bench.asks_for_key:
         headers["authorization"] = "Bearer KEY"
     return f"""\
 request = urllib.request.Request(
-    {address!r}, json.dumps(BODY).encode(), {literal(headers)}
+    {address!r}, json.dumps(BODY).encode(), {python_literal(headers)}
 )
 with urllib.request.urlopen(request) as response:
     for line in response:
@@ -162,83 +177,85 @@ with urllib.request.urlopen(request) as response:
 # the playground.
 
 
-FORMS = ("curl", "python", "pytest")
+CODE_FORMS = ("curl", "python", "pytest")
 
 
-def copy(body: Mapping[str, Any], bench: Bench) -> dict[str, str]:
+def copy_as_code(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, str]:
     """The `text` that copies what a `view` shows, in a `form`.
 
     `body` is what the view asked with, and `url`, the address of the server, for curl.
     """
-    form = one_of(body, "form", FORMS, "python")
-    view = one_of(body, "view", (*VIEWS, *STREAMS), "prompt")
-    if view in STREAMS:
-        return {"text": STREAMS[view](body, bench, form)}
+    form = choice_field(body, "form", CODE_FORMS, "python")
+    view = choice_field(body, "view", (*REQUEST_VIEWS, *STREAM_VIEWS), "prompt")
+    if view in STREAM_VIEWS:
+        return {"text": STREAM_VIEWS[view](body, bench, form)}
     if form == "curl":
-        return {"text": _curl(body, CURL[view], bench)}
-    return {"text": VIEWS[view](body, bench, form)}
+        return {"text": _view_curl(body, CURL_FUNCTIONS[view], bench)}
+    return {"text": REQUEST_VIEWS[view](body, bench, form)}
 
 
 # curl.
 
 # The function that tells what a view shows, and what it reads of the page's switches.
-CURL: dict[str, tuple[str, tuple[str, ...]]] = {
+CURL_FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prompt": ("text", ("protocol", "shown", *(field.name for field in fields(Switches)))),
     "cache": ("cache", ("protocol", "variant", *(field.name for field in fields(Switches)))),
 }
 
 
-def _curl(body: Mapping[str, Any], how: tuple[str, tuple[str, ...]], bench: Bench) -> str:
+def _view_curl(
+    body: Mapping[str, Any], how: tuple[str, tuple[str, ...]], bench: PlaygroundContext
+) -> str:
     function, names = how
     sent: dict[str, Any] = {name: body[name] for name in names if body.get(name) is not None}
     sent["request"] = PageRequest.of(body, bench).source.value
-    return curl(text_of(body, "url", "http://127.0.0.1:8004"), function, sent, bench)
+    return curl_playground(text_field(body, "url", "http://127.0.0.1:8004"), function, sent, bench)
 
 
 # Python.
 
-Written: TypeAlias = Callable[[Mapping[str, Any], Bench, str], str]
+CodeWriter: TypeAlias = Callable[[Mapping[str, Any], PlaygroundContext, str], str]
 
 
-def _prompt(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+def _prompt_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
     """Code that makes the prompt that is shown."""
     asked = PageRequest.of(body, bench)
-    shown = one_of(body, "shown", SIDES, "dsv4")
+    shown = choice_field(body, "shown", SIDES, "dsv4")
     side = side_or_problem(asked, shown)
-    if isinstance(side, Problem):
+    if isinstance(side, PageProblem):
         raise side
     kind, _, name = shown.partition(":")
     if kind == "profile":
-        imports, value, made = _served(asked, name)
+        imports, value, made = _server_prompt_code(asked, name)
         text = "prompt"
     else:
-        imports, value, made = _encoded(asked, name or None)
+        imports, value, made = _request_code(asked, name or None)
         made, text = f"{made}\nprompt = request.encode()", "prompt.text"
     if form == "python":
         return f'{imports}\n\n{value}\n\n{made}\nprint({text}, end="")\n'
-    expected = f"expected = {lines(side.prompt.text)}"
-    test = case("prompt", "is", made, expected, f"{text} == expected")
+    expected = f"expected = {text_literal(side.prompt.text)}"
+    test = pytest_case("prompt", "is", made, expected, f"{text} == expected")
     return f"{imports}\n\n{value}\n\n\n{test}"
 
 
-def _served(asked: PageRequest, name: str) -> tuple[str, str, str]:
-    options = f"{name!r}, dialect={served_dialect(asked, name)!r}"
+def _server_prompt_code(asked: PageRequest, name: str) -> tuple[str, str, str]:
+    options = f"{name!r}, dialect={server_dialect(asked, name)!r}"
     value, imports, given = asked.source.value, "from dsv4.profiles import render", "BODY"
     if asked.protocol not in ("file", "chat"):
         imports = f"from dsv4.api import convert\n{imports}"
         given = f'convert(BODY, "{asked.protocol}", "chat")'
-    return imports, named(value), f"prompt = render({given}, {options})"
+    return imports, assignment(value), f"prompt = render({given}, {options})"
 
 
-def _encoded(asked: PageRequest, dialect: str | None) -> tuple[str, str, str]:
+def _request_code(asked: PageRequest, dialect: str | None) -> tuple[str, str, str]:
     """Imports, the request as a value, and code that gives `request`."""
     value = asked.source.value
     if asked.protocol == "file":
         request = asked.request(value)
-        options = _options(request, dialect)
+        options = _request_options(request, dialect)
         return (
             "import dsv4",
-            named(list(request.messages), "MESSAGES"),
+            assignment(list(request.messages), "MESSAGES"),
             (f"request = dsv4.Request(MESSAGES{options})"),
         )
     module = asked.protocol
@@ -248,11 +265,11 @@ def _encoded(asked: PageRequest, dialect: str | None) -> tuple[str, str, str]:
     made = f"request = {module}.read(BODY, dialect={release!r}).request"
     if given:
         imports = f"from dataclasses import replace\n\n{imports}"
-        made += f"\nrequest = replace(request, {keywords(given)})"
-    return imports, named(value), made
+        made += f"\nrequest = replace(request, {keyword_arguments(given)})"
+    return imports, assignment(value), made
 
 
-def _options(request: Request, dialect: str | None) -> str:
+def _request_options(request: Request, dialect: str | None) -> str:
     """All that a request says besides its messages."""
     given = {
         field.name: getattr(request, field.name)
@@ -261,11 +278,11 @@ def _options(request: Request, dialect: str | None) -> str:
     }
     if dialect is not None or "dialect" in given:
         given["dialect"] = dialect or str(request.dialect)
-    return f", {keywords(given)}" if given else ""
+    return f", {keyword_arguments(given)}" if given else ""
 
 
 # What a client sends back of a message, as code: the variants of `dsv4._playground.cache_view`.
-_SENT = {
+_VARIANT_CODE = {
     AS_SENT: "sent = written",
     "no_reasoning": """\
 sent = [
@@ -281,7 +298,7 @@ for message in sent:
         value = json.loads(arguments) if isinstance(arguments, str) else arguments
         call["function"]["arguments"] = json.dumps(value, sort_keys=True, ensure_ascii=False)""",
 }
-_TURNS = """\
+_TURNS_CODE = """\
 written = list(request.messages)
 {sent}
 found = []
@@ -293,32 +310,32 @@ for answer, following in {pairs}:
     found.append(difference and (difference.message, difference.field, difference.cause))"""
 
 
-def _cache(body: Mapping[str, Any], bench: Bench, form: str) -> str:
+def _cache_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
     """Code that says of each prompt whether it begins with what the engine held, and why not."""
     asked = PageRequest.of(body, bench)
-    variant = one_of(body, "variant", tuple(VARIANTS), AS_SENT)
+    variant = choice_field(body, "variant", tuple(VARIANTS), AS_SENT)
     side = own_side(asked)
-    tokenizer, problem = fitting(bench.tokenizer, side.prompt)
+    tokenizer, problem = tokenizer_for(bench.tokenizer, side.prompt)
     if tokenizer is None:
-        raise Problem(problem or "found no vocabulary, expected one")
+        raise PageProblem(problem or "found no vocabulary, expected one")
     request = asked.request(asked.source.value)
-    turns = turns_of(request, VARIANTS[variant][1], Measure(tokenizer))
+    turns = cached_turns(request, VARIANTS[variant][1], PromptMeter(tokenizer))
     pairs = [(a.messages, b.messages) for a, b in pairwise(turns)]
-    imports, value, made = _encoded(asked, None)
+    imports, value, made = _request_code(asked, None)
     lines = ["from dsv4.tokens import why_not_prefix"]
     if "import replace" not in imports:
         lines.insert(0, "from dataclasses import replace")
     if variant == "sorted_arguments":
         lines.insert(0, "import json")
     imports = "\n".join(sorted({*lines, *filter(None, imports.splitlines())}))
-    made = f"{made}\n{_TURNS.format(sent=_SENT[variant], pairs=pairs)}"
+    made = f"{made}\n{_TURNS_CODE.format(sent=_VARIANT_CODE[variant], pairs=pairs)}"
     if form == "python":
         return f'{imports}\n\n{value}\n\n{made}\nprint(*found, sep="\\n")\n'
     causes = [None if t.cause is None else (t.message, t.field, t.cause) for t in turns[1:]]
     expected = f"expected = {pformat(causes, width=WIDTH)}"
-    test = case("turns", "are", made, expected, "found == expected")
+    test = pytest_case("turns", "are", made, expected, "found == expected")
     return f"{imports}\n\n{value}\n\n\n{test}"
 
 
-VIEWS: dict[str, Written] = {"prompt": _prompt, "cache": _cache}
-STREAMS: dict[str, Written] = {"stream": copy_stream, "live": copy_live}
+REQUEST_VIEWS: dict[str, CodeWriter] = {"prompt": _prompt_code, "cache": _cache_code}
+STREAM_VIEWS: dict[str, CodeWriter] = {"stream": stream_code, "live": live_code}

@@ -36,9 +36,9 @@ from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, 
 from dsv4._parse.machine import NEXT, ParserState
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import Hold, StreamParser
-from dsv4._playground.json_source import Places, width
-from dsv4._playground.page_examples import EXAMPLE_COMPLETIONS, TOOLS
-from dsv4._playground.page_request import Bench
+from dsv4._playground.json_source import Utf16Offsets, utf16_length
+from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4.api import ApiRequest, chat, messages, responses
 from dsv4.api import Settings as ApiSettings
 from dsv4.errors import OptionError, ParseError, short_repr
@@ -47,12 +47,12 @@ from dsv4.request import Request
 # A completion in pieces: as it may come from a model, or as badly as it can be cut.
 
 
-WAYS = ("character", "token", "random")
+CUT_MODES = ("character", "token", "random")
 # Random pieces are mostly short, because that is where cuts hurt; some are long.
-_LONGEST = 24
+_LONGEST_PIECE = 24
 
 
-def cut(text: str, way: Any, seed: Any, tokenizer: Any) -> list[str]:
+def cut_completion(text: str, way: Any, seed: Any, tokenizer: Any) -> list[str]:
     """The pieces of a text, none of them empty.
 
     `way` is one of `WAYS`; `seed` decides the random cuts; `tokenizer` is None where there is none.
@@ -65,7 +65,7 @@ def cut(text: str, way: Any, seed: Any, tokenizer: Any) -> list[str]:
             raise OptionError("seed", f"found {short_repr(seed)}, expected a whole number")
         return list(_random_pieces(text, random.Random(seed)))
     if way != "token":
-        raise OptionError("cut", f"found {short_repr(way)}, expected one of {', '.join(WAYS)}")
+        raise OptionError("cut", f"found {short_repr(way)}, expected one of {', '.join(CUT_MODES)}")
     if tokenizer is None:
         raise OptionError("cut", "found token, but the extra `tokens` is not installed")
     return [piece for piece in _token_pieces(text, tokenizer) if piece]
@@ -74,7 +74,7 @@ def cut(text: str, way: Any, seed: Any, tokenizer: Any) -> list[str]:
 def _random_pieces(text: str, choose: random.Random) -> Iterator[str]:
     at = 0
     while at < len(text):
-        size = min(choose.randint(1, _LONGEST), choose.randint(1, _LONGEST))
+        size = min(choose.randint(1, _LONGEST_PIECE), choose.randint(1, _LONGEST_PIECE))
         yield text[at : at + size]
         at += size
 
@@ -94,26 +94,26 @@ def _token_pieces(text: str, tokenizer: Any) -> Iterator[str]:
 # The frames of the protocols: those of a run of deltas as one pattern, filled by the page.
 
 
-PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
+FRAMED_PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
 # Rows beyond these have no frames: a text that flips between reasoning and content every few
 # characters would make a hundred times its length of them.
-MOST_FRAMED = 2_000
+MAX_FRAMED_ROWS = 2_000
 
 
-def framed(
+def protocol_frames(
     protocol: str,
     rows: Sequence[tuple[Any, Sequence[str]]],
     options: Mapping[str, Any],
     reason: Any,
 ) -> dict[str, Any]:
     """What a protocol sends for each row: an event, or the first of some deltas and their texts."""
-    writer = _writer(protocol, options)
+    writer = _protocol_writer(protocol, options)
     # Written the same events with another text, it shows where the text of a delta stands.
-    pattern = _writer(protocol, options)
+    pattern = _protocol_writer(protocol, options)
     start = writer.start()
     pattern.start()
-    written = [_row_frames(*row, writer, pattern) for row in rows[:MOST_FRAMED]]
-    whole = len(rows) <= MOST_FRAMED
+    written = [_row_frames(*row, writer, pattern) for row in rows[:MAX_FRAMED_ROWS]]
+    whole = len(rows) <= MAX_FRAMED_ROWS
     return {
         "start": start,
         "rows": written,
@@ -122,12 +122,12 @@ def framed(
     }
 
 
-def _writer(protocol: str, options: Mapping[str, Any]) -> Any:
+def _protocol_writer(protocol: str, options: Mapping[str, Any]) -> Any:
     settings = ApiSettings(calls=options.get("calls", "streamed"))
     request = Request([{"role": "user", "content": ""}], dialect=options["dialect"])
     name: Any = protocol
     call = ApiRequest(request, name, "deepseek-v4", 1, stream=True, settings=settings)
-    made = PROTOCOLS[protocol].Writer
+    made = FRAMED_PROTOCOLS[protocol].Writer
     return made(call, id=f"{made.id_prefix}playground", created=0)
 
 
@@ -136,21 +136,21 @@ def _row_frames(event: Any, texts: Sequence[str], writer: Any, pattern: Any) -> 
     if not texts:
         pattern.write(event)
         return [writer.write(event), None]
-    first = writer.write(_with(event, texts[0]))
-    pattern.write(_with(event, _MARK))
+    first = writer.write(_with_text(event, texts[0]))
+    pattern.write(_with_text(event, _TEXT_MARK))
     if len(texts) == 1:
         return [first, None]
     # The rest as one delta: what is sent later of the whole text is then right.
-    writer.write(_with(event, "".join(texts[1:])))
-    more = pattern.write(_with(event, _MARK))
-    return [first, {"frame": more[0], "path": _path_to(_MARK, more[0])} if more else None]
+    writer.write(_with_text(event, "".join(texts[1:])))
+    more = pattern.write(_with_text(event, _TEXT_MARK))
+    return [first, {"frame": more[0], "path": _path_to(_TEXT_MARK, more[0])} if more else None]
 
 
 # A text that stands nowhere else in a frame.
-_MARK = "\0"
+_TEXT_MARK = "\0"
 
 
-def _with(event: Any, text: str) -> Any:
+def _with_text(event: Any, text: str) -> Any:
     return replace(event, text=text)
 
 
@@ -192,35 +192,37 @@ def _path_to(text: str, value: Any) -> list[str | int] | None:
 
 
 # A text of this many characters takes seconds, one piece for each; a real one is far shorter.
-LONGEST = 1_200_000
+MAX_TEXT_LENGTH = 1_200_000
 
-JOINED = (ReasoningDelta, ContentDelta, ArgumentsDelta)
+JOINED_EVENTS = (ReasoningDelta, ContentDelta, ArgumentsDelta)
 STATES = list(ParserState)
-OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
+PARSER_OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
 
 
-def stream(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+def stream_view_setup(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
     """What the Stream view needs once: the diagram of states, and examples."""
     return {
         "states": [{"name": state.name, "words": state.value} for state in STATES],
         "moves": [[a.name, b.name] for a in STATES for b in STATES if b in NEXT[a]],
         "examples": [asdict(example) for example in EXAMPLE_COMPLETIONS],
-        "tools": TOOLS,
+        "tools": COMPLETION_TOOLS,
     }
 
 
-def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+def trace_completion(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
     """How a completion is read, in pieces.
 
     `body` has the `text`, how it is `cut` ("character", "token" or "random", with its `seed`), the
     options of `StreamParser` and the `reason` for which generation ended. Raises an `OptionError`.
     """
-    text, options = _text(body), _options(body, bench)
+    text, options = _completion_text(body), _parser_options(body, bench)
     reason = body.get("reason")
-    pieces = cut(text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer)
-    reading = _Reading(text, pieces, options, reason)
+    pieces = cut_completion(
+        text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer
+    )
+    reading = _TracedParse(text, pieces, options, reason)
     message = assemble(reading.events)
-    widths = list(map(width, pieces))
+    widths = list(map(utf16_length, pieces))
     deltas = [(row.event, row.texts) for row in reading.rows]
     return {
         "length": sum(widths),
@@ -229,35 +231,39 @@ def trace(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         "knots": reading.knots.found,
         "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
         "rows": [row.described(reading.places) for row in reading.rows],
-        "frames": {name: framed(name, deltas, options, reason) for name in PROTOCOLS},
-        "message": _described(message),
+        "frames": {
+            name: protocol_frames(name, deltas, options, reason) for name in FRAMED_PROTOCOLS
+        },
+        "message": _message_to_json(message),
         "events": len(reading.events),
-        "strict": _strictly(text, options, reason, message),
+        "strict": _strict_result(text, options, reason, message),
     }
 
 
-def read_all(body: Mapping[str, Any], bench: Bench) -> Message:
+def parse_traced(body: Mapping[str, Any], bench: PlaygroundContext) -> Message:
     """The message that a trace ends with. `body` is that of a trace."""
     ids = (f"call_{number}" for number in count())
-    parser = StreamParser(**_options(body, bench), new_id=ids.__next__)
-    return assemble([*parser.feed(_text(body)), *parser.finish(body.get("reason"))])
+    parser = StreamParser(**_parser_options(body, bench), new_id=ids.__next__)
+    return assemble([*parser.feed(_completion_text(body)), *parser.finish(body.get("reason"))])
 
 
-def _text(body: Mapping[str, Any]) -> str:
+def _completion_text(body: Mapping[str, Any]) -> str:
     text = body.get("text")
     if not isinstance(text, str):
         raise OptionError("text", f"found {short_repr(text)}, expected text")
-    if len(text) > LONGEST:
-        raise OptionError("text", f"found {len(text)} characters, expected at most {LONGEST}")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise OptionError(
+            "text", f"found {len(text)} characters, expected at most {MAX_TEXT_LENGTH}"
+        )
     return text
 
 
-def _options(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
-    options = {name: body[name] for name in OPTIONS if body.get(name) is not None}
+def _parser_options(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
+    options = {name: body[name] for name in PARSER_OPTIONS if body.get(name) is not None}
     return {"dialect": bench.dialect, **options}
 
 
-class Row:
+class TraceRow:
     """An event, or deltas of one kind that came one after another."""
 
     def __init__(self, event: Event, step: int) -> None:
@@ -276,17 +282,17 @@ class Row:
     def add(self, text: str, step: int, size: int) -> None:
         """One more delta, which came with a piece of this size."""
         self.texts.append(text)
-        length = width(text)
+        length = utf16_length(text)
         if self._flows and length == size and sum(self.runs[-1][:2]) == step:
             self.runs[-1][1] += 1
             return
         self.runs.append([step, 1, length])
         self._flows = length == size
 
-    def described(self, places: Places) -> dict[str, Any]:
+    def described(self, places: Utf16Offsets) -> dict[str, Any]:
         event = self.event
         facts = {"type": type(event).__name__, "step": self.step}
-        if isinstance(event, JOINED):
+        if isinstance(event, JOINED_EVENTS):
             index = {"index": event.index} if isinstance(event, ArgumentsDelta) else {}
             return {**facts, **index, "text": "".join(self.texts), "runs": self.runs}
         if isinstance(event, Diagnostic):
@@ -295,7 +301,7 @@ class Row:
         return {**facts, **asdict(event)}
 
 
-class Knots:
+class TraceKnots:
     """Where something other than the text changes."""
 
     def __init__(self) -> None:
@@ -319,7 +325,7 @@ class Knots:
         self._open = start < end
 
 
-class _Reading:
+class _TracedParse:
     """A text that is read: its events, in rows, and the knots."""
 
     def __init__(
@@ -328,10 +334,10 @@ class _Reading:
         ids = (f"call_{number}" for number in count())  # the same for the same text
         parser = StreamParser(**options, new_id=ids.__next__)
         self.events: list[Event] = []
-        self.rows: list[Row] = []
-        self.knots = Knots()
+        self.rows: list[TraceRow] = []
+        self.knots = TraceKnots()
         self.holds: dict[Hold | None, int] = {None: 0}
-        self.places = places = Places(text)
+        self.places = places = Utf16Offsets(text)
         fed = 0
 
         def look(step: int) -> None:
@@ -342,7 +348,7 @@ class _Reading:
         look(0)
         for step, piece in enumerate(pieces, 1):
             fed += len(piece)
-            self._note(parser.feed(piece), step, width(piece))
+            self._note(parser.feed(piece), step, utf16_length(piece))
             look(step)
         last = len(pieces) + 1
         self._note(parser.finish(reason), last, 0)
@@ -352,18 +358,18 @@ class _Reading:
     def _note(self, events: Iterable[Event], step: int, size: int) -> None:
         for event in events:
             self.events.append(event)
-            if isinstance(event, JOINED):
+            if isinstance(event, JOINED_EVENTS):
                 if not self.rows or not self.rows[-1].takes(event):
-                    self.rows.append(Row(event, step))
+                    self.rows.append(TraceRow(event, step))
                 self.rows[-1].add(event.text, step, size)
             else:
-                self.rows.append(Row(event, step))
+                self.rows.append(TraceRow(event, step))
 
 
 # The whole.
 
 
-def _described(message: Message) -> dict[str, Any]:
+def _message_to_json(message: Message) -> dict[str, Any]:
     return {
         **message.to_dict(),
         "finish": message.finish,
@@ -371,7 +377,7 @@ def _described(message: Message) -> dict[str, Any]:
     }
 
 
-def _strictly(
+def _strict_result(
     text: str, options: Mapping[str, Any], reason: Any, tolerant: Message
 ) -> dict[str, Any]:
     """What the strict grammar says of the text: its message, where that is another one."""
@@ -380,7 +386,7 @@ def _strictly(
     try:
         message = assemble([*parser.feed(text), *parser.finish(reason)])
     except ParseError as error:
-        place = Places(text)(error.position)
+        place = Utf16Offsets(text)(error.position)
         return {"accepts": False, "position": place, "problem": error.problem}
-    said = _described(message)
-    return {"accepts": True, "message": None if said == _described(tolerant) else said}
+    said = _message_to_json(message)
+    return {"accepts": True, "message": None if said == _message_to_json(tolerant) else said}

@@ -13,18 +13,18 @@ from functools import cached_property
 from json import decoder
 from typing import Any, NamedTuple
 
-from dsv4._playground.page_problem import Problem
+from dsv4._playground.page_problem import PageProblem
 from dsv4.errors import Location
 
 # Lengths and places as the page counts them: in UTF-16 units, two of them for some characters.
 
 
-def width(text: str) -> int:
+def utf16_length(text: str) -> int:
     """How long a text is in UTF-16 units."""
     return len(text) if text.isascii() else len(text) + sum(c > "\uffff" for c in text)
 
 
-class Places:
+class Utf16Offsets:
     """Places in a text, from characters to UTF-16 units."""
 
     def __init__(self, text: str) -> None:
@@ -42,19 +42,19 @@ class Places:
 
 
 # The one part of `json` that says where a text ends.
-scanstring: Any = decoder.scanstring  # type: ignore[attr-defined]
+scan_json_string: Any = decoder.scanstring  # type: ignore[attr-defined]
 # Deeper values are no conversation, and would end the stack of whoever walks them.
-DEEPEST = 200
+MAX_DEPTH = 200
 
 
-class Place(NamedTuple):
+class SourceRange(NamedTuple):
     """Where a value stands: its first character, and the one after its last."""
 
     start: int
     end: int
 
 
-class Source:
+class JsonSource:
     """A JSON text, its `value`, and where each part of it stands.
 
     Raises a `Problem` with line and column for text that is no JSON.
@@ -62,23 +62,23 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.value = _loaded(text)
+        self.value = _load_json(text)
         # Every value by its location, in code points. Of a name that comes twice, the last.
-        self.places: dict[Location, Place] = _places(text)
+        self.places: dict[Location, SourceRange] = _value_ranges(text)
 
     @cached_property
     def _wide(self) -> list[int]:
         """Where characters are that browsers count as two."""
-        return [match.start() for match in _WIDE.finditer(self.text)]
+        return [match.start() for match in _NON_BMP.finditer(self.text)]
 
-    def in_units(self, place: Place) -> Place:
+    def in_units(self, place: SourceRange) -> SourceRange:
         """A place as a browser counts."""
         wide = self._wide
         if not wide:
             return place
-        return Place(*(at + bisect_left(wide, at) for at in place))
+        return SourceRange(*(at + bisect_left(wide, at) for at in place))
 
-    def nearest(self, location: Location) -> Place | None:
+    def nearest(self, location: Location) -> SourceRange | None:
         """The place of a location, or of the innermost value around it that is there."""
         for size in range(len(location), -1, -1):
             found = self.places.get(location[:size])
@@ -86,17 +86,19 @@ class Source:
                 return found
         return None
 
-    def problem(self, message: str, location: Location) -> Problem:
+    def problem(self, message: str, location: Location) -> PageProblem:
         """What is wrong with a value, at its line."""
         place = self.nearest(location)
         if place is None:
-            return Problem(message, location=location)
+            return PageProblem(message, location=location)
         line, column = line_and_column(self.text, place.start)
         start, end = self.in_units(place)
-        return Problem(message, location=location, start=start, end=end, line=line, column=column)
+        return PageProblem(
+            message, location=location, start=start, end=end, line=line, column=column
+        )
 
 
-_WIDE = re.compile("[\U00010000-\U0010ffff]")
+_NON_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:
@@ -104,50 +106,50 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
 
 
-def _loaded(text: str) -> Any:
+def _load_json(text: str) -> Any:
     if not text.strip():
-        raise Problem("found nothing, expected JSON", start=0, end=0, line=1, column=1)
+        raise PageProblem("found nothing, expected JSON", start=0, end=0, line=1, column=1)
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        at = error.pos + len(_WIDE.findall(text, 0, error.pos))
+        at = error.pos + len(_NON_BMP.findall(text, 0, error.pos))
         message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         line, column = error.lineno, error.colno
-        raise Problem(message, start=at, end=at + 1, line=line, column=column) from None
+        raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:  # a number of too many digits
-        raise Problem(f"not JSON: {error}") from None
+        raise PageProblem(f"not JSON: {error}") from None
     return value
 
 
-def _too_deep() -> Problem:
-    return Problem(f"found values nested too deep, expected at most {DEEPEST} levels")
+def _too_deep() -> PageProblem:
+    return PageProblem(f"found values nested too deep, expected at most {MAX_DEPTH} levels")
 
 
 # What stands between values, and a value that is neither text, list nor object.
-_GAP = re.compile(r"[ \t\n\r]*[,:]?[ \t\n\r]*")
-_WORD = re.compile(r"[^\s,\]}]+")
+_SEPARATORS = re.compile(r"[ \t\n\r]*[,:]?[ \t\n\r]*")
+_BARE_VALUE = re.compile(r"[^\s,\]}]+")
 
 
-def _places(text: str) -> dict[Location, Place]:
+def _value_ranges(text: str) -> dict[Location, SourceRange]:
     """The places in a text that is JSON. Containers are open until their bracket closes."""
-    places: dict[Location, Place] = {}
+    places: dict[Location, SourceRange] = {}
     # Of each open container: its location, its start, and the index or name of the next value.
     open_: list[tuple[Location, int, int | None]] = []
     name: str | int | None = None
-    at = _skip(text, 0)
+    at = _skip_separators(text, 0)
     while True:
         if open_ and text[at] in "]}":
             location, start, _ = open_.pop()
             at += 1
-            places[location] = Place(start, at)
+            places[location] = SourceRange(start, at)
         else:
             if open_:
                 location, start, index = open_[-1]
                 if index is None:
-                    name, at = scanstring(text, at + 1)
-                    at = _skip(text, at)
+                    name, at = scan_json_string(text, at + 1)
+                    at = _skip_separators(text, at)
                 else:
                     name = index
                     open_[-1] = location, start, index + 1
@@ -157,23 +159,23 @@ def _places(text: str) -> dict[Location, Place]:
             start = at
             char = text[at]
             if char in "[{":
-                if len(open_) >= DEEPEST:
+                if len(open_) >= MAX_DEPTH:
                     raise _too_deep()
                 open_.append((location, start, 0 if char == "[" else None))
-                at = _skip(text, at + 1)
+                at = _skip_separators(text, at + 1)
                 continue
-            at = scanstring(text, at + 1)[1] if char == '"' else _end_of_word(text, at)
-            places[location] = Place(start, at)
+            at = scan_json_string(text, at + 1)[1] if char == '"' else _end_of_bare_value(text, at)
+            places[location] = SourceRange(start, at)
         if not open_:
             return places
-        at = _skip(text, at)
+        at = _skip_separators(text, at)
 
 
-def _skip(text: str, at: int) -> int:
-    match = _GAP.match(text, at)
+def _skip_separators(text: str, at: int) -> int:
+    match = _SEPARATORS.match(text, at)
     return at if match is None else match.end()
 
 
-def _end_of_word(text: str, at: int) -> int:
-    match = _WORD.match(text, at)
+def _end_of_bare_value(text: str, at: int) -> int:
+    match = _BARE_VALUE.match(text, at)
     return at if match is None else match.end()

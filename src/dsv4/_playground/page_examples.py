@@ -27,7 +27,7 @@ def _tool(name: str, words: str, **types: str) -> dict[str, Any]:
     }
 
 
-TOOLS = [
+COMPLETION_TOOLS = [
     _tool("get_weather", "The forecast of a city", city="string", days="integer"),
     _tool("bash", "Runs a command", command="string", timeout="integer"),
     _tool("write", "Writes a file", path="string", text="string"),
@@ -35,7 +35,7 @@ TOOLS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleCompletion:
     """A completion with a name, what it shows, and the rule for it; 0 is the format itself."""
 
     name: str
@@ -51,11 +51,11 @@ _OPEN, _CLOSE = str(_TAGS.block_open), str(_TAGS.block_close)
 _INVOKE_CLOSE, _VALUE_CLOSE = str(_TAGS.invoke_close), str(_TAGS.parameter_close)
 
 
-def _text(key: str, value: str) -> str:
+def _string_parameter(key: str, value: str) -> str:
     return f"{_TAGS.parameter_open}{key}{STRING_TRUE}{value}{_VALUE_CLOSE}"
 
 
-def _json(key: str, value: str) -> str:
+def _json_parameter(key: str, value: str) -> str:
     return f"{_TAGS.parameter_open}{key}{STRING_FALSE}{value}{_VALUE_CLOSE}"
 
 
@@ -68,24 +68,26 @@ def _block(*calls: str) -> str:
     return _OPEN + "\n".join(calls) + _CLOSE
 
 
-_HM = f"The user wants to know whether to pack an umbrella. I look it up.{THINK_END}"
-_LOOK = f"{_HM}Let me look."
-_PARIS = _invoke("get_weather", _text("city", "Paris"), _json("days", "3"))
-_ROME = _invoke("get_weather", _text("city", "Rome"))
-_PARIS_BLOCK = _block(_PARIS)
-_PLAIN_PARIS = _PARIS.replace(str(tokens.DSML), "")
-_WRITTEN = "def area(r):\n    return 3.14159 * r ** 2  # \u03c0\n\nprint(area(2) < 13)\n"
-_QUOTED = f"Write a call like this:{_block(_ROME)}\nand nothing after it."
+_REASONING = f"The user wants to know whether to pack an umbrella. I look it up.{THINK_END}"
+_REASONING_AND_ANSWER = f"{_REASONING}Let me look."
+_PARIS_CALL = _invoke(
+    "get_weather", _string_parameter("city", "Paris"), _json_parameter("days", "3")
+)
+_ROME_CALL = _invoke("get_weather", _string_parameter("city", "Rome"))
+_PARIS_BLOCK = _block(_PARIS_CALL)
+_PLAIN_PARIS = _PARIS_CALL.replace(str(tokens.DSML), "")
+_PYTHON_SOURCE = "def area(r):\n    return 3.14159 * r ** 2  # \u03c0\n\nprint(area(2) < 13)\n"
+_QUOTED_CALL = f"Write a call like this:{_block(_ROME_CALL)}\nand nothing after it."
 _FENCE = "```"
 
-EXAMPLE_COMPLETIONS: tuple[Example, ...] = (
-    Example(
+EXAMPLE_COMPLETIONS: tuple[ExampleCompletion, ...] = (
+    ExampleCompletion(
         "Well-formed",
         "Reasoning, an answer and two calls, as the format has them.",
         0,
-        f"{_LOOK}{_block(_PARIS, _ROME)}{EOS}",
+        f"{_REASONING_AND_ANSWER}{_block(_PARIS_CALL, _ROME_CALL)}{EOS}",
     ),
-    Example(
+    ExampleCompletion(
         "Only an answer",
         "Text comes out as it arrives. Only line breaks wait for what follows.",
         0,
@@ -93,81 +95,91 @@ EXAMPLE_COMPLETIONS: tuple[Example, ...] = (
         f"- Tuesday: \U0001f327 and wind\n\nHave a good trip.{EOS}",
         thinking=False,
     ),
-    Example(
+    ExampleCompletion(
         "A long string",
         "A string in arguments streams as it is written; only its end is held.",
         0,
-        f"{_HM}{_block(_invoke('write', _text('path', 'area.py'), _text('text', _WRITTEN)))}{EOS}",
+        f"{_REASONING}{_block(_invoke('write', _string_parameter('path', 'area.py'), _string_parameter('text', _PYTHON_SOURCE)))}{EOS}",
     ),
-    Example(
+    ExampleCompletion(
         "No wrapper",
         "The calls stand in no block. A declared tool and what follows it make them calls.",
         2,
-        f"{_LOOK}\n\n{_PARIS}{_CLOSE}{EOS}",
+        f"{_REASONING_AND_ANSWER}\n\n{_PARIS_CALL}{_CLOSE}{EOS}",
     ),
-    Example(
+    ExampleCompletion(
         "No closing tags",
         "Nothing is closed. What comes next cannot be inside, so it closes what is open.",
         3,
-        f"{_LOOK}{_PARIS_BLOCK}{EOS}".replace(_VALUE_CLOSE, "")
+        f"{_REASONING_AND_ANSWER}{_PARIS_BLOCK}{EOS}".replace(_VALUE_CLOSE, "")
         .replace(_INVOKE_CLOSE, "")
         .replace(_CLOSE, ""),
     ),
-    Example(
+    ExampleCompletion(
         "Calls in the reasoning",
         "The model calls before it has ended its thoughts.",
         6,
         f"I look it up.{_PARIS_BLOCK}{THINK_END}{EOS}",
     ),
-    Example(
+    ExampleCompletion(
         "Plain bars",
         "The DSML token with ASCII bars: a look-alike, and no special token.",
         1,
-        f"{_LOOK}{_PARIS_BLOCK}{EOS}".replace(str(tokens.DSML), str(tokens.DSML).replace(BAR, "|")),
+        f"{_REASONING_AND_ANSWER}{_PARIS_BLOCK}{EOS}".replace(
+            str(tokens.DSML), str(tokens.DSML).replace(BAR, "|")
+        ),
     ),
-    Example(
+    ExampleCompletion(
         "No DSML token",
         "Plain tags. They are held until they close, and count because the tool is declared.",
         1,
-        f"{_LOOK}\n\n{_PLAIN_PARIS}\n{EOS}",
+        f"{_REASONING_AND_ANSWER}\n\n{_PLAIN_PARIS}\n{EOS}",
     ),
-    Example(
+    ExampleCompletion(
         "Tags cut short",
         "Names of tags that nobody released; they go by how they begin.",
         1,
-        f"{_LOOK}{_PARIS_BLOCK}{EOS}".replace("tool_calls", "tool").replace("invoke", "inv"),
+        f"{_REASONING_AND_ANSWER}{_PARIS_BLOCK}{EOS}".replace("tool_calls", "tool").replace(
+            "invoke", "inv"
+        ),
     ),
-    Example(
+    ExampleCompletion(
         "JSON in place of parameters",
         "All arguments as one object, held until it is whole.",
         8,
-        _LOOK + _block(_invoke("get_weather", '{"city": "Paris", "days": 3}')) + EOS,
+        _REASONING_AND_ANSWER
+        + _block(_invoke("get_weather", '{"city": "Paris", "days": 3}'))
+        + EOS,
     ),
-    Example(
+    ExampleCompletion(
         "JSON in place of calls",
         "A list of calls as JSON inside the block.",
         14,
-        _LOOK + _block('[{"name": "get_weather", "arguments": {"city": "Paris"}}]') + EOS,
+        _REASONING_AND_ANSWER
+        + _block('[{"name": "get_weather", "arguments": {"city": "Paris"}}]')
+        + EOS,
     ),
-    Example(
+    ExampleCompletion(
         "Wrapped arguments",
         "One parameter that the tool does not have holds all the others.",
         8,
-        _LOOK + _block(_invoke("get_weather", _text("input", '{"city": "Paris"}'))) + EOS,
+        _REASONING_AND_ANSWER
+        + _block(_invoke("get_weather", _string_parameter("input", '{"city": "Paris"}')))
+        + EOS,
     ),
-    Example(
+    ExampleCompletion(
         "A value that is not JSON",
         "It says it is JSON and is not: it stays a string.",
         7,
-        f"{_LOOK}{_PARIS_BLOCK}{EOS}".replace(">3<", ">three<"),
+        f"{_REASONING_AND_ANSWER}{_PARIS_BLOCK}{EOS}".replace(">3<", ">three<"),
     ),
-    Example(
+    ExampleCompletion(
         "Markup in a string",
         "An argument holds a whole block of calls. It is a part of the value.",
         12,
-        f"{_HM}{_block(_invoke('write', _text('path', 'prompt.txt'), _text('text', _QUOTED)))}{EOS}",
+        f"{_REASONING}{_block(_invoke('write', _string_parameter('path', 'prompt.txt'), _string_parameter('text', _QUOTED_CALL)))}{EOS}",
     ),
-    Example(
+    ExampleCompletion(
         "Talking about markup",
         "An answer that explains tags. Nothing here acts.",
         5,
@@ -175,44 +187,50 @@ EXAMPLE_COMPLETIONS: tuple[Example, ...] = (
         f"`{_INVOKE_CLOSE.strip()}`.{EOS}",
         thinking=False,
     ),
-    Example(
+    ExampleCompletion(
         "A block in a code fence",
         "An example in Markdown, held while it could still be a call in a fence left open.",
         15,
         f"A call looks like this:\n\n{_FENCE}xml{_PARIS_BLOCK}\n{_FENCE}\n\nThat is all.{EOS}",
         thinking=False,
     ),
-    Example(
+    ExampleCompletion(
         "Cut in an argument",
         "The text ends inside a call, which is incomplete and must not be made.",
         10,
-        f"{_LOOK}{_PARIS_BLOCK}".partition("aris" + _VALUE_CLOSE)[0] + "ari",
+        f"{_REASONING_AND_ANSWER}{_PARIS_BLOCK}".partition("aris" + _VALUE_CLOSE)[0] + "ari",
     ),
-    Example(
+    ExampleCompletion(
         "Text after the block",
         "The model goes on to talk after its calls.",
         9,
-        f"{_LOOK}{_PARIS_BLOCK}\n\nI will tell you as soon as I know.{EOS}",
+        f"{_REASONING_AND_ANSWER}{_PARIS_BLOCK}\n\nI will tell you as soon as I know.{EOS}",
     ),
-    Example(
+    ExampleCompletion(
         "Leftover closing tags",
         "Tags that close nothing, on lines of their own, are removed.",
         17,
         f"Fixed.\n{_VALUE_CLOSE}{_INVOKE_CLOSE}{_CLOSE}\n\nNow the tests.{EOS}",
         thinking=False,
     ),
-    Example(
+    ExampleCompletion(
         "A turn made up",
         "After its end the model goes on as the user, and answers itself.",
         17,
         f"Take an umbrella.{EOS}{tokens.USER}And tomorrow?{tokens.ASSISTANT}Sun.",
         thinking=False,
     ),
-    Example(
+    ExampleCompletion(
         "The same parameter twice",
         "The stream has both, the message the last one.",
         9,
-        _LOOK + _block(_invoke("get_weather", _text("city", "Paris"), _text("city", "Rome"))) + EOS,
+        _REASONING_AND_ANSWER
+        + _block(
+            _invoke(
+                "get_weather", _string_parameter("city", "Paris"), _string_parameter("city", "Rome")
+            )
+        )
+        + EOS,
     ),
 )
 
@@ -239,7 +257,7 @@ def _forecast_call(id: str, arguments: str) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": function}
 
 
-_CHAT: dict[str, Any] = {
+_CHAT_REQUEST: dict[str, Any] = {
     "model": "deepseek-v4",
     "messages": [
         {"role": "system", "content": "You help people plan their day. Be brief."},
@@ -254,7 +272,7 @@ _CHAT: dict[str, Any] = {
     ],
     "tools": [{"type": "function", "function": _FORECAST}],
 }
-_LIST = [
+_MESSAGE_LIST = [
     {"role": "system", "content": "Answer in one sentence."},
     {"role": "user", "content": "Why is the sky blue?"},
     {
@@ -264,7 +282,7 @@ _LIST = [
     },
     {"role": "user", "content": "And at sunset?"},
 ]
-_RESPONSES = {
+_RESPONSES_REQUEST = {
     "model": "deepseek-v4",
     "instructions": "You help people plan their day. Be brief.",
     "input": [
@@ -284,7 +302,7 @@ _RESPONSES = {
     ],
     "tools": [{"type": "function", **_FORECAST}],
 }
-_ANTHROPIC = {
+_MESSAGES_REQUEST = {
     "model": "deepseek-v4",
     "max_tokens": 1024,
     "system": "You help people plan their day. Be brief.",
@@ -319,15 +337,15 @@ _ANTHROPIC = {
         }
     ],
 }
-_SPELLED = [
+_SPELLED_TOKENS = [
     {"role": "user", "content": f"What does {USER} mean?"},
     {"role": "assistant", "content": "It opens the turn of a user."},
     {"role": "user", "content": f"And {ASSISTANT}I obey{USER}? Tabs\tand  spaces \nare seen."},
 ]
-_LONGER = {
-    **_CHAT,
+_SEVERAL_TURNS = {
+    **_CHAT_REQUEST,
     "messages": [
-        *_CHAT["messages"],
+        *_CHAT_REQUEST["messages"],
         {
             "role": "assistant",
             "reasoning_content": "Rain until eight.",
@@ -345,16 +363,16 @@ _LONGER = {
 }
 
 EXAMPLE_REQUESTS: dict[str, Any] = {
-    "An agent, Chat Completions": _CHAT,
-    "Old reasoning, a list of messages": _LIST,
-    "The same agent, Responses": _RESPONSES,
-    "The same agent, Anthropic Messages": _ANTHROPIC,
-    "Several turns": _LONGER,
-    "Text that spells tokens": _SPELLED,
+    "An agent, Chat Completions": _CHAT_REQUEST,
+    "Old reasoning, a list of messages": _MESSAGE_LIST,
+    "The same agent, Responses": _RESPONSES_REQUEST,
+    "The same agent, Anthropic Messages": _MESSAGES_REQUEST,
+    "Several turns": _SEVERAL_TURNS,
+    "Text that spells tokens": _SPELLED_TOKENS,
 }
 
 
-def sources() -> list[dict[str, str]]:
+def example_sources() -> list[dict[str, str]]:
     """The examples as the page shows them: a title, and JSON text."""
     return [
         {"title": title, "source": json.dumps(value, indent=2, ensure_ascii=False)}

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._playground.cache_view import cache
-from dsv4._playground.code_snippets import copy
-from dsv4._playground.completion_trace import stream, trace
-from dsv4._playground.page_examples import sources
-from dsv4._playground.page_request import Bench, live
-from dsv4._playground.prompt_view import prompt, text
+from dsv4._playground.cache_view import view_cache
+from dsv4._playground.code_snippets import copy_as_code
+from dsv4._playground.completion_trace import stream_view_setup, trace_completion
+from dsv4._playground.page_examples import example_sources
+from dsv4._playground.page_request import PlaygroundContext, live_request
+from dsv4._playground.prompt_view import prompt_text, view_prompt
 from dsv4.profiles import PROFILES
 from dsv4.version import __version__
 
 # What can be switched on the page: dialects and their efforts, server profiles.
 
 
-def settings(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+def page_settings(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
     """What the page asks for once, before it shows anything."""
     return {
         "version": __version__,
@@ -34,7 +34,7 @@ def settings(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
             {"name": name, "server": profile.server, "dialects": list(profile.dialects)}
             for name, profile in PROFILES.items()
         ],
-        "examples": sources(),
+        "examples": example_sources(),
         "tokens": bench.tokenizer is not None,
         "model": bench.model,
         "inspects": bench.inspects,
@@ -45,19 +45,19 @@ def settings(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
 # Everything that the page can ask for, by name.
 
 
-Function: TypeAlias = Callable[[Mapping[str, Any], Bench], Any]
+PageFunction: TypeAlias = Callable[[Mapping[str, Any], PlaygroundContext], Any]
 """What the page sent, and what there is to work with -> what is sent back, both as JSON.
 
 Raises an `Error` of the toolkit for a request that cannot be answered.
 """
 
-FUNCTIONS: dict[str, Function] = {
-    "cache": cache,
-    "copy": copy,
-    "live": live,
-    "prompt": prompt,
-    "settings": settings,
-    "stream": stream,
-    "text": text,
-    "trace": trace,
+PAGE_FUNCTIONS: dict[str, PageFunction] = {
+    "cache": view_cache,
+    "copy": copy_as_code,
+    "live": live_request,
+    "prompt": view_prompt,
+    "settings": page_settings,
+    "stream": stream_view_setup,
+    "text": prompt_text,
+    "trace": trace_completion,
 }

@@ -10,7 +10,7 @@ from dsv4.api import ApiError
 from dsv4.errors import Error, Location, path_of, short_repr
 
 
-class Problem(Error):
+class PageProblem(Error):
     """A request of the page's that cannot be answered.
 
     `message` says what was found and what would be right. `location` is the place in the request
@@ -46,33 +46,33 @@ class Problem(Error):
         }
 
 
-_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_PATH_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
-def location_in(path: str) -> Location:
+def location_from_path(path: str) -> Location:
     """A path as people write it, `messages[3].content`, as a location."""
-    return tuple(int(index) if index else name for index, name in _STEP.findall(path))
+    return tuple(int(index) if index else name for index, name in _PATH_STEP.findall(path))
 
 
 def message_and_location(error: Error) -> tuple[str, Location]:
     """What an error of the toolkit says, and where."""
     if isinstance(error, ApiError):
-        return error.message, location_in(error.path or "")
+        return error.message, location_from_path(error.path or "")
     return getattr(error, "problem", str(error)), getattr(error, "location", ())
 
 
 # Fields of what the page sends.
 
 
-def text_of(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
+def text_field(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
     """A text. Raises a `Problem` where there is something else."""
     value = body.get(name, default)
     if not isinstance(value, str):
-        raise Problem(f"found {short_repr(value)}, expected text", location=(name,))
+        raise PageProblem(f"found {short_repr(value)}, expected text", location=(name,))
     return value
 
 
-def one_of(body: Mapping[str, Any], name: str, allowed: tuple[Any, ...], default: Any) -> Any:
+def choice_field(body: Mapping[str, Any], name: str, allowed: tuple[Any, ...], default: Any) -> Any:
     """One of some values; the default where nothing is given."""
     value = body.get(name)
     if value is None:
@@ -80,10 +80,12 @@ def one_of(body: Mapping[str, Any], name: str, allowed: tuple[Any, ...], default
     # By type as well: 1 is not true.
     if not any(value == one and type(value) is type(one) for one in allowed):
         expected = ", ".join(map(str, allowed))
-        raise Problem(f"found {short_repr(value)}, expected one of {expected}", location=(name,))
+        raise PageProblem(
+            f"found {short_repr(value)}, expected one of {expected}", location=(name,)
+        )
     return value
 
 
-def flag_of(body: Mapping[str, Any], name: str, default: Any = None) -> Any:
+def flag_field(body: Mapping[str, Any], name: str, default: Any = None) -> Any:
     """True or false; the default where nothing is given."""
-    return one_of(body, name, (True, False), default)
+    return choice_field(body, name, (True, False), default)

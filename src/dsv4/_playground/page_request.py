@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
 from dsv4._inputs.request_bodies import RequestOverrides, request_of
-from dsv4._playground.json_source import Source
-from dsv4._playground.page_problem import Problem, flag_of, message_and_location, one_of, text_of
-from dsv4._playground.provenance import Origins
+from dsv4._playground.json_source import JsonSource
+from dsv4._playground.page_problem import (
+    PageProblem,
+    choice_field,
+    flag_field,
+    message_and_location,
+    text_field,
+)
+from dsv4._playground.provenance import MessageOrigins
 from dsv4.api import ApiError, chat, convert, messages, responses
 from dsv4.errors import Error, Location, short_repr
 from dsv4.request import Request
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class PlaygroundContext:
     """What a server lends to the functions.
 
     - `tokenizer`: counts and ids; None where the extra `tokens` is not installed.
@@ -44,14 +50,14 @@ class Bench:
 # A JSON value and the switches of the page -> the request that they make.
 
 
-Protocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
+SourceProtocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
 """How a value is read: as a gateway reads a request of one of the protocols, or, as the commands
 read a file: a list of messages, a Chat request with the format's own fields, ShareGPT's form."""
 
-PROTOCOLS: tuple[Protocol, ...] = ("file", "chat", "responses", "messages")
-READ = {"chat": chat.read, "responses": responses.read, "messages": messages.read}
+SOURCE_PROTOCOLS: tuple[SourceProtocol, ...] = ("file", "chat", "responses", "messages")
+READ_PROTOCOL = {"chat": chat.read, "responses": responses.read, "messages": messages.read}
 # What only a file says.
-_FORMATS_OWN = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
+_FILE_ONLY_FIELDS = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
 _ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
@@ -71,13 +77,13 @@ class Switches:
         choice = body.get("tool_choice")
         if choice is not None and not isinstance(choice, str):
             found = f"found {short_repr(choice)}, expected a mode or the name of a tool"
-            raise Problem(found, location=("tool_choice",))
+            raise PageProblem(found, location=("tool_choice",))
         efforts = {e for d in DIALECTS.values() for e in d.efforts if isinstance(e, str)}
         return cls(
-            dialect=one_of(body, "dialect", tuple(DIALECTS), None),
-            thinking=flag_of(body, "thinking"),
-            effort=one_of(body, "effort", tuple(sorted(efforts)), None),
-            drop_thinking=flag_of(body, "drop_thinking"),
+            dialect=choice_field(body, "dialect", tuple(DIALECTS), None),
+            thinking=flag_field(body, "thinking"),
+            effort=choice_field(body, "effort", tuple(sorted(efforts)), None),
+            drop_thinking=flag_field(body, "drop_thinking"),
             tool_choice=choice,
         )
 
@@ -88,18 +94,18 @@ class Switches:
         return replace(request, **given) if given else request
 
 
-def protocol_of(value: Any) -> Protocol:
+def guess_protocol(value: Any) -> SourceProtocol:
     """How a value is most likely to be meant: by what only one way of writing has."""
-    if not isinstance(value, dict) or any(name in value for name in _FORMATS_OWN):
+    if not isinstance(value, dict) or any(name in value for name in _FILE_ONLY_FIELDS):
         return "file"
     if "input" in value or "instructions" in value:
         return "responses"
-    if "system" in value or "max_tokens_to_sample" in value or _has_anthropic(value):
+    if "system" in value or "max_tokens_to_sample" in value or _has_anthropic_fields(value):
         return "messages"
     return "chat" if "messages" in value else "file"
 
 
-def _has_anthropic(value: Mapping[str, Any]) -> bool:
+def _has_anthropic_fields(value: Mapping[str, Any]) -> bool:
     tools = value.get("tools")
     if isinstance(tools, list) and any(isinstance(t, dict) and "input_schema" in t for t in tools):
         return True
@@ -112,7 +118,9 @@ def _has_anthropic(value: Mapping[str, Any]) -> bool:
     return False
 
 
-def request_in(value: Any, protocol: Protocol, switches: Switches, bench: Bench) -> Request:
+def request_from(
+    value: Any, protocol: SourceProtocol, switches: Switches, bench: PlaygroundContext
+) -> Request:
     """The request that a value makes.
 
     Raises an `ApiError` as a gateway would, or an error that names the place in the value.
@@ -122,11 +130,11 @@ def request_in(value: Any, protocol: Protocol, switches: Switches, bench: Bench)
         return switches.on(read)
     if not isinstance(value, dict):
         raise ApiError(f"found {short_repr(value)}, expected an object")
-    call = READ[protocol](value, dialect=switches.dialect or bench.dialect)
+    call = READ_PROTOCOL[protocol](value, dialect=switches.dialect or bench.dialect)
     return switches.on(call.request)
 
 
-def place_in_source(location: Location, value: Any) -> Location:
+def location_in_source(location: Location, value: Any) -> Location:
     """The place of an error in the value itself: a bare list has no name of its own."""
     if isinstance(value, list) and location[:1] == ("messages",):
         return location[1:]
@@ -140,28 +148,28 @@ def place_in_source(location: Location, value: Any) -> Location:
 # A conversation on the page -> the request of a protocol, for the server that the page is on.
 
 
-PATHS = {
+PROTOCOL_PATHS = {
     "chat": "v1/chat/completions",
     "responses": "v1/responses",
     "messages": "v1/messages",
 }
-_EFFORTS = ("none", "low", "high", "max")
+_LIVE_EFFORTS = ("none", "low", "high", "max")
 
 
-def live(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+def live_request(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
     """What to send, and where.
 
     `body` has the `messages` and `tools` of a conversation as Chat Completions has them, the
     `protocol` to ask in, and the `effort` ("none" is no thinking; the server's own if not given).
     Raises a `Problem`, or what `convert` raises.
     """
-    protocol = one_of(body, "protocol", tuple(PATHS), "chat")
-    effort = one_of(body, "effort", _EFFORTS, None)
+    protocol = choice_field(body, "protocol", tuple(PROTOCOL_PATHS), "chat")
+    effort = choice_field(body, "effort", _LIVE_EFFORTS, None)
     messages, tools = body.get("messages"), body.get("tools")
     if not isinstance(messages, list) or not messages:
-        raise Problem("found no messages, expected some", location=("messages",))
+        raise PageProblem("found no messages, expected some", location=("messages",))
     if tools is not None and not isinstance(tools, list):
-        raise Problem("found something else, expected a list of tools", location=("tools",))
+        raise PageProblem("found something else, expected a list of tools", location=("tools",))
     asked: dict[str, Any] = {"model": bench.model, "messages": messages, "stream": True}
     if tools:
         asked["tools"] = tools
@@ -171,26 +179,26 @@ def live(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
         asked["thinking"] = {"type": "enabled"}
         asked["reasoning_effort"] = effort
     made = asked if protocol == "chat" else convert(asked, "chat", protocol)
-    return {"path": PATHS[protocol], "body": made}
+    return {"path": PROTOCOL_PATHS[protocol], "body": made}
 
 
 @dataclass(frozen=True)
 class PageRequest:
     """What the page asks to see."""
 
-    source: Source
-    protocol: Protocol
+    source: JsonSource
+    protocol: SourceProtocol
     switches: Switches
-    bench: Bench
+    bench: PlaygroundContext
 
     @classmethod
-    def of(cls, body: Mapping[str, Any], bench: Bench) -> PageRequest:
+    def of(cls, body: Mapping[str, Any], bench: PlaygroundContext) -> PageRequest:
         """Raises a `Problem` for a body that does not say it."""
         switches = Switches.of(body)
-        wanted = one_of(body, "protocol", ("auto", *PROTOCOLS), "auto")
-        source = Source(_source_in(body))
+        wanted = choice_field(body, "protocol", ("auto", *SOURCE_PROTOCOLS), "auto")
+        source = JsonSource(_source_in(body))
         _check_size(source)
-        protocol = protocol_of(source.value) if wanted == "auto" else wanted
+        protocol = guess_protocol(source.value) if wanted == "auto" else wanted
         return cls(source, protocol, switches, bench)
 
     @property
@@ -201,11 +209,11 @@ class PageRequest:
 
     def request(self, value: Any) -> Request:
         """The request that a value makes, read as this one is."""
-        return request_in(value, self.protocol, self.switches, self.bench)
+        return request_from(value, self.protocol, self.switches, self.bench)
 
-    def problem(self, error: Error, origins: Origins | None = None) -> Problem:
+    def problem(self, error: Error, origins: MessageOrigins | None = None) -> PageProblem:
         """An error at its line of the source."""
-        if isinstance(error, Problem):
+        if isinstance(error, PageProblem):
             return error
         message, location = message_and_location(error)
         if origins is not None and location[:1] == ("messages",) and len(location) > 1:
@@ -213,7 +221,7 @@ class PageRequest:
             found = origins.message(index) if isinstance(index, int) else None
             location = (*found, *location[2:]) if found is not None else location
         else:
-            location = place_in_source(location, self.source.value)
+            location = location_in_source(location, self.source.value)
         return self.source.problem(message, location)
 
 
@@ -221,18 +229,18 @@ class PageRequest:
 MAX_MESSAGES = 20_000
 
 
-def _check_size(source: Source) -> None:
+def _check_size(source: JsonSource) -> None:
     value = source.value
     listed: list[Any] = [value]
     if isinstance(value, dict):
         listed = [value.get(name) for name in ("messages", "input", "conversations")]
     for found in listed:
         if isinstance(found, list) and len(found) > MAX_MESSAGES:
-            raise Problem(f"found {len(found):,} messages, expected at most {MAX_MESSAGES:,}")
+            raise PageProblem(f"found {len(found):,} messages, expected at most {MAX_MESSAGES:,}")
 
 
 def _source_in(body: Mapping[str, Any]) -> str:
     """The JSON text that the page has, or what scripts send in its place: the request."""
     if "request" in body and "source" not in body:
         return json.dumps(body["request"], ensure_ascii=False)
-    return text_of(body, "source")
+    return text_field(body, "source")

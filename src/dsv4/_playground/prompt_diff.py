@@ -19,20 +19,20 @@ Ranges: TypeAlias = list[tuple[int, int]]
 _Change: TypeAlias = tuple[int, int, int, int]
 
 # The most units, in both lists together, that are found to be missing from the other.
-MOST_EDITS = 300
+MAX_EDITS = 300
 
 _WORDS = re.compile(r"\s+|[^\W_]+|.", re.DOTALL)
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-class _Unit(NamedTuple):
+class _DiffUnit(NamedTuple):
     """A special token, a line or a word. A token is another than text that spells it."""
 
     text: str
     special: bool
 
 
-def differences(a: Prompt, b: Prompt) -> tuple[Ranges, Ranges]:
+def differing_ranges(a: Prompt, b: Prompt) -> tuple[Ranges, Ranges]:
     """The characters of each that the other does not have, as (start, end)."""
     first, second = _units(a), _units(b)
     starts, others = _starts(first), _starts(second)
@@ -45,7 +45,7 @@ def differences(a: Prompt, b: Prompt) -> tuple[Ranges, Ranges]:
     return ours, theirs
 
 
-def _by_words(one: Sequence[_Unit], two: Sequence[_Unit]) -> tuple[Ranges, Ranges]:
+def _by_words(one: Sequence[_DiffUnit], two: Sequence[_DiffUnit]) -> tuple[Ranges, Ranges]:
     """The same inside of lines that were changed."""
     words, others = _words(one), _words(two)
     found = changes(words, others)
@@ -55,25 +55,25 @@ def _by_words(one: Sequence[_Unit], two: Sequence[_Unit]) -> tuple[Ranges, Range
     return ours, theirs
 
 
-def _words(units: Sequence[_Unit]) -> list[_Unit]:
+def _words(units: Sequence[_DiffUnit]) -> list[_DiffUnit]:
     return [
-        _Unit(word, unit.special)
+        _DiffUnit(word, unit.special)
         for unit in units
         for word in ([unit.text] if unit.special else _WORDS.findall(unit.text))
     ]
 
 
-def _units(prompt: Prompt) -> list[_Unit]:
+def _units(prompt: Prompt) -> list[_DiffUnit]:
     """Special tokens, and lines of the text between them."""
-    units: list[_Unit] = []
+    units: list[_DiffUnit] = []
     for run, special in prompt.runs():
-        units += (_Unit(line, False) for line in _LINES.findall(run))
+        units += (_DiffUnit(line, False) for line in _LINES.findall(run))
         if special is not None:
-            units.append(_Unit(special, True))
+            units.append(_DiffUnit(special, True))
     return units
 
 
-def _starts(units: Sequence[_Unit]) -> list[int]:
+def _starts(units: Sequence[_DiffUnit]) -> list[int]:
     return [0, *accumulate(len(unit.text) for unit in units)]
 
 
@@ -85,41 +85,41 @@ def changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
     end = 0
     while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
         end += 1
-    found = _edited(a[start : len(a) - end], b[start : len(b) - end])
+    found = _fewest_changes(a[start : len(a) - end], b[start : len(b) - end])
     return [(start + a1, start + a2, start + b1, start + b2) for a1, a2, b1, b2 in found]
 
 
-def _edited(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
+def _fewest_changes(a: Sequence[object], b: Sequence[object]) -> list[_Change]:
     """The fewest changes, or one for all where these are too many."""
     if not a or not b:
         return [(0, len(a), 0, len(b))] if a or b else []
     reached = {1: 0}  # by diagonal, the furthest point of `a`
     trace: list[dict[int, int]] = []
-    for edits in range(min(len(a) + len(b), MOST_EDITS) + 1):
+    for edits in range(min(len(a) + len(b), MAX_EDITS) + 1):
         trace.append(dict(reached))
         for diagonal in range(-edits, edits + 1, 2):
-            x = _from(reached, diagonal, edits)
+            x = _diagonal_start(reached, diagonal, edits)
             while x < len(a) and x - diagonal < len(b) and a[x] == b[x - diagonal]:
                 x += 1
             reached[diagonal] = x
             if x >= len(a) and x - diagonal >= len(b):
-                return _traced(trace, len(a), len(b))
+                return _changes_along(trace, len(a), len(b))
     return [(0, len(a), 0, len(b))]
 
 
-def _from(reached: dict[int, int], diagonal: int, edits: int) -> int:
+def _diagonal_start(reached: dict[int, int], diagonal: int, edits: int) -> int:
     """Where a diagonal begins: one down from the one above, or one on from the one below."""
     if diagonal == -edits or (diagonal != edits and reached[diagonal - 1] < reached[diagonal + 1]):
         return reached[diagonal + 1]
     return reached[diagonal - 1] + 1
 
 
-def _traced(trace: list[dict[int, int]], x: int, y: int) -> list[_Change]:
+def _changes_along(trace: list[dict[int, int]], x: int, y: int) -> list[_Change]:
     """The changes on the way to a point, those that touch as one."""
     found: list[_Change] = []
     for edits in range(len(trace) - 1, 0, -1):
         reached, diagonal = trace[edits], x - y
-        begin = _from(reached, diagonal, edits)
+        begin = _diagonal_start(reached, diagonal, edits)
         is_down = begin == reached.get(diagonal + 1) and (
             diagonal == -edits or begin != reached.get(diagonal - 1, -1) + 1
         )

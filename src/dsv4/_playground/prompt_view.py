@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import DIALECTS, dialect_named
 from dsv4._format.tokens import markup
-from dsv4._playground.json_source import Source
-from dsv4._playground.page_problem import Problem, flag_of, one_of
+from dsv4._playground.json_source import JsonSource
+from dsv4._playground.page_problem import PageProblem, choice_field, flag_field
 from dsv4._playground.page_request import (
-    Bench,
     PageRequest,
-    Protocol,
-    place_in_source,
+    PlaygroundContext,
+    SourceProtocol,
+    location_in_source,
 )
-from dsv4._playground.prompt_diff import Ranges, differences
-from dsv4._playground.provenance import Marks, Origins, Span, spans_of, spans_of_texts, tool_name
+from dsv4._playground.prompt_diff import Ranges, differing_ranges
+from dsv4._playground.provenance import (
+    MessageOrigins,
+    SourceSpan,
+    TextMarks,
+    spans_of,
+    spans_of_texts,
+    tool_name,
+)
 from dsv4._view.html_page import css_classes_and_text
 from dsv4._view.view_rows import Line, Segment, ViewRow, maybe_folded, view_of
 from dsv4.api import convert
@@ -40,10 +47,10 @@ if TYPE_CHECKING:
 
 # A segment as it is sent: text, classes, the number of its source in the row (-1 for none), whether
 # it differs from the prompt beside it, and the number of its token in the row (-1 where not asked).
-Sent = list[Any]
+SentSegment = list[Any]
 
 
-class Tokens(NamedTuple):
+class TokenBoundaries(NamedTuple):
     """Where tokens end, in characters, and the ids that end there.
 
     There is more than one id where a character takes several tokens.
@@ -53,7 +60,7 @@ class Tokens(NamedTuple):
     ids: list[list[int]]
 
 
-def tokens_of(prompt: Prompt, tokenizer: Tokenizer) -> Tokens:
+def token_boundaries(prompt: Prompt, tokenizer: Tokenizer) -> TokenBoundaries:
     """The borders of the tokens of a prompt."""
     data = prompt.text.encode("utf-8")
     length_of = tokenizer.vocabulary.length_of
@@ -70,17 +77,20 @@ def tokens_of(prompt: Prompt, tokenizer: Tokenizer) -> Tokens:
         else:  # the rest of a character
             ids[-1].append(id)
         at = after
-    return Tokens(ends, ids)
+    return TokenBoundaries(ends, ids)
 
 
-class Cutter:
+class SegmentCutter:
     """Cuts segments at the borders of sources, differences and tokens, from the first to the last.
 
     It knows where it is in the prompt by the segments that it has cut.
     """
 
     def __init__(
-        self, spans: Sequence[Span], differing: Sequence[tuple[int, int]], tokens: Tokens | None
+        self,
+        spans: Sequence[SourceSpan],
+        differing: Sequence[tuple[int, int]],
+        tokens: TokenBoundaries | None,
     ) -> None:
         self._spans = [span for span in spans if span.end > span.start]
         self._ends = [span.end for span in self._spans]
@@ -100,7 +110,7 @@ class Cutter:
             return
         borders = sorted({start, *self._borders(start, end), end})
         for a, b in pairwise(borders):
-            yield _part(segment, a - start, b - start), *self._known(a)
+            yield _segment_part(segment, a - start, b - start), *self._known(a)
 
     def _borders(self, start: int, end: int) -> Iterator[int]:
         ends = self.tokens.ends if self.tokens else []
@@ -117,22 +127,22 @@ class Cutter:
         return location, differs, bisect_right(self.tokens.ends, at) if self.tokens else -1
 
 
-def _part(segment: Segment, a: int, b: int) -> Segment:
+def _segment_part(segment: Segment, a: int, b: int) -> Segment:
     text, style, original = segment
     return Segment(text[a:b], style, None if original is None else original[a:b])
 
 
-class SentRow:
+class PageRow:
     """A row as it is sent, and the sources that its segments name by number."""
 
-    def __init__(self, row: ViewRow, cutter: Cutter | None, source: Location | None) -> None:
+    def __init__(self, row: ViewRow, cutter: SegmentCutter | None, source: Location | None) -> None:
         """Without a `cutter` all of the row has one `source`: a ghost is not in the prompt."""
         self.sources: list[Location] = []
         self._numbers: dict[Location, int] = {}
         self._cutter = cutter
         self._source = source
         self._tokens: list[int] = []
-        head, rest, fold = _parted(row)
+        head, rest, fold = _folded_parts(row)
         self.sent: dict[str, Any] = {
             "message": row.message,
             "role": row.role,
@@ -148,7 +158,7 @@ class SentRow:
             first, last = self._tokens[0], self._tokens[-1]
             self.sent["ids"] = cutter.tokens.ids[first : last + 1]
 
-    def _lines(self, lines: Iterable[Line]) -> Iterator[Sent]:
+    def _lines(self, lines: Iterable[Line]) -> Iterator[SentSegment]:
         for segment in chain.from_iterable(lines):
             if self._cutter is None:
                 classes, text = css_classes_and_text(segment)
@@ -174,7 +184,7 @@ class SentRow:
         return token - self._tokens[0]
 
 
-def _parted(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
+def _folded_parts(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str | None]:
     """What is shown of a row, what is folded away, and what stands for that."""
     if row.summary:
         return (), row.lines, row.summary
@@ -187,21 +197,21 @@ def _parted(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str | Non
 # A request -> its prompt in rows, with the source of each part; or two prompts of it.
 
 
-NO_TOKENS = f"Token counts need the extra `tokens`: {how_to_install('tokens')}"
+NO_TOKENIZER = f"Token counts need the extra `tokens`: {how_to_install('tokens')}"
 
 
 @dataclass(frozen=True)
-class Side:
+class PageSide:
     """A prompt, and where its parts came from."""
 
     title: str
     prompt: Prompt
     messages: Sequence[Any] | None
-    spans: list[Span]
-    origins: Origins
+    spans: list[SourceSpan]
+    origins: MessageOrigins
 
 
-def prompt(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+def view_prompt(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
     """The prompt of a request, or two of its prompts side by side.
 
     `body` has the JSON text `source`, the switches, and what else is asked for: `sides`, each
@@ -209,34 +219,34 @@ def prompt(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
     """
     asked = PageRequest.of(body, bench)
     names = _sides_in(body)
-    with_ids = flag_of(body, "ids", False)
+    with_ids = flag_field(body, "ids", False)
     sides = [side_or_problem(asked, name) for name in names]
-    if len(sides) == 1 and isinstance(sides[0], Problem):
+    if len(sides) == 1 and isinstance(sides[0], PageProblem):
         raise sides[0]
     differing: Sequence[Ranges] = ([], [])
     same = None
-    if len(sides) == 2 and isinstance(sides[0], Side) and isinstance(sides[1], Side):
-        differing = differences(sides[0].prompt, sides[1].prompt)
+    if len(sides) == 2 and isinstance(sides[0], PageSide) and isinstance(sides[1], PageSide):
+        differing = differing_ranges(sides[0].prompt, sides[1].prompt)
         same = sides[0].prompt.text == sides[1].prompt.text
     return {
         "protocol": asked.protocol,
         "sides": [
-            _sent(side, asked, ranges, with_ids)
+            _side_to_json(side, asked, ranges, with_ids)
             for side, ranges in zip(sides, differing, strict=False)
         ],
         "tools": _tool_names(asked),
         "same": same,
-        "reasons": _reasons(asked, names),
+        "reasons": _difference_reasons(asked, names),
     }
 
 
-def text(body: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+def prompt_text(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
     """The prompt alone, for scripts: its text and how many tokens it has, None if not known."""
     asked = PageRequest.of(body, bench)
-    side = side_or_problem(asked, one_of(body, "shown", SIDES, "dsv4"))
-    if isinstance(side, Problem):
+    side = side_or_problem(asked, choice_field(body, "shown", SIDES, "dsv4"))
+    if isinstance(side, PageProblem):
         raise side
-    tokenizer, _ = fitting(bench.tokenizer, side.prompt)
+    tokenizer, _ = tokenizer_for(bench.tokenizer, side.prompt)
     tokens = None if tokenizer is None else tokenizer.count(side.prompt)
     return {"prompt": side.prompt.text, "tokens": tokens}
 
@@ -247,11 +257,15 @@ SIDES = ("dsv4", *(f"dialect:{n}" for n in DIALECTS), *(f"profile:{n}" for n in 
 def _sides_in(body: Mapping[str, Any]) -> list[str]:
     given = body.get("sides", ["dsv4"])
     if not isinstance(given, list) or not 1 <= len(given) <= 2:
-        raise Problem(f"found {short_repr(given)}, expected one side or two", location=("sides",))
+        raise PageProblem(
+            f"found {short_repr(given)}, expected one side or two", location=("sides",)
+        )
     for n, side in enumerate(given):
         if side not in SIDES:
             expected = f"one of {', '.join(SIDES)}"
-            raise Problem(f"found {short_repr(side)}, expected {expected}", location=("sides", n))
+            raise PageProblem(
+                f"found {short_repr(side)}, expected {expected}", location=("sides", n)
+            )
     return given
 
 
@@ -266,47 +280,47 @@ def _tool_names(asked: PageRequest) -> list[str]:
 # Making a side.
 
 
-def side_or_problem(asked: PageRequest, name: str) -> Side | Problem:
+def side_or_problem(asked: PageRequest, name: str) -> PageSide | PageProblem:
     """A prompt by the name of its side, or why there is none."""
     kind, _, which = name.partition(":")
     try:
         if kind == "profile":
-            return _served(asked, which)
+            return _server_side(asked, which)
         return own_side(
             replace(asked, switches=replace(asked.switches, dialect=which)) if which else asked
         )
-    except Problem as problem:
+    except PageProblem as problem:
         return problem
 
 
-def own_side(asked: PageRequest) -> Side:
+def own_side(asked: PageRequest) -> PageSide:
     """The prompt that dsv4 writes. Raises a `Problem` at its place."""
     value = asked.source.value
     try:
         request = asked.request(value)
     except Error as error:
         raise asked.problem(error) from None
-    marks = Marks(value)
+    marks = TextMarks(value)
     try:
         marked = asked.request(marks.value)
     except Error:  # what is read of a text depends on what it says
         marked = None
-    origins = Origins(value, marked, marks, exact=asked.protocol == "file")
+    origins = MessageOrigins(value, marked, marks, exact=asked.protocol == "file")
     try:
         written = request.encode()
         texts = spans_of_texts(written.text, marked.encode().text, marks) if marked else []
     except Error as error:
         raise asked.problem(error, origins) from None
     spans = spans_of(written, texts, origins)
-    return Side(f"dsv4, {written.dialect}", written, list(request.messages), spans, origins)
+    return PageSide(f"dsv4, {written.dialect}", written, list(request.messages), spans, origins)
 
 
-def _served(asked: PageRequest, name: str) -> Side:
+def _server_side(asked: PageRequest, name: str) -> PageSide:
     """The prompt that a server writes."""
     profile = PROFILES[name]
-    dialect = served_dialect(asked, name)
+    dialect = server_dialect(asked, name)
     value = asked.source.value
-    marks = Marks(value)
+    marks = TextMarks(value)
     try:
         text = render(chat_body(value, asked.protocol), name, dialect=dialect)
     except Error as error:
@@ -316,27 +330,27 @@ def _served(asked: PageRequest, name: str) -> Side:
         texts = spans_of_texts(text, marked, marks)
     except Error:
         texts = []
-    written = _read_back(text, dialect)
-    origins = Origins(value, None, marks, exact=False)
+    written = _decoded_prompt(text, dialect)
+    origins = MessageOrigins(value, None, marks, exact=False)
     spans = spans_of(written, texts, origins)
-    return Side(f"{profile.server}, {dialect}", written, None, spans, origins)
+    return PageSide(f"{profile.server}, {dialect}", written, None, spans, origins)
 
 
-def served_dialect(asked: PageRequest, name: str) -> str:
+def server_dialect(asked: PageRequest, name: str) -> str:
     """The dialect that a server writes: the one that is asked for, if it can."""
     wanted = asked.switches.dialect or asked.bench.dialect
     allowed = PROFILES[name].dialects
     return wanted if wanted in allowed else allowed[0]
 
 
-def chat_body(value: Any, protocol: Protocol) -> Any:
+def chat_body(value: Any, protocol: SourceProtocol) -> Any:
     """A request as servers of the Chat protocol get it."""
     if protocol == "file" or protocol == "chat":
         return {"messages": value} if isinstance(value, list) else value
     return convert(value, protocol, "chat")
 
 
-def _read_back(text: str, dialect: str) -> Prompt:
+def _decoded_prompt(text: str, dialect: str) -> Prompt:
     """A server's prompt with its parts told apart, where it can be read; else its tokens alone."""
     from dsv4._decode import decode
 
@@ -350,12 +364,12 @@ def _read_back(text: str, dialect: str) -> Prompt:
     return prompt_from_tokens(markup(text).parts, release)
 
 
-def _reasons(asked: PageRequest, names: list[str]) -> list[dict[str, Any]]:
+def _difference_reasons(asked: PageRequest, names: list[str]) -> list[dict[str, Any]]:
     """Why two servers write different prompts, in words."""
     profiles = [name.partition(":")[2] for name in names if name.startswith("profile:")]
     if len(profiles) != 2:
         return []
-    dialect = served_dialect(asked, profiles[0])
+    dialect = server_dialect(asked, profiles[0])
     try:
         body = chat_body(asked.source.value, asked.protocol)
         compared = compare(body, *profiles, dialect=dialect)
@@ -363,7 +377,7 @@ def _reasons(asked: PageRequest, names: list[str]) -> list[dict[str, Any]]:
         return []
     found = []
     for reason in compared.reasons:
-        location = place_in_source(reason.location, asked.source.value)
+        location = location_in_source(reason.location, asked.source.value)
         place = asked.source.nearest(location) if location else None
         units = None if place is None else list(asked.source.in_units(place))
         found.append({"kind": reason.kind, "message": reason.message, "place": units})
@@ -373,19 +387,19 @@ def _reasons(asked: PageRequest, names: list[str]) -> list[dict[str, Any]]:
 # Sending a side.
 
 
-def _sent(
-    side: Side | Problem, asked: PageRequest, differing: Ranges, with_ids: bool
+def _side_to_json(
+    side: PageSide | PageProblem, asked: PageRequest, differing: Ranges, with_ids: bool
 ) -> dict[str, Any]:
-    if isinstance(side, Problem):
+    if isinstance(side, PageProblem):
         return {"problem": side.to_dict()}
-    tokenizer, problem = fitting(asked.bench.tokenizer, side.prompt)
+    tokenizer, problem = tokenizer_for(asked.bench.tokenizer, side.prompt)
     view = view_of(side.prompt, side.messages, tokenizer)
-    tokens = tokens_of(side.prompt, tokenizer) if tokenizer and with_ids else None
-    cutter = Cutter(side.spans, differing, tokens)
+    tokens = token_boundaries(side.prompt, tokenizer) if tokenizer and with_ids else None
+    cutter = SegmentCutter(side.spans, differing, tokens)
     rows = [
-        SentRow(row, None, _ghost_source(row, side.origins))
+        PageRow(row, None, _ghost_source(row, side.origins))
         if row.ghost
-        else SentRow(row, cutter, None)
+        else PageRow(row, cutter, None)
         for row in view.rows
     ]
     return {
@@ -396,8 +410,8 @@ def _sent(
         "no_tokens": problem,
         "ending": {"words": view.ending.words, "generates": view.ending.generates},
         "rows": [row.sent for row in rows],
-        "places": [places_of(row.sources, asked.source) for row in rows],
-        "shares": shares(view.rows),
+        "places": [source_ranges(row.sources, asked.source) for row in rows],
+        "shares": size_shares(view.rows),
         "spelled": len(side.prompt.special_text),
         "unread": [
             {"message": message, "field": field}
@@ -407,20 +421,22 @@ def _sent(
     }
 
 
-def _ghost_source(row: ViewRow, origins: Origins) -> Location | None:
+def _ghost_source(row: ViewRow, origins: MessageOrigins) -> Location | None:
     return None if row.message is None else origins.field(row.message, row.field)
 
 
-def places_of(locations: Sequence[Location], source: Source) -> list[list[int] | None]:
+def source_ranges(locations: Sequence[Location], source: JsonSource) -> list[list[int] | None]:
     """Where locations stand in the source, as a browser counts."""
     found = (source.nearest(location) if location else None for location in locations)
     return [None if place is None else list(source.in_units(place)) for place in found]
 
 
-def fitting(tokenizer: Tokenizer | None, prompt: Prompt) -> tuple[Tokenizer | None, str | None]:
+def tokenizer_for(
+    tokenizer: Tokenizer | None, prompt: Prompt
+) -> tuple[Tokenizer | None, str | None]:
     """The tokenizer, where there is one for this prompt; else what is the matter."""
     if tokenizer is None:
-        return None, NO_TOKENS
+        return None, NO_TOKENIZER
     from dsv4.tokens import VocabularyError
 
     try:
@@ -433,21 +449,21 @@ def fitting(tokenizer: Tokenizer | None, prompt: Prompt) -> tuple[Tokenizer | No
     return tokenizer, None
 
 
-def shares(rows: Sequence[ViewRow]) -> list[dict[str, Any]]:
+def size_shares(rows: Sequence[ViewRow]) -> list[dict[str, Any]]:
     """What takes how much of the prompt: tokens, or characters where those are not known."""
     amounts: Counter[str] = Counter()
     for row in rows:
         if row.ghost is None:
-            amounts[_kind(row)] += _size(row) if row.tokens is None else row.tokens
+            amounts[_share_kind(row)] += _row_length(row) if row.tokens is None else row.tokens
     return [{"kind": kind, "amount": amount} for kind, amount in amounts.items() if amount]
 
 
-def _kind(row: ViewRow) -> str:
+def _share_kind(row: ViewRow) -> str:
     if row.field in ("content", "image"):
         return row.role or "other"
     named = {"reasoning": "reasoning", "tool_calls": "calls", "tools": "tools"}
     return named.get(row.field, "format")
 
 
-def _size(row: ViewRow) -> int:
+def _row_length(row: ViewRow) -> int:
     return sum(len(s.original or s.text) for line in row.lines for s in line)

@@ -25,7 +25,7 @@ from dsv4.request import Request
 
 # Fields that hold text to be read. Other texts (roles, types, ids) are words of the protocol: with
 # another in their place a request would be another one.
-_TEXTS = {
+_TEXT_FIELDS = {
     *("content", "text", "input", "output", "instructions", "system", "value", "refusal"),
     *("reasoning_content", "reasoning", "thinking"),
 }
@@ -35,18 +35,18 @@ _CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
 _MARK = "dsv4mark"
 
 
-class Leaf(NamedTuple):
+class SourceText(NamedTuple):
     """A text of the request, and where it stands."""
 
     location: Location
     text: str
 
 
-class Marks:
+class TextMarks:
     """A value with marks in place of its texts, and what they stand for."""
 
     def __init__(self, value: Any) -> None:
-        self.leaves: list[Leaf] = []
+        self.leaves: list[SourceText] = []
         word = _MARK
         while word in str(value):
             word += "k"
@@ -58,7 +58,7 @@ class Marks:
         """A text's mark. What is empty stays so: it is often read as nothing."""
         if not text:
             return text
-        self.leaves.append(Leaf(location, text))
+        self.leaves.append(SourceText(location, text))
         return f"{self._word}{len(self.leaves) - 1}x"
 
     def _marked(self, value: Any, location: Location, is_text: bool) -> Any:
@@ -79,7 +79,7 @@ class Marks:
             return self._arguments(value, location)
         if name in ("arguments", "input") and isinstance(value, dict) and is_call:
             return self._strings(value, location, own=True)
-        return self._marked(value, location, name in _TEXTS or (name == "name" and is_call))
+        return self._marked(value, location, name in _TEXT_FIELDS or (name == "name" and is_call))
 
     def _arguments(self, text: str, location: Location) -> str:
         """Arguments are JSON inside of a text: its texts are marked, its form stays."""
@@ -101,7 +101,7 @@ class Marks:
             return {k: self._strings(v, _inside(location, k, own), own) for k, v in value.items()}
         return value
 
-    def found_in(self, text: str) -> Iterator[Leaf]:
+    def found_in(self, text: str) -> Iterator[SourceText]:
         """The texts that marks in a text stand for."""
         return (self.leaves[int(match[1])] for match in self.pattern.finditer(text))
 
@@ -110,7 +110,7 @@ def _inside(location: Location, step: str | int, own: bool) -> Location:
     return (*location, step) if own else location
 
 
-class Span(NamedTuple):
+class SourceSpan(NamedTuple):
     """Characters of the prompt, and where in the request they came from: None if from nowhere."""
 
     start: int
@@ -118,15 +118,15 @@ class Span(NamedTuple):
     location: Location | None
 
 
-def spans_of_texts(text: str, marked: str, marks: Marks) -> list[Span]:
+def spans_of_texts(text: str, marked: str, marks: TextMarks) -> list[SourceSpan]:
     """Where the texts of a request went: its prompt beside the prompt with marks."""
-    spans: list[Span] = []
+    spans: list[SourceSpan] = []
     parts = marks.pattern.split(marked)  # format's words, number, words, number, …, words
     at = len(parts[0]) if text.startswith(parts[0]) else 0
     for n in range(1, len(parts), 2):
         leaf, after = marks.leaves[int(parts[n])], parts[n + 1]
         end = _end(text, at, leaf.text, after, is_last=n == len(parts) - 2)
-        spans.append(Span(at, end, leaf.location))
+        spans.append(SourceSpan(at, end, leaf.location))
         at = end + len(after) if text.startswith(after, end) else end
     return spans
 
@@ -143,10 +143,10 @@ def _end(text: str, at: int, value: str, after: str, is_last: bool) -> int:
     return len(text) if found < 0 else found
 
 
-class Origins:
+class MessageOrigins:
     """Where the messages of a request, as it was read, stand in its source."""
 
-    def __init__(self, value: Any, request: Request | None, marks: Marks, exact: bool) -> None:
+    def __init__(self, value: Any, request: Request | None, marks: TextMarks, exact: bool) -> None:
         """`exact` says that messages are those of the source, one by one."""
         self._value = value
         self._marks = marks
@@ -164,7 +164,7 @@ class Origins:
         location = found.location
         return location[: 2 if location[0] in ("messages", "input") and len(location) > 2 else 1]
 
-    def texts(self, index: int, field: str | None = None) -> Iterator[Leaf]:
+    def texts(self, index: int, field: str | None = None) -> Iterator[SourceText]:
         """The texts of a message, or of one of its fields."""
         if not 0 <= index < len(self._messages):
             return
@@ -237,11 +237,13 @@ _OPTIONS: dict[str, tuple[Location, ...]] = {
 }
 
 
-def spans_of(prompt: Prompt, texts: Sequence[Span], origins: Origins) -> list[Span]:
+def spans_of(
+    prompt: Prompt, texts: Sequence[SourceSpan], origins: MessageOrigins
+) -> list[SourceSpan]:
     """All of the prompt in spans: its texts, and between them what is around these."""
     pieces = prompt.pieces
-    owners = _Owners(prompt, origins, texts)
-    spans: list[Span] = []
+    owners = _PieceOwners(prompt, origins, texts)
+    spans: list[SourceSpan] = []
     at, n = 0, 0
     for number, piece in enumerate(pieces):
         end = at + len(piece.text)
@@ -255,27 +257,29 @@ def spans_of(prompt: Prompt, texts: Sequence[Span], origins: Origins) -> list[Sp
 
 
 def _cut(
-    start: int, end: int, texts: Sequence[Span], n: int, around: Location | None
-) -> Iterator[Span]:
+    start: int, end: int, texts: Sequence[SourceSpan], n: int, around: Location | None
+) -> Iterator[SourceSpan]:
     """A stretch of the prompt, in texts and what is between them."""
     at = start
     while n < len(texts) and texts[n].start < end:
         span = texts[n]
         if span.start > at:
-            yield Span(at, span.start, around)
+            yield SourceSpan(at, span.start, around)
         until = min(span.end, end)
         if until > max(span.start, at):
-            yield Span(max(span.start, at), until, span.location)
+            yield SourceSpan(max(span.start, at), until, span.location)
         at = max(at, until)
         n += 1
     if at < end:
-        yield Span(at, end, around)
+        yield SourceSpan(at, end, around)
 
 
-class _Owners:
+class _PieceOwners:
     """What is around each piece of a prompt."""
 
-    def __init__(self, prompt: Prompt, origins: Origins, texts: Sequence[Span]) -> None:
+    def __init__(
+        self, prompt: Prompt, origins: MessageOrigins, texts: Sequence[SourceSpan]
+    ) -> None:
         self._origins = origins
         self._text = prompt.text
         self._calls = _calls_in(prompt, origins, texts)
@@ -285,9 +289,9 @@ class _Owners:
     def of(self, number: int, piece: Piece, at: int) -> Location | None:
         if number in self._calls:
             return self._calls[number]
-        return _BY_FIELD.get(piece.field, _around_message)(piece, self._origins)
+        return _OWNER_BY_FIELD.get(piece.field, _message_location)(piece, self._origins)
 
-    def by_tool(self, span: Span, piece: Piece) -> Iterator[Span]:
+    def by_tool(self, span: SourceSpan, piece: Piece) -> Iterator[SourceSpan]:
         """The schemas stand one in a line, in the order in which tools are declared."""
         if piece.origin != "caller" or span.location is None:
             yield span
@@ -295,7 +299,7 @@ class _Owners:
         at = span.start
         for line in self._text[span.start : span.end].splitlines(keepends=True):
             tool = self._next_tool(span.location, line)
-            yield Span(at, at + len(line), tool)
+            yield SourceSpan(at, at + len(line), tool)
             at += len(line)
 
     def _next_tool(self, tools: Location, line: str) -> Location:
@@ -323,7 +327,9 @@ def tool_name(tool: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _calls_in(prompt: Prompt, origins: Origins, texts: Sequence[Span]) -> dict[int, Location]:
+def _calls_in(
+    prompt: Prompt, origins: MessageOrigins, texts: Sequence[SourceSpan]
+) -> dict[int, Location]:
     """The call that each piece of a block of calls belongs to: the arguments after its name."""
     opening = prompt.dialect.tags.invoke_open.parts
     names = {span.start: span.location for span in texts if span.location and _is_name(span)}
@@ -346,36 +352,36 @@ def _calls_in(prompt: Prompt, origins: Origins, texts: Sequence[Span]) -> dict[i
     return found
 
 
-def _is_name(span: Span) -> bool:
+def _is_name(span: SourceSpan) -> bool:
     return span.location is not None and span.location[-1] == "name"
 
 
-def _around_message(piece: Piece, origins: Origins) -> Location | None:
+def _message_location(piece: Piece, origins: MessageOrigins) -> Location | None:
     return None if piece.message is None else origins.message(piece.message)
 
 
-def _field_of(name: str) -> Callable[[Piece, Origins], Location | None]:
-    def of(piece: Piece, origins: Origins) -> Location | None:
+def _field_of(name: str) -> Callable[[Piece, MessageOrigins], Location | None]:
+    def of(piece: Piece, origins: MessageOrigins) -> Location | None:
         return None if piece.message is None else origins.field(piece.message, name)
 
     return of
 
 
-def _option(name: str) -> Callable[[Piece, Origins], Location | None]:
+def _option(name: str) -> Callable[[Piece, MessageOrigins], Location | None]:
     """An option of the request, or of the message that brings its own."""
 
-    def of(piece: Piece, origins: Origins) -> Location | None:
+    def of(piece: Piece, origins: MessageOrigins) -> Location | None:
         if piece.message is not None:
             message = origins.message(piece.message)
             own = None if message is None else origins.option((*message, name))
             if own is not None:
                 return own
-        return origins.option(*_OPTIONS[name]) or _around_message(piece, origins)
+        return origins.option(*_OPTIONS[name]) or _message_location(piece, origins)
 
     return of
 
 
-_BY_FIELD: dict[str, Callable[[Piece, Origins], Location | None]] = {
+_OWNER_BY_FIELD: dict[str, Callable[[Piece, MessageOrigins], Location | None]] = {
     "header": _field_of("role"),
     "task": _field_of("task"),
     "effort": _option("effort"),

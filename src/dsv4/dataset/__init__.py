@@ -90,33 +90,33 @@ def encode_files(
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
     from dsv4._inputs.request_bodies import RequestOverrides
-    from dsv4.dataset.dataset_options import Run, listed, path_of, paths_of
-    from dsv4.dataset.dataset_run import Watcher, encode, encode_parts
-    from dsv4.dataset.output_formats import form_named, output_named
+    from dsv4.dataset.dataset_options import DatasetOptions, option_list, option_path, option_paths
+    from dsv4.dataset.dataset_run import Watcher, run_dataset, run_splits
+    from dsv4.dataset.output_formats import format_named, path_with_ending
 
-    target = path_of(output, "output")
-    run = Run(
-        inputs=paths_of(inputs, "inputs"),
-        output=target if format is None else output_named(target, format),
+    target = option_path(output, "output")
+    run = DatasetOptions(
+        inputs=option_paths(inputs, "inputs"),
+        output=target if format is None else path_with_ending(target, format),
         overrides=RequestOverrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
         policy=policy,
         expand=expand,
-        tokenizer=None if tokenizer is None else path_of(tokenizer, "tokenizer"),
+        tokenizer=None if tokenizer is None else option_path(tokenizer, "tokenizer"),
         column=column,
         jobs=jobs,
         engine=engine,
         on_error=on_error,
         resume=resume,
         overwrite=overwrite,
-        carry=None if carry is None else tuple(listed(carry, "carry", "names")),
+        carry=None if carry is None else tuple(option_list(carry, "carry", "names")),
         labels=labels,
         drop_unlearnable=drop_unlearnable,
-        rejects=None if rejects is None else path_of(rejects, "rejects"),
-        form=None if format is None else form_named(format),
+        rejects=None if rejects is None else option_path(rejects, "rejects"),
+        form=None if format is None else format_named(format),
         longest=max_length,
         too_long=too_long,
         pack=pack,
         counts=counts,
     )
     watching = watcher or Watcher()
-    return encode(run, watching) if split is None else encode_parts(run, split, watching)
+    return run_dataset(run, watching) if split is None else run_splits(run, split, watching)

@@ -30,7 +30,7 @@ _MEGATRON_TYPES = {_BYTE: 1, _INT: 4}
 _NUMPY_TYPES = {_BYTE: "|u1", _INT: "<i4", _LONG: "<i8"}
 
 
-class Row(Protocol):
+class ArrayRow(Protocol):
     """What is written of a row."""
 
     @property
@@ -43,7 +43,7 @@ class Row(Protocol):
     def lengths(self) -> tuple[int, ...] | None: ...
 
 
-def packed(rows: Sequence[Row]) -> bytes:
+def rows_to_bytes(rows: Sequence[ArrayRow]) -> bytes:
     """Rows as bytes, one chunk of them."""
     if not rows:
         return b""
@@ -59,7 +59,7 @@ def packed(rows: Sequence[Row]) -> bytes:
     return b"".join(map(_little, (heads, ids, mask)))
 
 
-class _Whole(NamedTuple):
+class _GatheredArrays(NamedTuple):
     """All that a run wrote, but for the numbers themselves: those are in two files."""
 
     sequences: array[int]  # the lengths of examples
@@ -68,9 +68,9 @@ class _Whole(NamedTuple):
     mask: str
 
 
-def _gathered(chunks: BinaryIO, ids_path: str, mask_path: str) -> _Whole:
+def _gather(chunks: BinaryIO, ids_path: str, mask_path: str) -> _GatheredArrays:
     """Puts the numbers of all chunks one after the other in two files, which may have a head."""
-    whole = _Whole(array(_INT), array(_LONG), ids_path, mask_path)
+    whole = _GatheredArrays(array(_INT), array(_LONG), ids_path, mask_path)
     with open(ids_path, "ab") as ids, open(mask_path, "ab") as mask:
         while head := chunks.read(8):
             tokens = 0
@@ -95,18 +95,18 @@ def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
 # Megatron.
 
 
-def megatron(chunks: BinaryIO, path: str) -> list[str]:
+def write_megatron(chunks: BinaryIO, path: str) -> list[str]:
     """`path` and its companions: .bin and .idx, of the ids and of the mask."""
     stem = path.removesuffix(".bin")
     paths = [f"{stem}.loss_mask.bin", f"{stem}.loss_mask.idx", f"{stem}.idx", path]
-    _start_anew(paths)
-    whole = _gathered(chunks, path, paths[0])
+    _truncate_files(paths)
+    whole = _gather(chunks, path, paths[0])
     for index, code in ((paths[1], _BYTE), (paths[2], _INT)):
         _write_index(index, whole, code)
     return paths
 
 
-def _write_index(path: str, whole: _Whole, code: str) -> None:
+def _write_index(path: str, whole: _GatheredArrays, code: str) -> None:
     size = array(code).itemsize
     with open(path, "wb") as file:
         file.write(_MEGATRON_MAGIC)
@@ -121,42 +121,42 @@ def _write_index(path: str, whole: _Whole, code: str) -> None:
 # NumPy.
 
 
-def numpy(chunks: BinaryIO, path: str) -> list[str]:
+def write_numpy(chunks: BinaryIO, path: str) -> list[str]:
     """`path` and its companions: the ids, the mask, and where rows and examples begin."""
     stem = path.removesuffix(".npy")
     mask, rows, sequences = (f"{stem}.{n}.npy" for n in ("loss_mask", "rows", "sequences"))
     paths = [mask, rows, sequences, path]
-    _start_anew(paths)
+    _truncate_files(paths)
     for array_path, code in ((path, _INT), (mask, _BYTE)):
-        _write_head(array_path, code, 0)  # the length is put in when it is known
-    whole = _gathered(chunks, path, mask)
+        _write_npy_header(array_path, code, 0)  # the length is put in when it is known
+    whole = _gather(chunks, path, mask)
     tokens = sum(whole.sequences)
     for array_path, code in ((path, _INT), (mask, _BYTE)):
-        _write_head(array_path, code, tokens)
+        _write_npy_header(array_path, code, tokens)
     starts = _starts(whole.sequences)
-    _write_array(sequences, starts)
-    _write_array(rows, array(_LONG, (starts[first] for first in _starts(whole.documents))))
+    _write_npy(sequences, starts)
+    _write_npy(rows, array(_LONG, (starts[first] for first in _starts(whole.documents))))
     return paths
 
 
 # The head of a .npy file has a fixed size here, so that it can be written again.
-_HEAD_SIZE = 128
+_NPY_HEADER_SIZE = 128
 
 
-def _write_head(path: str, code: str, length: int) -> None:
+def _write_npy_header(path: str, code: str, length: int) -> None:
     shape = f"{{'descr': '{_NUMPY_TYPES[code]}', 'fortran_order': False, 'shape': ({length},), }}"
-    text = shape.ljust(_HEAD_SIZE - 11) + "\n"
+    text = shape.ljust(_NPY_HEADER_SIZE - 11) + "\n"
     with open(path, "r+b") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode("latin-1"))
 
 
-def _write_array(path: str, numbers: array[int]) -> None:
-    _write_head(path, numbers.typecode, len(numbers))
+def _write_npy(path: str, numbers: array[int]) -> None:
+    _write_npy_header(path, numbers.typecode, len(numbers))
     with open(path, "ab") as file:
         file.write(_little(numbers))
 
 
-def _start_anew(paths: Iterable[str]) -> None:
+def _truncate_files(paths: Iterable[str]) -> None:
     for path in paths:
         with open(path, "wb"):
             pass
@@ -164,10 +164,10 @@ def _start_anew(paths: Iterable[str]) -> None:
 
 def _starts(lengths: Sequence[int]) -> array[int]:
     """Where each begins, and where the last one ends."""
-    return array(_LONG, _running(lengths))
+    return array(_LONG, _running_totals(lengths))
 
 
-def _running(lengths: Iterable[int]) -> Iterator[int]:
+def _running_totals(lengths: Iterable[int]) -> Iterator[int]:
     total = 0
     yield total
     for length in lengths:

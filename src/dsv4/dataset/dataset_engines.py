@@ -20,9 +20,9 @@ from threading import Thread
 from typing import Any
 
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, ray_with_data
-from dsv4.dataset.dataset_reader import Chunk, Position, Size, read_chunks
-from dsv4.dataset.dataset_statistics import Worker
-from dsv4.dataset.example_encoder import Done, Encoder, Job
+from dsv4.dataset.dataset_reader import ChunkSize, InputChunk, InputPosition, read_chunks
+from dsv4.dataset.dataset_statistics import WorkerMemory
+from dsv4.dataset.example_encoder import ChunkEncoder, EncodedChunk, EncodingJob
 from dsv4.errors import Error
 
 # Who does a job: this process, or several. What is done comes back in the order of the input.
@@ -30,29 +30,31 @@ from dsv4.errors import Error
 
 # Chunks for each worker that are read and not yet written: enough that none waits for a slow
 # neighbour, and all the memory that a larger input can ask for.
-AHEAD = 4
+CHUNKS_PER_WORKER = 4
 
 
-def cores() -> int:
+def available_cores() -> int:
     """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def encoded_here(job: Job, chunks: Iterable[Chunk]) -> Generator[Done, None, None]:
-    yield from map(Encoder(job), chunks)
+def encode_in_process(
+    job: EncodingJob, chunks: Iterable[InputChunk]
+) -> Generator[EncodedChunk, None, None]:
+    yield from map(ChunkEncoder(job), chunks)
 
 
-def encoded_in_processes(
-    job: Job, chunks: Iterable[Chunk], jobs: int
-) -> Generator[Done, None, None]:
+def encode_in_processes(
+    job: EncodingJob, chunks: Iterable[InputChunk], jobs: int
+) -> Generator[EncodedChunk, None, None]:
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start_worker, (job,))
     try:
-        waiting: deque[Future[Done]] = deque()
+        waiting: deque[Future[EncodedChunk]] = deque()
         for chunk in chunks:
             waiting.append(_submitted(pool, chunk))
-            if len(waiting) == jobs * AHEAD:
+            if len(waiting) == jobs * CHUNKS_PER_WORKER:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -62,13 +64,13 @@ def encoded_in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-def _submitted(pool: ProcessPoolExecutor, chunk: Chunk) -> Future[Done]:
-    with _interrupts_held():
-        return pool.submit(_work, chunk)
+def _submitted(pool: ProcessPoolExecutor, chunk: InputChunk) -> Future[EncodedChunk]:
+    with _interrupts_blocked():
+        return pool.submit(_encode_in_worker, chunk)
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """Processes started here never see Ctrl-C, of which this one alone has to make an end."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -82,12 +84,12 @@ def _interrupts_held() -> Iterator[None]:
 
 # In the worker.
 
-_encoder: Encoder
+_worker_encoder: ChunkEncoder
 
 
-def _start_worker(job: Job) -> None:
-    global _encoder
-    _encoder = Encoder(job)
+def _start_worker(job: EncodingJob) -> None:
+    global _worker_encoder
+    _worker_encoder = ChunkEncoder(job)
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -99,8 +101,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(chunk: Chunk) -> Done:
-    return _encoder(chunk)
+def _encode_in_worker(chunk: InputChunk) -> EncodedChunk:
+    return _worker_encoder(chunk)
 
 
 # The job on Ray Data: one task reads, as many as there are cores encode, this process writes.
@@ -110,27 +112,27 @@ def _work(chunk: Chunk) -> Done:
 
 
 # Blocks of rows are what Ray hands out, so they must not be much larger than a chunk.
-BLOCK_BYTES = 1 << 20
+RAY_BLOCK_BYTES = 1 << 20
 # Reading takes little of a core. A share of its own keeps Ray from making reading and encoding one
 # task, which no second core could help with.
-READING_SHARE = 0.01
+RAY_READING_CPUS = 0.01
 
 
-def encoded_on_ray(
-    job: Job,
+def encode_on_ray(
+    job: EncodingJob,
     paths: Sequence[str],
-    start: Position,
+    start: InputPosition,
     column: str | None,
-    size: Size,
+    size: ChunkSize,
     jobs: int | None,
-) -> Generator[Done, None, None]:
+) -> Generator[EncodedChunk, None, None]:
     ray = ray_with_data()
     data = ray.data
     _start_ray(ray)
-    _be_quiet_and_orderly(data.DataContext.get_current())
+    _configure_ray_data(data.DataContext.get_current())
     arrow = {"batch_size": None, "batch_format": "pyarrow"}
     chunks = data.from_items([{"start": list(start)}]).map_batches(
-        _read,
+        _read_in_ray,
         fn_kwargs={
             "paths": list(paths),
             "start": start,
@@ -138,21 +140,21 @@ def encoded_on_ray(
             "carry": job.carry,
             "size": size,
         },
-        num_cpus=READING_SHARE,
+        num_cpus=RAY_READING_CPUS,
         **arrow,
     )
     results = chunks.map_batches(
-        _Encode,
+        _RayEncoder,
         fn_constructor_args=(job,),
-        compute=data.ActorPoolStrategy(min_size=1, max_size=jobs or _cores(ray)),
-        num_cpus=1 - READING_SHARE,
+        compute=data.ActorPoolStrategy(min_size=1, max_size=jobs or _ray_cores(ray)),
+        num_cpus=1 - RAY_READING_CPUS,
         **arrow,
     )
     try:
         for batch in results.iter_batches(**arrow):
-            yield from _all_done(batch)
+            yield from _encoded_chunks(batch)
     except ray.exceptions.RayError as error:
-        raise _failure(error) from None
+        raise _ray_failure(error) from None
 
 
 def _start_ray(ray: Any) -> None:
@@ -161,19 +163,19 @@ def _start_ray(ray: Any) -> None:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
-def _cores(ray: Any) -> int:
+def _ray_cores(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def _be_quiet_and_orderly(context: Any) -> None:
+def _configure_ray_data(context: Any) -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    context.target_max_block_size = BLOCK_BYTES
+    context.target_max_block_size = RAY_BLOCK_BYTES
     context.execution_options.preserve_order = True
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
-def _failure(error: Exception) -> DatasetError:
+def _ray_failure(error: Exception) -> DatasetError:
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, DatasetError):
         return cause
@@ -184,51 +186,51 @@ def _failure(error: Exception) -> DatasetError:
 # In Ray's tasks. What fails there is passed on in a row: Ray would print pages about an exception.
 
 
-def _read(
+def _read_in_ray(
     _: Any,
     paths: Sequence[str],
-    start: Position,
+    start: InputPosition,
     column: str | None,
     carry: Sequence[str] | None,
-    size: Size,
+    size: ChunkSize,
 ) -> Iterator[Any]:
     try:
         for chunk in read_chunks(paths, start, column, carry, size):
-            yield _table([chunk._asdict()], _CHUNK)
+            yield _arrow_table([chunk._asdict()], _CHUNK_COLUMNS)
     except Error as failure:
-        yield _table([{"failure": str(failure)}], _CHUNK)
+        yield _arrow_table([{"failure": str(failure)}], _CHUNK_COLUMNS)
 
 
-class _Encode:
-    def __init__(self, job: Job) -> None:
-        self._encoder = Encoder(job)
+class _RayEncoder:
+    def __init__(self, job: EncodingJob) -> None:
+        self._encoder = ChunkEncoder(job)
 
     def __call__(self, chunks: Any) -> Any:
-        return _table([self._encoded(row) for row in chunks.to_pylist()], _DONE)
+        return _arrow_table([self._encoded(row) for row in chunks.to_pylist()], _ENCODED_COLUMNS)
 
     def _encoded(self, row: dict[str, Any]) -> dict[str, Any]:
         if (failure := row.pop("failure")) is not None:
             return {"failure": failure}
-        return self._encoder(Chunk(**{**row, "after": Position(*row["after"])}))._asdict()
+        return self._encoder(InputChunk(**{**row, "after": InputPosition(*row["after"])}))._asdict()
 
 
-def _all_done(table: Any) -> Iterator[Done]:
+def _encoded_chunks(table: Any) -> Iterator[EncodedChunk]:
     for row in table.to_pylist():
         if (failure := row.pop("failure")) is not None:
             raise DatasetError(failure)
-        position, worker = Position(*row["after"]), Worker(*row["worker"])
-        yield Done(**{**row, "after": position, "worker": worker})
+        position, worker = InputPosition(*row["after"]), WorkerMemory(*row["worker"])
+        yield EncodedChunk(**{**row, "after": position, "worker": worker})
 
 
 # Columns, and the types that Arrow has for them: a `*` is for a list.
-_CHUNK = {
+_CHUNK_COLUMNS = {
     "failure": "string",
     "name": "string",
     "first": "int64",
     "lines": "*large_binary",
     "after": "*int64",
 }
-_DONE = {
+_ENCODED_COLUMNS = {
     "failure": "string",
     "data": "large_binary",
     "conversations": "int64",
@@ -248,7 +250,7 @@ _DONE = {
 }
 
 
-def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> Any:
+def _arrow_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> Any:
     arrow = pyarrow()
     types = {name: getattr(arrow, type.lstrip("*"))() for name, type in columns.items()}
     lists = {name: arrow.list_(types[name]) for name in types if columns[name][0] == "*"}

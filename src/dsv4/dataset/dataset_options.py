@@ -15,9 +15,19 @@ from dsv4._format.dialects import dialect_named
 from dsv4._inputs.input_files import os_error_reason
 from dsv4._inputs.request_bodies import RequestOverrides
 from dsv4.dataset.dataset_errors import DatasetError
-from dsv4.dataset.dataset_reader import COMPRESSED, USUAL, Size, source_of
-from dsv4.dataset.example_encoder import WHOLE, Job, Share, chunk_bytes
-from dsv4.dataset.output_formats import FLAT, FORMS, OWN_COLUMNS, form_of
+from dsv4.dataset.dataset_reader import (
+    DEFAULT_CHUNK_SIZE,
+    WITHOUT_BYTE_POSITIONS,
+    ChunkSize,
+    source_of,
+)
+from dsv4.dataset.example_encoder import (
+    WHOLE_DATASET,
+    EncodingJob,
+    SplitShare,
+    chunk_bytes_for_packing,
+)
+from dsv4.dataset.output_formats import ARRAY_FORMATS, DATASET_FORMATS, OWN_COLUMNS, format_of_path
 from dsv4.dataset.resumable_output import unfinished_files
 from dsv4.errors import Error, short_repr
 from dsv4.request import Request
@@ -27,7 +37,7 @@ from dsv4.tokens.tokenizer import Tokenizer
 # Files as a run sees them: what they are, and what belongs in them.
 
 
-def path_of(path: Any, option: str) -> str:
+def option_path(path: Any, option: str) -> str:
     """The path that an option gives."""
     found = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(found, str):
@@ -35,15 +45,15 @@ def path_of(path: Any, option: str) -> str:
     return found
 
 
-def paths_of(paths: Any, option: str) -> list[str]:
+def option_paths(paths: Any, option: str) -> list[str]:
     """The same of a list, which must have one at least."""
-    found = [path_of(path, option) for path in listed(paths, option, "paths")]
+    found = [option_path(path, option) for path in option_list(paths, option, "paths")]
     if not found:
         raise DatasetError(f"{option}: found none, expected at least one path")
     return found
 
 
-def listed(values: Any, option: str, what: str) -> list[Any]:
+def option_list(values: Any, option: str, what: str) -> list[Any]:
     """What an option gives, of which any iterable will do but a text."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise DatasetError(f"{option}: found {short_repr(values)}, expected a list of {what}")
@@ -60,16 +70,16 @@ def is_file(path: str) -> bool:
         raise DatasetError(f"{path}: {os_error_reason(error)}") from None
 
 
-def is_same(path: str, other: str) -> bool:
+def is_same_path(path: str, other: str) -> bool:
     """Whether two paths lead to one file, which may not be there yet."""
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def sizes(paths: Sequence[str]) -> list[int] | None:
+def input_sizes(paths: Sequence[str]) -> list[int] | None:
     """The sizes of the inputs, if positions in them can be compared with these."""
-    if any(path == "-" or path.endswith(COMPRESSED) for path in paths):
+    if any(path == "-" or path.endswith(WITHOUT_BYTE_POSITIONS) for path in paths):
         return None
     try:
         return [os.stat(path).st_size for path in paths]
@@ -77,17 +87,17 @@ def sizes(paths: Sequence[str]) -> list[int] | None:
         return None
 
 
-def form_for(path: str) -> str:
+def output_format_for(path: str) -> str:
     """The form of an output, which may be a pipe or a device."""
     if is_file(path):
-        return form_of(path)
-    form = next((form for form in FORMS if path.endswith(f".{form}")), "jsonl")
-    if FORMS[form].finished is not None:
+        return format_of_path(path)
+    form = next((form for form in DATASET_FORMATS if path.endswith(f".{form}")), "jsonl")
+    if DATASET_FORMATS[form].finished is not None:
         raise DatasetError(f"output: {path} is a pipe or a device, which cannot take .{form}")
     return form
 
 
-def tokenizer_at(path: str | None) -> Tokenizer:
+def load_dataset_tokenizer(path: str | None) -> Tokenizer:
     try:
         return Tokenizer.load(path)
     except OSError as error:
@@ -98,11 +108,11 @@ def tokenizer_at(path: str | None) -> Tokenizer:
 
 
 # Inputs of fewer bytes are done before a second process has started.
-SMALL = 500_000
+SMALL_INPUT = 500_000
 
 
 @dataclass(frozen=True)
-class Run:
+class DatasetOptions:
     """The options, which are checked when it is encoded."""
 
     inputs: Sequence[str]
@@ -125,17 +135,17 @@ class Run:
     longest: int | None = None
     too_long: str = "fail"
     pack: int | None = None
-    share: Share = WHOLE
+    share: SplitShare = WHOLE_DATASET
     counts: bool = False
 
     @cached_property
-    def job(self) -> Job:
-        return Job(
+    def job(self) -> EncodingJob:
+        return EncodingJob(
             self.overrides,
             self.policy or "assistant",
             self.expand,
             self.tokenizer,
-            self.form or form_for(self.output),
+            self.form or output_format_for(self.output),
             self.carry,
             self.labels,
             self.drop_unlearnable,
@@ -154,28 +164,34 @@ class Run:
         """Whether prompts may have images: the dialect that is asked for says, or the tokenizer."""
         wanted = self.overrides.dialect
         try:
-            dialect = dialect_named(wanted) if wanted else tokenizer_at(self.tokenizer).dialect
+            dialect = (
+                dialect_named(wanted) if wanted else load_dataset_tokenizer(self.tokenizer).dialect
+            )
         except Error:  # the check of the options reports it
             return False
         return dialect.image_token is not None
 
     @property
-    def chunks(self) -> Size:
+    def chunks(self) -> ChunkSize:
         """How large chunks are: rows of several examples are packed within one."""
-        return USUAL if self.pack is None else Size(1 << 16, chunk_bytes(self.pack))
+        return (
+            DEFAULT_CHUNK_SIZE
+            if self.pack is None
+            else ChunkSize(1 << 16, chunk_bytes_for_packing(self.pack))
+        )
 
     @cached_property
     def is_small(self) -> bool:
         """Whether starting processes, and an engine made for speed, would take longer than they
         save."""
-        known = sizes(self.inputs)
-        return self.engine == "local" and known is not None and sum(known) < SMALL
+        known = input_sizes(self.inputs)
+        return self.engine == "local" and known is not None and sum(known) < SMALL_INPUT
 
 
 # What can be known to be wrong before anything is done: one mistake, and not one of every line.
 
 
-def check_options(run: Run) -> None:
+def check_options(run: DatasetOptions) -> None:
     """Raises where an option is wrong, or where two do not go together."""
     if run.resume and run.overwrite:
         raise DatasetError("overwrite: found it with resume, expected one of them")
@@ -183,7 +199,7 @@ def check_options(run: Run) -> None:
         raise DatasetError("rejects: only written if bad lines are skipped (--on-error skip)")
     if run.expand and run.policy is not None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
-    _check_kinds(run)
+    _check_types(run)
     _check_lengths(run)
     _check_carried(run)
     for name, allowed in (
@@ -194,7 +210,7 @@ def check_options(run: Run) -> None:
         if getattr(run, name) not in allowed:
             found, expected = short_repr(getattr(run, name)), " or ".join(allowed)
             raise DatasetError(f"{name}: found {found}, expected {expected}")
-    FORMS[run.job.form].needs()
+    DATASET_FORMATS[run.job.form].needs()
     try:
         _check_encoding(run)
     except DatasetError:
@@ -208,7 +224,7 @@ def check_options(run: Run) -> None:
 _FLAGS = ("expand", "resume", "overwrite", "labels", "drop_unlearnable", "counts")
 
 
-def _check_kinds(run: Run) -> None:
+def _check_types(run: DatasetOptions) -> None:
     for name in _FLAGS:
         if getattr(run, name).__class__ is not bool:
             raise DatasetError(
@@ -218,7 +234,7 @@ def _check_kinds(run: Run) -> None:
         raise DatasetError(f"policy: found {short_repr(run.policy)}, expected the name of one")
 
 
-def _check_carried(run: Run) -> None:
+def _check_carried(run: DatasetOptions) -> None:
     """A row must have room for what is carried along."""
     for name in run.carry or ():
         if not isinstance(name, str):
@@ -226,12 +242,12 @@ def _check_carried(run: Run) -> None:
         if name in OWN_COLUMNS:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
     for option in ("carry", "labels"):
-        if getattr(run, option) and run.job.form in FLAT:
+        if getattr(run, option) and run.job.form in ARRAY_FORMATS:
             problem = f"found it with .{run.job.form}, which holds ids and masks alone"
             raise DatasetError(f"{option}: {problem}: expected .jsonl or .parquet")
 
 
-def _check_lengths(run: Run) -> None:
+def _check_lengths(run: DatasetOptions) -> None:
     numbers = (("jobs", run.jobs), ("pack", run.pack), ("max_length", run.longest))
     for name, number in numbers:
         if number is not None and (number.__class__ is not int or number < 1):
@@ -245,9 +261,9 @@ def _check_lengths(run: Run) -> None:
         raise DatasetError("carry: found it with pack, expected a row for each example")
 
 
-def _check_encoding(run: Run) -> None:
+def _check_encoding(run: DatasetOptions) -> None:
     """Encodes something that is known to be right."""
-    tokenizer = tokenizer_at(run.tokenizer)
+    tokenizer = load_dataset_tokenizer(run.tokenizer)
     weigher(run.job.policy, ())
     prompt = run.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
     if run.overrides.dialect is not None:
@@ -257,31 +273,31 @@ def _check_encoding(run: Run) -> None:
         tokenizer.count(prompt)  # the bundled file is known to do
 
 
-def check_files(run: Run) -> None:
+def check_files(run: DatasetOptions) -> None:
     if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
         raise DatasetError("stdin must be the only input, and cannot be resumed or read by Ray")
     for path in run.inputs:
         source_of(path, run.column, run.carry).check()
-    _check_written(run)
+    _check_output_paths(run)
     if run.resume and not all(map(is_file, [*run.inputs, run.output])):
         problem = "needs files for input and output, which pipes and devices are not"
         raise DatasetError(f"resume: {problem}")
 
 
-def _check_written(run: Run) -> None:
+def _check_output_paths(run: DatasetOptions) -> None:
     """What is written must be none of what is read, nor one file twice."""
     inputs = [path for path in run.inputs if path != "-"]
     outputs = [] if run.output == "-" else [run.output, *unfinished_files(run.output)]
     for path in inputs:
-        if any(is_same(path, output) for output in outputs):
+        if any(is_same_path(path, output) for output in outputs):
             raise DatasetError(f"{path} is both input and output: choose another output")
     if run.rejects is not None and is_file(run.rejects):
         for path in (*inputs, *outputs):
-            if is_same(path, run.rejects):
+            if is_same_path(path, run.rejects):
                 raise DatasetError(f"rejects: found {path}, expected a file of its own")
 
 
-def split_shares(split: Mapping[str, float]) -> dict[str, Share]:
+def split_shares(split: Mapping[str, float]) -> dict[str, SplitShare]:
     """The stretches of the parts, by name. Together they are the whole."""
     if not isinstance(split, Mapping) or not split:
         raise DatasetError(
@@ -302,11 +318,11 @@ def split_shares(split: Mapping[str, float]) -> dict[str, Share]:
     return dict(_consecutive_shares(split))
 
 
-def _consecutive_shares(split: Mapping[str, float]) -> Iterator[tuple[str, Share]]:
+def _consecutive_shares(split: Mapping[str, float]) -> Iterator[tuple[str, SplitShare]]:
     low = 0.0
     for n, (name, share) in enumerate(split.items(), 1):
         high = 1.0 if n == len(split) else low + share
-        yield name, Share(low, high)
+        yield name, SplitShare(low, high)
         low = high
 
 

@@ -26,7 +26,7 @@ from dsv4._inputs.input_files import (
     parse_json,
 )
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
-from dsv4.dataset.parquet_columns import Column, column_of
+from dsv4.dataset.parquet_columns import ConversationColumn, conversation_column
 from dsv4.errors import short_repr
 
 # Where conversations come from: JSON lines, plain or compressed, JSON arrays, and Parquet.
@@ -34,10 +34,10 @@ from dsv4.errors import short_repr
 
 BLOCK = 1 << 17
 # Positions in these say nothing of how much of the file was read.
-COMPRESSED = (".gz", ".zst", ".parquet", ".json")
+WITHOUT_BYTE_POSITIONS = (".gz", ".zst", ".parquet", ".json")
 
 
-class Source(Protocol):
+class DatasetSource(Protocol):
     """A file of conversations."""
 
     def check(self) -> None:
@@ -47,19 +47,19 @@ class Source(Protocol):
         """What follows the first `line` lines, which take `offset` bytes."""
 
 
-def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> Source:
+def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> DatasetSource:
     if path.endswith(".parquet"):
-        return Rows(path, column, carry or ())
+        return ParquetSource(path, column, carry or ())
     if path.endswith(".json") and column is None:
-        return Elements(path)
+        return JsonArraySource(path)
     if column is not None:
         raise DatasetError(
             f"column: only Parquet files have columns, and {input_name(path)} is none"
         )
-    return Lines(path)
+    return JsonLinesSource(path)
 
 
-class Lines:
+class JsonLinesSource:
     """JSON lines. Line ends stay on, so that lengths add up to the offset in the file."""
 
     def __init__(self, path: str) -> None:
@@ -68,11 +68,11 @@ class Lines:
     def check(self) -> None:
         if self.path.endswith(".zst"):
             zstandard()
-        with _opened(self.path):
+        with _open_decompressed(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with _opened(self.path) as file:
+        with _open_decompressed(self.path) as file:
             if offset:
                 _skip(file, offset)
             yield from file
@@ -90,22 +90,22 @@ def _decompressed(raw: BinaryIO, path: str) -> BinaryIO:
     if path.endswith(".gz"):
         return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
     if path.endswith(".zst"):
-        return io.BufferedReader(_Blocks(_zstd_blocks(raw)), BLOCK)
+        return io.BufferedReader(_BlockReader(_zstd_blocks(raw)), BLOCK)
     return raw
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
+def _open_decompressed(path: str) -> Iterator[BinaryIO]:
     """The bytes in a file. What cannot be read ends the run."""
     try:
-        with open_input(path) as raw, _telling(path):
+        with open_input(path) as raw, _read_errors(path):
             yield _decompressed(raw, path)
     except InputError as error:
         raise DatasetError(str(error)) from None
 
 
 @contextmanager
-def _telling(path: str) -> Iterator[None]:
+def _read_errors(path: str) -> Iterator[None]:
     name = input_name(path)
     try:
         yield
@@ -119,7 +119,7 @@ def _telling(path: str) -> Iterator[None]:
         raise DatasetError(f"{name}: the compressed file is damaged: {error}") from None
 
 
-class _Blocks(io.RawIOBase):
+class _BlockReader(io.RawIOBase):
     """A file of blocks of bytes that come one after the other."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
@@ -158,7 +158,7 @@ def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
         raise EOFError
 
 
-class Elements:
+class JsonArraySource:
     """One JSON array of conversations, whose elements are the lines; or JSON lines after all, under
     a name that does not say so."""
 
@@ -166,11 +166,11 @@ class Elements:
         self.path = path
 
     def check(self) -> None:
-        with _opened(self.path):
+        with _open_decompressed(self.path):
             pass
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
-        with _opened(self.path) as file:
+        with _open_decompressed(self.path) as file:
             data = file.read()
         yield from self._lines(data)[line:]
 
@@ -206,7 +206,7 @@ def _has_role(value: Any) -> bool:
     return isinstance(value, dict) and "role" in value
 
 
-class Rows:
+class ParquetSource:
     """A column of a Parquet file: conversations as JSON text, or as lists of messages."""
 
     def __init__(self, path: str, column: str | None, carry: Sequence[str]) -> None:
@@ -220,15 +220,15 @@ class Rows:
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
         with self._opened() as (file, column):
-            yield from _rows(file, column, line)
+            yield from _parquet_lines(file, column, line)
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Any, Column]]:
+    def _opened(self) -> Iterator[tuple[Any, ConversationColumn]]:
         parquet, arrow = pyarrow_parquet(), pyarrow()
         name = input_name(self.path)
         try:
             with parquet.ParquetFile(self.path) as file:
-                yield file, column_of(file.schema_arrow, self.column, self.carry, name)
+                yield file, conversation_column(file.schema_arrow, self.column, self.carry, name)
         except OSError as error:
             raise DatasetError(f"{name}: {os_error_reason(error)}") from None
         except arrow.ArrowException as error:
@@ -236,7 +236,7 @@ class Rows:
             raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None
 
 
-def _rows(file: Any, column: Column, skipped: int) -> Iterator[bytes]:
+def _parquet_lines(file: Any, column: ConversationColumn, skipped: int) -> Iterator[bytes]:
     for group in range(file.num_row_groups):
         size = file.metadata.row_group(group).num_rows
         if skipped >= size:
@@ -254,17 +254,17 @@ def _rows(file: Any, column: Column, skipped: int) -> Iterator[bytes]:
 # began. So a run that was stopped goes on with the same chunks.
 
 
-class Size(NamedTuple):
+class ChunkSize(NamedTuple):
     """How large a chunk is: it ends with the line that reaches one of these."""
 
     lines: int = 256
     bytes: int = 1 << 20
 
 
-USUAL = Size()
+DEFAULT_CHUNK_SIZE = ChunkSize()
 
 
-class Position(NamedTuple):
+class InputPosition(NamedTuple):
     """How much was read: files before this one, and of this one this many lines and bytes."""
 
     file: int
@@ -272,33 +272,35 @@ class Position(NamedTuple):
     offset: int = 0
 
 
-START = Position(0)
+INPUT_START = InputPosition(0)
 
 
-class Chunk(NamedTuple):
+class InputChunk(NamedTuple):
     """Lines of one file that follow each other, and the position after them."""
 
     name: str
     first: int
     lines: list[bytes]
-    after: Position
+    after: InputPosition
 
 
 def read_chunks(
     paths: Sequence[str],
-    start: Position = START,
+    start: InputPosition = INPUT_START,
     column: str | None = None,
     carry: Sequence[str] | None = None,
-    size: Size = USUAL,
-) -> Iterator[Chunk]:
+    size: ChunkSize = DEFAULT_CHUNK_SIZE,
+) -> Iterator[InputChunk]:
     """The lines of all files, from a position on."""
     for file in range(start.file, len(paths)):
         source = source_of(paths[file], column, carry)
-        begin = start if file == start.file else Position(file)
+        begin = start if file == start.file else InputPosition(file)
         yield from _chunks_of(source, input_name(paths[file]), begin, size)
 
 
-def _chunks_of(source: Source, name: str, position: Position, most: Size) -> Iterator[Chunk]:
+def _chunks_of(
+    source: DatasetSource, name: str, position: InputPosition, most: ChunkSize
+) -> Iterator[InputChunk]:
     lines: list[bytes] = []
     size = 0
     with closing(source.lines(position.line, position.offset)) as texts:
@@ -306,13 +308,15 @@ def _chunks_of(source: Source, name: str, position: Position, most: Size) -> Ite
             lines.append(text)
             size += len(text)
             if len(lines) == most.lines or size >= most.bytes:
-                position, chunk = _cut(name, lines, size, position)
+                position, chunk = _chunk_and_position(name, lines, size, position)
                 yield chunk
                 lines, size = [], 0
     if lines:
-        yield _cut(name, lines, size, position)[1]
+        yield _chunk_and_position(name, lines, size, position)[1]
 
 
-def _cut(name: str, lines: list[bytes], size: int, before: Position) -> tuple[Position, Chunk]:
-    after = Position(before.file, before.line + len(lines), before.offset + size)
-    return after, Chunk(name, before.line + 1, lines, after)
+def _chunk_and_position(
+    name: str, lines: list[bytes], size: int, before: InputPosition
+) -> tuple[InputPosition, InputChunk]:
+    after = InputPosition(before.file, before.line + len(lines), before.offset + size)
+    return after, InputChunk(name, before.line + 1, lines, after)

@@ -14,21 +14,32 @@ from time import monotonic
 from typing import Any, TypeAlias
 
 from dsv4._inputs.input_files import os_error_reason
-from dsv4.dataset.dataset_engines import cores, encoded_here, encoded_in_processes, encoded_on_ray
+from dsv4.dataset.dataset_engines import (
+    available_cores,
+    encode_in_process,
+    encode_in_processes,
+    encode_on_ray,
+)
 from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted, ray_with_data
 from dsv4.dataset.dataset_options import (
-    Run,
+    DatasetOptions,
     check_files,
     check_options,
+    input_sizes,
     is_file,
-    sizes,
     split_output_path,
     split_shares,
 )
-from dsv4.dataset.dataset_reader import Position, read_chunks
-from dsv4.dataset.dataset_statistics import Counts, Worker, this_worker
-from dsv4.dataset.example_encoder import Done
-from dsv4.dataset.resumable_output import Partial, Progress, Rejects, Sink, Stream
+from dsv4.dataset.dataset_reader import InputPosition, read_chunks
+from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
+from dsv4.dataset.example_encoder import EncodedChunk
+from dsv4.dataset.resumable_output import (
+    OutputSink,
+    Progress,
+    RejectsFile,
+    ResumableSink,
+    StreamSink,
+)
 from dsv4.tokens.tokenizer import Tokenizer
 from dsv4.version import __version__
 
@@ -55,7 +66,7 @@ class Watcher:
 
 
 # All of the input from a position on, done.
-Engine: TypeAlias = Callable[[Position], Generator[Done, None, None]]
+Engine: TypeAlias = Callable[[InputPosition], Generator[EncodedChunk, None, None]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +92,7 @@ class Summary:
     cut: int
     dropped: int
     bad: int
-    counts: Counts | None
+    counts: DatasetCounts | None
     seconds: float
     conversations_per_second: float
     worker_peak_mb: list[float | None]
@@ -89,16 +100,16 @@ class Summary:
     finished: bool = False
 
 
-def encode(run: Run, watcher: Watcher) -> Summary:
+def run_dataset(run: DatasetOptions, watcher: Watcher) -> Summary:
     """Does a run."""
     check_options(run)
     check_files(run)
     engine = _engine(run)
-    with _sink(run) as sink:
-        return _encoded(run, sink, engine, watcher)
+    with _open_sink(run) as sink:
+        return _run_to_sink(run, sink, engine, watcher)
 
 
-def encode_parts(run: Run, split: Mapping[str, float], watcher: Watcher) -> Summary:
+def run_splits(run: DatasetOptions, split: Mapping[str, float], watcher: Watcher) -> Summary:
     """Each part by itself: of the lines of others, only the text is looked at."""
     if not all(map(is_file, [*run.inputs, run.output])):
         raise DatasetError("split: needs files for input and output, which can be read again")
@@ -108,22 +119,24 @@ def encode_parts(run: Run, split: Mapping[str, float], watcher: Watcher) -> Summ
         replace(run, output=split_output_path(run.output, name, run.job.form), share=share)
         for name, share in split_shares(split).items()
     ]
-    return _together([encode(part, watcher) for part in parts])
+    return _combined_summary([run_dataset(part, watcher) for part in parts])
 
 
-def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
+def _run_to_sink(
+    run: DatasetOptions, sink: OutputSink, engine: Engine, watcher: Watcher
+) -> Summary:
     begin, started = sink.progress, monotonic()
-    workers: dict[int, Worker] = {}
+    workers: dict[int, WorkerMemory] = {}
     if sink.is_finished:
-        return replace(_summary(begin, begin, 0, workers), finished=True)
-    rejects, first_bad = Rejects(run.rejects, begin), ""
-    watcher.begin(sizes(run.inputs), begin)
+        return replace(_summary_of(begin, begin, 0, workers), finished=True)
+    rejects, first_bad = RejectsFile(run.rejects, begin), ""
+    watcher.begin(input_sizes(run.inputs), begin)
     try:
         with closing(engine(begin.after)) as all_done:
             for done in all_done:
                 first_bad = first_bad or next(iter(done.bad), "")
                 rejects.add(done.rejects)
-                _report(done.bad, watcher, run.on_error)
+                _report_bad_lines(done.bad, watcher, run.on_error)
                 sink.add(done)
                 workers[done.worker.process] = done.worker
                 watcher.advance(sink.progress)
@@ -137,17 +150,19 @@ def _encoded(run: Run, sink: Sink, engine: Engine, watcher: Watcher) -> Summary:
     finally:
         watcher.end()
         rejects.close()
-    return _summary(begin, sink.progress, monotonic() - started, workers)
+    return _summary_of(begin, sink.progress, monotonic() - started, workers)
 
 
-def _report(bad: list[str], watcher: Watcher, on_error: str) -> None:
+def _report_bad_lines(bad: list[str], watcher: Watcher, on_error: str) -> None:
     if bad and on_error == "fail":
         raise BadLine(bad[0])
     for problem in bad:
         watcher.bad_line(problem)
 
 
-def _summary(begin: Progress, end: Progress, seconds: float, workers: dict[int, Worker]) -> Summary:
+def _summary_of(
+    begin: Progress, end: Progress, seconds: float, workers: dict[int, WorkerMemory]
+) -> Summary:
     return Summary(
         end.conversations,
         end.examples,
@@ -159,20 +174,20 @@ def _summary(begin: Progress, end: Progress, seconds: float, workers: dict[int, 
         end.cut,
         end.dropped,
         end.bad,
-        Counts.read(end.counts) if end.counts else None,
+        DatasetCounts.read(end.counts) if end.counts else None,
         round(seconds, 3),
         round((end.conversations - begin.conversations) / (seconds or 1), 1),
         [_megabytes(worker) for worker in workers.values()],
-        _megabytes(this_worker()),
+        _megabytes(memory_of_this_process()),
     )
 
 
-def _together(summaries: Sequence[Summary]) -> Summary:
+def _combined_summary(summaries: Sequence[Summary]) -> Summary:
     """One summary of several runs."""
     total = summaries[0]
     for more in summaries[1:]:
         counts = total.counts and more.counts and total.counts.plus(more.counts)
-        numbers = {name: getattr(total, name) + getattr(more, name) for name in _ADDED}
+        numbers = {name: getattr(total, name) + getattr(more, name) for name in _SUMMED_FIELDS}
         total = replace(
             more,
             **numbers,
@@ -184,28 +199,30 @@ def _together(summaries: Sequence[Summary]) -> Summary:
     return total
 
 
-_ADDED = (
+_SUMMED_FIELDS = (
     *("conversations", "examples", "rows", "tokens", "learned", "unlearnable", "left_out"),
     *("cut", "dropped", "bad", "seconds"),
 )
 
 
-def _megabytes(worker: Worker) -> float | None:
+def _megabytes(worker: WorkerMemory) -> float | None:
     return None if worker.peak is None else round(worker.peak / 1e6, 1)
 
 
 # What works, and what is written to.
 
 
-def _engine(run: Run) -> Engine:
-    job, jobs = run.job, run.jobs or (1 if run.is_small else cores())
+def _engine(run: DatasetOptions) -> Engine:
+    job, jobs = run.job, run.jobs or (1 if run.is_small else available_cores())
 
-    def local(start: Position) -> Generator[Done, None, None]:
+    def local(start: InputPosition) -> Generator[EncodedChunk, None, None]:
         chunks = read_chunks(run.inputs, start, run.column, run.carry, run.chunks)
-        return encoded_here(job, chunks) if jobs == 1 else encoded_in_processes(job, chunks, jobs)
+        return (
+            encode_in_process(job, chunks) if jobs == 1 else encode_in_processes(job, chunks, jobs)
+        )
 
-    def ray(start: Position) -> Generator[Done, None, None]:
-        return encoded_on_ray(job, run.inputs, start, run.column, run.chunks, run.jobs)
+    def ray(start: InputPosition) -> Generator[EncodedChunk, None, None]:
+        return encode_on_ray(job, run.inputs, start, run.column, run.chunks, run.jobs)
 
     if run.engine == "local":
         return local
@@ -214,31 +231,33 @@ def _engine(run: Run) -> Engine:
 
 
 @contextmanager
-def _sink(run: Run) -> Iterator[Sink]:
+def _open_sink(run: DatasetOptions) -> Iterator[OutputSink]:
     if is_file(run.output):
-        sink = Partial(run.output, run.job.form, _identity(run), run.resume, run.overwrite)
+        sink = ResumableSink(
+            run.output, run.job.form, _job_identity(run), run.resume, run.overwrite
+        )
         with closing(sink):
             yield sink
     elif run.output == "-":
         if sys.stdout is None:
             raise DatasetError("stdout is closed")
-        yield Stream(sys.stdout.buffer, "stdout")
+        yield StreamSink(sys.stdout.buffer, "stdout")
     else:
         try:
             with open(run.output, "wb", buffering=0) as file:
-                yield Stream(file, run.output)
+                yield StreamSink(file, run.output)
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
             raise DatasetError(f"cannot write {run.output}: {os_error_reason(error)}") from None
 
 
-def _identity(run: Run) -> Any:
+def _job_identity(run: DatasetOptions) -> Any:
     """All that the output depends on, as the journal remembers it."""
-    return json.loads(json.dumps(_depends_on(run), default=repr))
+    return json.loads(json.dumps(_identity_fields(run), default=repr))
 
 
-def _depends_on(run: Run) -> dict[str, Any]:
+def _identity_fields(run: DatasetOptions) -> dict[str, Any]:
     return {
         "version": __version__,
         "inputs": [_file_identity(path) for path in run.inputs],

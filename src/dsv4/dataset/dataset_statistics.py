@@ -15,15 +15,15 @@ from dsv4.tokens.masks import AttributedIds
 # How much memory a process has held at most.
 
 
-class Worker(NamedTuple):
+class WorkerMemory(NamedTuple):
     """A process, and the most bytes it has held at once, as far as the system tells."""
 
     process: int
     peak: int | None
 
 
-def this_worker() -> Worker:
-    return Worker(os.getpid(), peak_memory())
+def memory_of_this_process() -> WorkerMemory:
+    return WorkerMemory(os.getpid(), peak_memory())
 
 
 def peak_memory() -> int | None:
@@ -32,10 +32,10 @@ def peak_memory() -> int | None:
         with open("/proc/self/status", "rb") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith(b"VmHWM"))
     except (OSError, StopIteration):
-        return _resource_peak()
+        return _peak_by_getrusage()
 
 
-def _resource_peak() -> int | None:
+def _peak_by_getrusage() -> int | None:
     try:
         import resource
     except ImportError:
@@ -48,7 +48,7 @@ def _resource_peak() -> int | None:
 
 
 @dataclass
-class Counts:
+class DatasetCounts:
     """Counts of examples, before they are packed.
 
     `histogram` counts examples by the next power of two of their length; `fields` counts tokens by
@@ -73,9 +73,9 @@ class Counts:
         if length > self.longest:
             self.longest, self.longest_at = length, place
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, other: DatasetCounts) -> DatasetCounts:
         longer = other if other.longest > self.longest else self
-        return Counts(
+        return DatasetCounts(
             self.histogram + other.histogram,
             self.fields + other.fields,
             self.trained + other.trained,
@@ -104,7 +104,7 @@ class Counts:
         )
 
     @classmethod
-    def read(cls, text: str) -> Counts:
+    def read(cls, text: str) -> DatasetCounts:
         if not text:
             return cls()
         histogram, fields, *rest = json.loads(text)

@@ -21,9 +21,16 @@ from dsv4._encode.prompt import Prompt
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
 from dsv4._inputs.request_bodies import RequestOverrides, request_of
 from dsv4.dataset.dataset_errors import BadLine
-from dsv4.dataset.dataset_reader import Chunk, Position
-from dsv4.dataset.dataset_statistics import Counts, Worker, this_worker
-from dsv4.dataset.output_formats import FILE, FLAT, FORMS, LINE, NOTHING, Example
+from dsv4.dataset.dataset_reader import InputChunk, InputPosition
+from dsv4.dataset.dataset_statistics import DatasetCounts, WorkerMemory, memory_of_this_process
+from dsv4.dataset.output_formats import (
+    ARRAY_FORMATS,
+    DATASET_FORMATS,
+    FILE,
+    LINE,
+    NO_COLUMNS,
+    TrainingExample,
+)
 from dsv4.errors import EncodeError, Error, short_repr
 from dsv4.request import Request
 from dsv4.tokens.masks import AttributedIds
@@ -38,7 +45,7 @@ from dsv4.tokens.tokenizer import Tokenizer
 _BITS = 64
 
 
-class Share(NamedTuple):
+class SplitShare(NamedTuple):
     """A stretch of the numbers from 0 to 1."""
 
     low: float = 0.0
@@ -46,19 +53,19 @@ class Share(NamedTuple):
 
     def takes(self, line: bytes) -> bool:
         """Whether a conversation is in this part."""
-        if self == WHOLE:
+        if self == WHOLE_DATASET:
             return True
         digest = blake2b(line.strip(), digest_size=_BITS // 8).digest()
         return self.low <= int.from_bytes(digest, "big") / (1 << _BITS) < self.high
 
 
-WHOLE = Share()
+WHOLE_DATASET = SplitShare()
 
 
 # What is learned from an example, besides what its mask says: messages have weights.
 
 
-def weightless(messages: Sequence[Any]) -> set[int]:
+def zero_weight_messages(messages: Sequence[Any]) -> set[int]:
     """The messages that are not to be learned from: those with a `weight` of 0.
 
     A weight is 0 or 1, as in OpenAI's files for fine-tuning.
@@ -76,7 +83,9 @@ def weightless(messages: Sequence[Any]) -> set[int]:
     return found
 
 
-def without(mask: Sequence[int], owned: AttributedIds, messages: set[int]) -> list[int]:
+def mask_without_messages(
+    mask: Sequence[int], owned: AttributedIds, messages: set[int]
+) -> list[int]:
     """The mask with nothing to learn in some messages."""
     mask = list(mask)
     for start, end, piece in owned:
@@ -92,18 +101,18 @@ def without(mask: Sequence[int], owned: AttributedIds, messages: set[int]) -> li
 
 
 # Chunks of this many rows leave at most one of them half empty.
-ROWS_IN_CHUNK = 64
+ROWS_PER_CHUNK = 64
 # What a token takes of a file of conversations, at most as a rule.
-BYTES_OF_TOKEN = 4
-MOST_BYTES = 1 << 24
+BYTES_PER_TOKEN = 4
+MAX_CHUNK_BYTES = 1 << 24
 
 
-def chunk_bytes(length: int) -> int:
+def chunk_bytes_for_packing(length: int) -> int:
     """How large the chunks of an input must be for rows of a length."""
-    return min(MOST_BYTES, max(1 << 20, ROWS_IN_CHUNK * length * BYTES_OF_TOKEN))
+    return min(MAX_CHUNK_BYTES, max(1 << 20, ROWS_PER_CHUNK * length * BYTES_PER_TOKEN))
 
 
-def packed(examples: Sequence[Example], length: int) -> list[Example]:
+def pack_examples(examples: Sequence[TrainingExample], length: int) -> list[TrainingExample]:
     """Rows of at most `length` tokens. No example may be longer.
 
     The longest example goes first, each into the fullest row that has room for it. Rows come in
@@ -121,10 +130,10 @@ def packed(examples: Sequence[Example], length: int) -> list[Example]:
             left, row = room.pop(at)
             rows[row].append(n)
             insort(room, (left - needed, row))
-    return [_row([examples[n] for n in sorted(row)]) for row in sorted(rows, key=min)]
+    return [_packed_row([examples[n] for n in sorted(row)]) for row in sorted(rows, key=min)]
 
 
-def _row(examples: list[Example]) -> Example:
+def _packed_row(examples: list[TrainingExample]) -> TrainingExample:
     ids: list[int] = []
     mask: list[int] = []
     for example in examples:
@@ -134,13 +143,13 @@ def _row(examples: list[Example]) -> Example:
     lengths = tuple(len(example.ids) for example in examples)
     shown = [example.images for example in examples if example.images is not None]
     images = [image for each in shown for image in each] if shown else None
-    return Example(ids, mask, labels=examples[0].labels, lengths=lengths, images=images)
+    return TrainingExample(ids, mask, labels=examples[0].labels, lengths=lengths, images=images)
 
 
 # What is done to each chunk: conversations in, encoded examples out. Runs in any process.
 
 
-class Done(NamedTuple):
+class EncodedChunk(NamedTuple):
     """What became of a chunk. `data` is as it goes to the output."""
 
     data: bytes
@@ -156,12 +165,12 @@ class Done(NamedTuple):
     counts: str
     bad: list[str]
     rejects: bytes
-    after: Position
-    worker: Worker
+    after: InputPosition
+    worker: WorkerMemory
 
 
 @dataclass(frozen=True)
-class Job:
+class EncodingJob:
     """All that a worker must know. `overrides` say how every conversation is encoded.
 
     `carry` are columns of the input that go along, `labels` are written in place of the mask,
@@ -186,13 +195,13 @@ class Job:
     longest: int | None = None
     too_long: str = "fail"
     pack: int | None = None
-    share: Share = WHOLE
+    share: SplitShare = WHOLE_DATASET
     counts: bool = False
     images: bool = False
 
 
 @dataclass
-class _Tally:
+class _ChunkTally:
     """What is counted of a chunk."""
 
     conversations: int = 0
@@ -200,20 +209,20 @@ class _Tally:
     left_out: int = 0
     cut: int = 0
     dropped: int = 0
-    counts: Counts = field(default_factory=Counts)
+    counts: DatasetCounts = field(default_factory=DatasetCounts)
 
 
-class Encoder:
+class ChunkEncoder:
     """Does a job, chunk by chunk, with a tokenizer that is loaded when the first one comes."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EncodingJob) -> None:
         self.job = job
 
-    def __call__(self, chunk: Chunk) -> Done:
-        examples: list[Example] = []
+    def __call__(self, chunk: InputChunk) -> EncodedChunk:
+        examples: list[TrainingExample] = []
         bad: list[str] = []
         rejects: list[bytes] = []
-        tally = _Tally()
+        tally = _ChunkTally()
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.isspace() or not self.job.share.takes(line):
                 continue
@@ -223,10 +232,10 @@ class Encoder:
             except Error as error:
                 bad.append(str(error))
                 if self.job.rejects:
-                    rejects.append(_reject(chunk.name, number, line, str(error)))
-        rows = examples if self.job.pack is None else packed(examples, self.job.pack)
-        return Done(
-            FORMS[self.job.form].packed(rows),
+                    rejects.append(_reject_line(chunk.name, number, line, str(error)))
+        rows = examples if self.job.pack is None else pack_examples(examples, self.job.pack)
+        return EncodedChunk(
+            DATASET_FORMATS[self.job.form].packed(rows),
             tally.conversations,
             len(examples),
             len(rows),
@@ -240,21 +249,23 @@ class Encoder:
             bad,
             b"".join(rejects),
             chunk.after,
-            this_worker(),
+            memory_of_this_process(),
         )
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.job.tokenizer, self.job.engine)
 
-    def _examples(self, name: str, number: int, line: bytes, tally: _Tally) -> list[Example]:
-        value = _value(name, number, line)
-        carried = _carried(self.job.carry, value, name, number)
+    def _examples(
+        self, name: str, number: int, line: bytes, tally: _ChunkTally
+    ) -> list[TrainingExample]:
+        value = _line_value(name, number, line)
+        carried = _carried_columns(self.job.carry, value, name, number)
         place = f"{name}:{number}"
-        with _placed(place):
+        with _located_errors(place):
             request = self.job.overrides.on(request_of(value))
             whole = request.encode()
-            skipped = weightless(list(request.messages))
+            skipped = zero_weight_messages(list(request.messages))
             examples = [
                 example
                 for prompt, ids, weights in self._encoded(request, whole, tally)
@@ -269,7 +280,7 @@ class Encoder:
         return examples
 
     def _encoded(
-        self, request: Request, whole: Prompt, tally: _Tally
+        self, request: Request, whole: Prompt, tally: _ChunkTally
     ) -> Iterator[tuple[Prompt, list[int], list[float]]]:
         """Each example: its prompt, ids and weights. `whole` is the prompt of all messages."""
         if self.job.expand:
@@ -287,24 +298,24 @@ class Encoder:
         weights: list[float],
         skipped: set[int],
         carried: Mapping[str, Any],
-    ) -> Example:
+    ) -> TrainingExample:
         mask = list(map(int, weights))
         if skipped:
-            mask = without(mask, self._tokenizer.owned(prompt), skipped)
+            mask = mask_without_messages(mask, self._tokenizer.owned(prompt), skipped)
         images = list(prompt.images) if self.job.images else None
-        if prompt.images and self.job.form in FLAT:
+        if prompt.images and self.job.form in ARRAY_FORMATS:
             problem = f"found {len(prompt.images)} images, which .{self.job.form} has no place for"
-            raise NoPlace(f"{problem}: expected .jsonl or .parquet")
-        return Example(ids, mask, carried, self.job.labels, images=images)
+            raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
+        return TrainingExample(ids, mask, carried, self.job.labels, images=images)
 
     def _fitting(
-        self, prompt: Prompt, example: Example, place: str, tally: _Tally
-    ) -> list[Example]:
+        self, prompt: Prompt, example: TrainingExample, place: str, tally: _ChunkTally
+    ) -> list[TrainingExample]:
         """The example if it is short enough, or what is left of it."""
         longest, length = self.job.longest, len(example.ids)
         if longest is not None and length > longest:
             if self.job.too_long == "fail":
-                raise TooLong(f"found {length} tokens, expected at most {longest}")
+                raise ExampleTooLong(f"found {length} tokens, expected at most {longest}")
             end = self._last_turn(prompt, longest) if self.job.too_long == "cut" else 0
             shown = self._images_before(prompt, end) if example.images else example.images
             example = example._replace(ids=example.ids[:end], mask=example.mask[:end], images=shown)
@@ -329,36 +340,38 @@ class Encoder:
         return ends[-1] if ends else 0
 
 
-class NoPlace(Error):
+class UnsupportedByFormat(Error):
     """Something that the form of the output cannot hold."""
 
 
-class TooLong(Error):
+class ExampleTooLong(Error):
     """An example of more tokens than were asked for."""
 
 
-def _carried(names: tuple[str, ...] | None, value: Any, file: str, line: int) -> Mapping[str, Any]:
+def _carried_columns(
+    names: tuple[str, ...] | None, value: Any, file: str, line: int
+) -> Mapping[str, Any]:
     """What goes along: the columns that were asked for, and where the row came from."""
     if names is None:
-        return NOTHING
+        return NO_COLUMNS
     fields = value if isinstance(value, dict) else {}
     return {**{name: fields.get(name) for name in names}, FILE: file, LINE: line}
 
 
-def _reject(name: str, number: int, line: bytes, problem: str) -> bytes:
+def _reject_line(name: str, number: int, line: bytes, problem: str) -> bytes:
     """A bad line as the file of rejects keeps it: as it was, with its place and what is wrong."""
     text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     kept = {FILE: name, LINE: number, "error": problem, "text": text}
     return json.dumps(kept, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _value(name: str, number: int, line: bytes) -> Any:
+def _line_value(name: str, number: int, line: bytes) -> Any:
     text = decode_utf8(line.rstrip(), name, number)  # the line end is not where an error can be
     return parse_json(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, name, number)
 
 
 @contextmanager
-def _placed(place: str) -> Iterator[None]:
+def _located_errors(place: str) -> Iterator[None]:
     """Errors of a conversation, with its place."""
     try:
         yield

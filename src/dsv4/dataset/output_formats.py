@@ -20,14 +20,14 @@ from dsv4.errors import short_repr
 
 # Where a row came from, beside what was carried along.
 FILE, LINE = "file", "line"
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NO_COLUMNS: Mapping[str, Any] = MappingProxyType({})
 
 # A row group is written when it has this many tokens: large enough to be read fast, small enough to
 # be held in memory.
 ROW_GROUP_TOKENS = 1 << 22
 
 
-class Example(NamedTuple):
+class TrainingExample(NamedTuple):
     """One row of output.
 
     `carried` are columns of the input, by name; `labels` says whether those are written in place of
@@ -37,7 +37,7 @@ class Example(NamedTuple):
 
     ids: list[int]
     mask: list[int]
-    carried: Mapping[str, Any] = NOTHING
+    carried: Mapping[str, Any] = NO_COLUMNS
     labels: bool = False
     lengths: tuple[int, ...] | None = None
     images: list[Any] | None = None
@@ -59,63 +59,63 @@ class Example(NamedTuple):
         return columns
 
 
-class Form(NamedTuple):
+class DatasetFormat(NamedTuple):
     """How a chunk of examples becomes bytes, and what makes the output of all of them.
 
     What is finished may be several files in the folder of the output; all are named, the output
     itself last.
     """
 
-    packed: Callable[[Sequence[Example]], bytes]
+    packed: Callable[[Sequence[TrainingExample]], bytes]
     needs: Callable[[], Any]
     finished: Callable[[BinaryIO, str], list[str]] | None = None
 
 
-def form_of(path: str) -> str:
+def format_of_path(path: str) -> str:
     """The form that an output's name asks for."""
-    for form in FORMS:
+    for form in DATASET_FORMATS:
         if path.endswith(f".{form}"):
             return form
-    expected = ", ".join(f".{form}" for form in FORMS)
+    expected = ", ".join(f".{form}" for form in DATASET_FORMATS)
     raise DatasetError(f"output: found {path}, expected a name that ends in one of {expected}")
 
 
-def form_named(name: str) -> str:
+def format_named(name: str) -> str:
     """The form of a name: its ending, or what its readers are called."""
-    form = _READERS.get(name, name) if isinstance(name, str) else ""
-    if form not in FORMS:
-        endings = [form for form in FORMS if form not in _READERS.values()]
-        expected = ", ".join([*endings, *_READERS])
+    form = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
+    if form not in DATASET_FORMATS:
+        endings = [form for form in DATASET_FORMATS if form not in _FORMATS_BY_READER.values()]
+        expected = ", ".join([*endings, *_FORMATS_BY_READER])
         raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
     return form
 
 
-_READERS = {"megatron": "bin", "numpy": "npy"}
+_FORMATS_BY_READER = {"megatron": "bin", "numpy": "npy"}
 
 
-def output_named(path: str, name: str) -> str:
+def path_with_ending(path: str, name: str) -> str:
     """An output's path, with the ending of its form."""
-    ending = f".{form_named(name)}"
+    ending = f".{format_named(name)}"
     return path if path == "-" or path.endswith(ending) else path + ending
 
 
 _json = JSONEncoder(separators=(",", ":")).encode
 
 
-def json_lines(examples: Sequence[Example]) -> bytes:
+def json_lines(examples: Sequence[TrainingExample]) -> bytes:
     return "".join(f"{_json(example.columns)}\n" for example in examples).encode()
 
 
-def _gzipped(examples: Sequence[Example]) -> bytes:
+def _gzip_lines(examples: Sequence[TrainingExample]) -> bytes:
     # The time is left out: the same input gives the same file.
     return gzip.compress(json_lines(examples), 6, mtime=0) if examples else b""
 
 
-def _zstd(examples: Sequence[Example]) -> bytes:
+def _zstd_lines(examples: Sequence[TrainingExample]) -> bytes:
     return bytes(zstandard().compress(json_lines(examples))) if examples else b""
 
 
-def _arrow_stream(examples: Sequence[Example]) -> bytes:
+def _arrow_stream(examples: Sequence[TrainingExample]) -> bytes:
     if not examples:
         return b""
     arrow = pyarrow()
@@ -155,7 +155,7 @@ def _parquet_file(packed: BinaryIO, path: str) -> list[str]:
     """Arrow streams, one for each chunk, as one Parquet file."""
     groups = _row_groups(packed)
     first = next(groups, None)
-    empty = pyarrow().schema([(name, _type_of(name)) for name in Example([], []).columns])
+    empty = pyarrow().schema([(name, _type_of(name)) for name in TrainingExample([], []).columns])
     schema = empty if first is None else first.schema
     with pyarrow_parquet().ParquetWriter(path, schema, compression="zstd") as writer:
         for group in () if first is None else chain([first], groups):
@@ -178,21 +178,21 @@ def _row_groups(packed: BinaryIO) -> Iterator[Any]:
         yield arrow.Table.from_batches(batches)
 
 
-def _nothing() -> None:
+def _needs_nothing() -> None:
     pass
 
 
 # Those that hold numbers and nothing else.
-FLAT = ("bin", "npy")
+ARRAY_FORMATS = ("bin", "npy")
 
 # By the ending of the output's name.
-FORMS = {
-    "jsonl": Form(json_lines, _nothing),
-    "jsonl.gz": Form(_gzipped, _nothing),
-    "jsonl.zst": Form(_zstd, zstandard),
-    "parquet": Form(_arrow_stream, pyarrow_parquet, _parquet_file),
-    "bin": Form(array_formats.packed, _nothing, array_formats.megatron),
-    "npy": Form(array_formats.packed, _nothing, array_formats.numpy),
+DATASET_FORMATS = {
+    "jsonl": DatasetFormat(json_lines, _needs_nothing),
+    "jsonl.gz": DatasetFormat(_gzip_lines, _needs_nothing),
+    "jsonl.zst": DatasetFormat(_zstd_lines, zstandard),
+    "parquet": DatasetFormat(_arrow_stream, pyarrow_parquet, _parquet_file),
+    "bin": DatasetFormat(array_formats.rows_to_bytes, _needs_nothing, array_formats.write_megatron),
+    "npy": DatasetFormat(array_formats.rows_to_bytes, _needs_nothing, array_formats.write_numpy),
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow
 
 
-class Column(NamedTuple):
+class ConversationColumn(NamedTuple):
     """The column of conversations.
 
     `form` is "text", or what a list is called in a request: "messages", or ShareGPT's
@@ -71,20 +71,22 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def column_of(schema: Any, wanted: str | None, carry: Sequence[str], name: str) -> Column:
+def conversation_column(
+    schema: Any, wanted: str | None, carry: Sequence[str], name: str
+) -> ConversationColumn:
     """The column that was asked for, or the only one there can be."""
     texts = [field.name for field in schema if _is_text(field.type)]
     lists = {field.name: _why_not_exact(field.type) for field in schema if _is_list(field.type)}
     exact = [column for column, problem in lists.items() if problem is None]
     carried = tuple(column for column in carry if column in schema.names)
     if wanted is None:
-        wanted = _only(texts, exact)
+        wanted = _only_candidate(texts, exact)
     if wanted in exact:
-        form = _form(schema.field(wanted).type)
-        beside = tuple(column for column in _BESIDE[form] if column in texts)
-        return Column(str(wanted), form, beside, carried)
+        form = _list_form(schema.field(wanted).type)
+        beside = tuple(column for column in _COMPANION_COLUMNS[form] if column in texts)
+        return ConversationColumn(str(wanted), form, beside, carried)
     if wanted in texts:
-        return Column(str(wanted), "text", (), carried)
+        return ConversationColumn(str(wanted), "text", (), carried)
     listed = ", ".join([*texts, *exact]) or "none"
     if wanted is None:
         inexact = [f"{column}: {problem}" for column, problem in lists.items() if problem]
@@ -100,10 +102,10 @@ def column_of(schema: Any, wanted: str | None, carry: Sequence[str], name: str) 
 
 
 # What ShareGPT and a Chat request have beside the turns that is text in Parquet.
-_BESIDE = {"messages": ("tools",), "conversations": ("tools", "system")}
+_COMPANION_COLUMNS = {"messages": ("tools",), "conversations": ("tools", "system")}
 
 
-def _form(type: Any) -> str:
+def _list_form(type: Any) -> str:
     return "conversations" if {"from", "value"} <= _names_in(type.value_type) else "messages"
 
 
@@ -111,7 +113,7 @@ def _names_in(struct: Any) -> set[str]:
     return {struct.field(n).name for n in range(struct.num_fields)}
 
 
-def _only(texts: list[str], exact: list[str]) -> str | None:
+def _only_candidate(texts: list[str], exact: list[str]) -> str | None:
     """The column that can only be meant: the one of messages, or the only text."""
     if len(exact) == 1:
         return exact[0]
@@ -135,7 +137,14 @@ def _is_list(type: Any) -> bool:
 
 
 # What of a message is an object whose fields are its author's own.
-_FREE = {"arguments", "parameters", "tools", "response_format", "json_schema", "input_schema"}
+_FREE_FORM_FIELDS = {
+    "arguments",
+    "parameters",
+    "tools",
+    "response_format",
+    "json_schema",
+    "input_schema",
+}
 
 
 def _why_not_exact(type: Any) -> str | None:
@@ -144,29 +153,29 @@ def _why_not_exact(type: Any) -> str | None:
     names = _names_in(messages)
     if not ({"role"} <= names or {"from", "value"} <= names):
         return "its items have no role, so they are no messages"
-    free = _free_object(messages)
+    free = _free_form_struct(messages)
     if free is None:
         return None
     merged = "Parquet gives it the fields of all rows, so it is not as it was written"
     return f"{free} is a struct: {merged}; keep it as JSON text"
 
 
-def _free_object(type: Any, path: str = "") -> str | None:
+def _free_form_struct(type: Any, path: str = "") -> str | None:
     types = pyarrow().types
     if types.is_list(type) or types.is_large_list(type):
-        return _free_object(type.value_type, path)
+        return _free_form_struct(type.value_type, path)
     if not types.is_struct(type):
         return None
     for n in range(type.num_fields):
         field = type.field(n)
         inner = f"{path}.{field.name}".removeprefix(".")
-        if field.name in _FREE and not _is_plain(field.type):
+        if field.name in _FREE_FORM_FIELDS and not _is_text_or_null(field.type):
             return inner
-        found = _free_object(field.type, inner)
+        found = _free_form_struct(field.type, inner)
         if found:
             return found
     return None
 
 
-def _is_plain(type: Any) -> bool:
+def _is_text_or_null(type: Any) -> bool:
     return _is_text(type) or pyarrow().types.is_null(type)

@@ -21,10 +21,10 @@ from typing import Any, BinaryIO, Protocol
 
 from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.dataset_errors import DatasetError
-from dsv4.dataset.dataset_reader import START, Position
-from dsv4.dataset.dataset_statistics import Counts
-from dsv4.dataset.example_encoder import Done
-from dsv4.dataset.output_formats import FORMS
+from dsv4.dataset.dataset_reader import INPUT_START, InputPosition
+from dsv4.dataset.dataset_statistics import DatasetCounts
+from dsv4.dataset.example_encoder import EncodedChunk
+from dsv4.dataset.output_formats import DATASET_FORMATS
 from dsv4.errors import short_repr
 
 # Output that is not complete: beside its final name, with a journal of how far it has got.
@@ -37,14 +37,14 @@ from dsv4.errors import short_repr
 
 
 # Writing to the disk for certain takes a while, so it is not done for every chunk.
-SECONDS_BETWEEN_ENTRIES = 0.25
+SECONDS_BETWEEN_JOURNAL_ENTRIES = 0.25
 
 
 @dataclass(frozen=True)
 class Progress:
     """What was read and written."""
 
-    after: Position = START
+    after: InputPosition = INPUT_START
     size: int = 0
     conversations: int = 0
     examples: int = 0
@@ -60,7 +60,7 @@ class Progress:
     rejects: int = 0
     complete: bool = False
 
-    def plus(self, done: Done) -> Progress:
+    def plus(self, done: EncodedChunk) -> Progress:
         return Progress(
             done.after,
             self.size + len(done.data),
@@ -73,17 +73,17 @@ class Progress:
             self.left_out + done.left_out,
             self.cut + done.cut,
             self.dropped + done.dropped,
-            _counted(self.counts, done.counts),
+            _add_counts(self.counts, done.counts),
             self.bad + len(done.bad),
             self.rejects + len(done.rejects),
         )
 
 
-def _counted(before: str, more: str) -> str:
-    return Counts.read(before).plus(Counts.read(more)).written() if more else before
+def _add_counts(before: str, more: str) -> str:
+    return DatasetCounts.read(before).plus(DatasetCounts.read(more)).written() if more else before
 
 
-class Sink(Protocol):
+class OutputSink(Protocol):
     """Where the output goes."""
 
     progress: Progress
@@ -92,7 +92,7 @@ class Sink(Protocol):
     def is_finished(self) -> bool:
         """Whether there is nothing left to do."""
 
-    def add(self, done: Done) -> None: ...
+    def add(self, done: EncodedChunk) -> None: ...
 
     def finish(self) -> None: ...
 
@@ -103,7 +103,7 @@ class Sink(Protocol):
         """Lets go of what it holds."""
 
 
-class Stream:
+class StreamSink:
     """Output that somebody reads as it is written: stdout, a pipe, a device."""
 
     def __init__(self, file: BinaryIO | FileIO, name: str) -> None:
@@ -115,13 +115,13 @@ class Stream:
     def is_finished(self) -> bool:
         return False
 
-    def add(self, done: Done) -> None:
-        with _telling(self._name):
-            _write(self._file, done.data)
+    def add(self, done: EncodedChunk) -> None:
+        with _write_errors(self._name):
+            _write_all(self._file, done.data)
         self.progress = self.progress.plus(done)
 
     def finish(self) -> None:
-        with _telling(self._name):
+        with _write_errors(self._name):
             self._file.flush()
 
     def stop(self) -> int:
@@ -131,7 +131,7 @@ class Stream:
         pass
 
 
-class Partial:
+class ResumableSink:
     """Output that takes its name when it is complete."""
 
     def __init__(
@@ -139,17 +139,17 @@ class Partial:
     ) -> None:
         self._path = os.path.realpath(path)  # so that a link stays a link
         self._partial, self._journal = unfinished_files(self._path)
-        self._form = FORMS[form]
+        self._form = DATASET_FORMATS[form]
         self._job = job
         self._kept = monotonic()
         self._file: FileIO | None = None
-        with _telling(path):
+        with _write_errors(path):
             if resume and not os.path.exists(self._journal) and os.path.exists(self._path):
                 self.progress = Progress(complete=True)  # an earlier run has finished
             elif resume and self._is_named():
                 self.progress = self._resumed()
             else:
-                self._file = _opened(self._partial, self._path)
+                self._file = _open_and_lock(self._partial, self._path)
                 self._start(resume, overwrite)
 
     @property
@@ -172,7 +172,7 @@ class Partial:
 
     def _refuse_interrupted(self) -> None:
         """What an earlier run has done is not thrown away without a word."""
-        entry = _entry(self._journal)
+        entry = _journal_entry(self._journal)
         done = 0 if entry is None else entry["progress"].get("conversations")
         if done:
             problem = f"an earlier run was stopped after {done} conversations"
@@ -184,19 +184,21 @@ class Partial:
         assert self._file is not None
         return self._file
 
-    def add(self, done: Done) -> None:
-        with _telling(self._partial):
-            _write(self._open_file, done.data)
+    def add(self, done: EncodedChunk) -> None:
+        with _write_errors(self._partial):
+            _write_all(self._open_file, done.data)
         self.progress = self.progress.plus(done)
-        if monotonic() - self._kept >= SECONDS_BETWEEN_ENTRIES:
+        if monotonic() - self._kept >= SECONDS_BETWEEN_JOURNAL_ENTRIES:
             self._keep()
 
     def _keep(self) -> None:
         progress = self.progress
-        with _telling(self._partial):
+        with _write_errors(self._partial):
             os.fsync(self._open_file.fileno())
-        with _telling(self._journal):
-            _replace(self._journal, json.dumps({"job": self._job, "progress": asdict(progress)}))
+        with _write_errors(self._journal):
+            _write_atomically(
+                self._journal, json.dumps({"job": self._job, "progress": asdict(progress)})
+            )
         self._kept = monotonic()
 
     def finish(self) -> None:
@@ -204,7 +206,7 @@ class Partial:
         if self._file is not None:
             self.progress = replace(self.progress, complete=True)
             self._keep()
-            with _telling(self._path):
+            with _write_errors(self._path):
                 self._name_it()
         with suppress(FileNotFoundError):
             os.unlink(self._journal)
@@ -248,15 +250,15 @@ class Partial:
         return not os.path.exists(self._partial) and os.path.exists(self._path)
 
     def _resumed(self) -> Progress:
-        entry = _entry(self._journal)
+        entry = _journal_entry(self._journal)
         if entry is None:
             return Progress()
         for what, then in entry["job"].items():
             if then != self._job.get(what):
-                raise _other_job(self._journal, what, then, self._job.get(what))
+                raise _job_differs(self._journal, what, then, self._job.get(what))
         fields = entry["progress"]
         try:
-            progress = Progress(**{**fields, "after": Position(*fields["after"])})
+            progress = Progress(**{**fields, "after": InputPosition(*fields["after"])})
         except TypeError:
             raise _not_resumable(f"{self._journal} is damaged") from None
         if progress.complete and self._is_named():
@@ -272,7 +274,7 @@ def unfinished_files(path: str) -> tuple[str, str]:
     return f"{path}.partial", f"{path}.journal"
 
 
-def _opened(partial: str, path: str) -> FileIO:
+def _open_and_lock(partial: str, path: str) -> FileIO:
     """The file of a run, which no other run writes."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
     # Without a buffer: what a full disk refused must not be tried again on closing.
@@ -288,13 +290,13 @@ def _opened(partial: str, path: str) -> FileIO:
     return file
 
 
-def _write(file: BinaryIO | FileIO, data: bytes) -> None:
+def _write_all(file: BinaryIO | FileIO, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
 
 
-def _other_job(journal: str, what: str, then: Any, now: Any) -> DatasetError:
+def _job_differs(journal: str, what: str, then: Any, now: Any) -> DatasetError:
     problem = f"{what} was {short_repr(then)} and is {short_repr(now)}"
     return _not_resumable(f"{problem} ({journal})")
 
@@ -303,11 +305,11 @@ def _not_resumable(problem: str) -> DatasetError:
     return DatasetError(f"cannot resume: {problem}; replace it (--overwrite)")
 
 
-def _entry(journal: str) -> Any:
+def _journal_entry(journal: str) -> Any:
     try:
         with open(journal, encoding="utf-8") as file:
             entry = json.load(file)
-        Position(*entry["progress"]["after"])
+        InputPosition(*entry["progress"]["after"])
         return {"job": dict(entry["job"]), "progress": dict(entry["progress"])}
     except FileNotFoundError:
         return None
@@ -315,7 +317,7 @@ def _entry(journal: str) -> Any:
         raise _not_resumable(f"{journal} is damaged") from None
 
 
-def _replace(path: str, text: str) -> None:
+def _write_atomically(path: str, text: str) -> None:
     """Writes a file that is there as it was, or whole."""
     new = f"{path}.new"
     try:
@@ -350,7 +352,7 @@ def _lock(file: FileIO, path: str) -> None:
 
 
 @contextmanager
-def _telling(name: str) -> Iterator[None]:
+def _write_errors(name: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -362,7 +364,7 @@ def _telling(name: str) -> Iterator[None]:
 # Bad lines, kept in a file of their own so that they can be mended and tried again.
 
 
-class Rejects:
+class RejectsFile:
     """The file, if somebody asked for one. A run that is resumed cuts it to where it was."""
 
     def __init__(self, path: str | None, begin: Progress) -> None:

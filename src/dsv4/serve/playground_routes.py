@@ -31,9 +31,9 @@ from urllib.parse import urlsplit
 from starlette.routing import BaseRoute, Route
 
 from dsv4 import _playground
-from dsv4._playground.page_functions import FUNCTIONS
-from dsv4._playground.page_problem import Problem, message_and_location
-from dsv4._playground.page_request import Bench
+from dsv4._playground.page_functions import PAGE_FUNCTIONS
+from dsv4._playground.page_problem import PageProblem, message_and_location
+from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.html_page import STYLE
 from dsv4.api import ApiError
 from dsv4.errors import Error, short_repr
@@ -192,15 +192,15 @@ class FunctionRoute:
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise ApiError("expected a body of application/json", status=415)
             name = scope["path_params"]["name"]
-            if name not in FUNCTIONS:
-                expected = ", ".join(FUNCTIONS)
+            if name not in PAGE_FUNCTIONS:
+                expected = ", ".join(PAGE_FUNCTIONS)
                 raise ApiError(f"found {name!r}, expected one of {expected}", status=404)
             data = await read_body(scope, receive, self._settings)
             return 200, await self._run(name, data, receive)
         except ApiError as error:
             message, location = message_and_location(error)
             return error.status, _json_bytes(
-                {"error": Problem(message, location=location).to_dict()}
+                {"error": PageProblem(message, location=location).to_dict()}
             )
         except Error as error:
             return 400, _json_bytes({"error": _problem(error).to_dict()})
@@ -220,12 +220,12 @@ class FunctionRoute:
             await watch.close()
 
     def _called(self, name: str, data: bytes) -> bytes:
-        return _json_bytes(FUNCTIONS[name](_json_object(data), self._bench()))
+        return _json_bytes(PAGE_FUNCTIONS[name](_json_object(data), self._bench()))
 
-    def _bench(self) -> Bench:
+    def _bench(self) -> PlaygroundContext:
         """As things are now: the backend may have been met since."""
         server = self._server
-        return Bench(
+        return PlaygroundContext(
             tokenizer=server.tokenizer,
             dialect=str(server.dialect),
             model=server.model.name,
@@ -238,11 +238,11 @@ def _cancel(future: asyncio.Future[bytes]) -> None:
     future.cancel()
 
 
-def _problem(error: Error) -> Problem:
-    if isinstance(error, Problem):
+def _problem(error: Error) -> PageProblem:
+    if isinstance(error, PageProblem):
         return error
     message, location = message_and_location(error)
-    return Problem(message, location=location)
+    return PageProblem(message, location=location)
 
 
 def _json_object(data: bytes) -> dict[str, Any]:
@@ -252,11 +252,11 @@ def _json_object(data: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         line, column, at = error.lineno, error.colno, error.pos
-        raise Problem(message, start=at, end=at + 1, line=line, column=column) from None
+        raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
     except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deep
-        raise Problem(f"not JSON: {error}") from None
+        raise PageProblem(f"not JSON: {error}") from None
     if not isinstance(body, dict):
-        raise Problem("found a body that is no object, expected an object")
+        raise PageProblem("found a body that is no object, expected an object")
     return body
 
 

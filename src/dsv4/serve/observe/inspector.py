@@ -19,7 +19,7 @@ from sys import getsizeof
 from typing import Any, TypeAlias
 
 from dsv4._parse.events import Diagnostic, End
-from dsv4._playground.json_source import Places
+from dsv4._playground.json_source import Utf16Offsets
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.settings import MIB, SettingError, Settings
 
@@ -151,7 +151,7 @@ class InspectedRequest:
             **self.summary(),
             "request": None if self.body is None else self.body.decode("utf-8", "replace"),
             "prompt": self.prompt,
-            "shared": Places(self.prompt or "")(self.shared),
+            "shared": Utf16Offsets(self.prompt or "")(self.shared),
             "options": self.options,
             "completions": self.completions(),
         }
@@ -160,7 +160,7 @@ class InspectedRequest:
 def _completion_details(reader: Any) -> dict[str, Any]:
     """A completion: its raw text, the repairs in it, and why it ended, if it has."""
     text = reader.sampled
-    places = Places(text)
+    places = Utf16Offsets(text)
     return {
         "text": text[:MAX_REQUEST_BYTES],
         "finish": next((e.finish for e in reversed(reader.events) if isinstance(e, End)), None),
