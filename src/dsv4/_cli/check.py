@@ -121,8 +121,6 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and not args.fix:
         raise Failure("--output: only --fix writes files")
     if args.fix:
-        pass
-
         return write_fixed(args)
     report = FindingReport(args)
     with output() as file:

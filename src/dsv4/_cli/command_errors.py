@@ -50,8 +50,6 @@ def complain(problem: str) -> None:
     """A problem on stderr, in one line that no terminal acts on, and in JSON's words."""
     from dsv4._view.characters import terminal_safe
 
-    pass
-
     if sys.stderr is not None:
         line = terminal_safe(in_json_words(" ".join(problem.splitlines())))
         print(f"dsv4: {line}", file=sys.stderr)

@@ -229,7 +229,8 @@ def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
         kept = f", kept in {args.rejects}" if args.rejects else ""
         yield f"{_plural(summary.bad, 'bad line')} left out{kept}"
     if summary.cut or summary.dropped:
-        yield f"{_plural(summary.cut + summary.dropped, 'example')} too long: {_too_long_counts(summary)}"
+        examples = _plural(summary.cut + summary.dropped, "example")
+        yield f"{examples} too long: {_too_long_counts(summary)}"
     if summary.unlearnable:
         what = f"{_plural(summary.unlearnable, 'example')} with nothing to learn"
         yield f"{what} left out" if args.drop_unlearnable else f"{what} (see --drop-unlearnable)"

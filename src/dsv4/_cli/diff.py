@@ -1,4 +1,4 @@
-"""dsv4 diff: where two prompts differ and why; with --profile, what two servers make of one request."""
+"""dsv4 diff: where two prompts differ and why; with --profile, what two servers write."""
 
 from __future__ import annotations
 
@@ -114,16 +114,19 @@ def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
         yield paint("A and B write the same prompt.", "green")
         return
     for reason in compared.reasons:
-        yield f"- {paint(reason.kind, 'yellow')}{_location_suffix(reason.location)}: {reason.message}"
+        kind, where = paint(reason.kind, "yellow"), _location_suffix(reason.location)
+        yield f"- {kind}{where}: {reason.message}"
     prompts = [side.prompt for _, side, _ in sides]
     if None in prompts:
         return
     at = compared.shared
     yield ""
     yield f"They part after {at:,} characters:"
-    yield f"both  {paint(terminal_safe(str(prompts[0])[max(0, at - CONTEXT_CHARACTERS) : at]), 'dim')}"
+    before = str(prompts[0])[max(0, at - CONTEXT_CHARACTERS) : at]
+    yield f"both  {paint(terminal_safe(before), 'dim')}"
     for name, side, color in sides:
-        yield f"{name}     {paint(terminal_safe(str(side.prompt)[at : at + EXCERPT_CHARACTERS]) or END_OF_SERVER_PROMPT, color)}"
+        after = terminal_safe(str(side.prompt)[at : at + EXCERPT_CHARACTERS])
+        yield f"{name}     {paint(after or END_OF_SERVER_PROMPT, color)}"
 
 
 def _side_size(side: Side) -> str:

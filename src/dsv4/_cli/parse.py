@@ -154,8 +154,6 @@ def _print_message(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
     message = dsv4.assemble([*parser.feed(text), *parser.finish()])
     with output() as file:
         if args.explain:
-            pass
-
             file.writelines(explanation_lines(text, message, Paint(args.color, sys.stdout)))
             return
         value = message.to_dict()

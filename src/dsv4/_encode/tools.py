@@ -78,7 +78,8 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
     if not separator:
         inside, rest = namespace, inside  # type: ignore[assignment]
     elif namespace is not None and namespace != inside:
-        problem = f"found {short_repr(name)} and the namespace {short_repr(namespace)}, expected one of them"
+        found = f"{short_repr(name)} and the namespace {short_repr(namespace)}"
+        problem = f"found {found}, expected one of them"
         raise refusal(location, problem)
     if inside is None:
         return rest

@@ -1,5 +1,5 @@
-"""Markup in prose that belongs to no open call: closing tags, parameters without a call, blocks in a
-code fence, invented turns, and what follows a block (recovery.md, rules 5, 9, 15 and 17).
+"""Markup in prose that belongs to no open call: closing tags, parameters without a call, blocks in
+a code fence, invented turns, and what follows a block (recovery.md, rules 5, 9, 15 and 17).
 """
 
 from __future__ import annotations

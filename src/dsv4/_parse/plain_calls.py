@@ -1,5 +1,5 @@
-"""Calls without the DSML token, and calls as older models write them: held until they close, or else
-text (recovery.md, rules 1, 13 and 14).
+"""Calls without the DSML token, and calls as older models write them: held until they close, or
+else text (recovery.md, rules 1, 13 and 14).
 """
 
 from __future__ import annotations

@@ -64,6 +64,10 @@ def _invoke(name: str, *parameters: str) -> str:
     return f"{_TAGS.invoke_open}{name}{NAME_END}{inside}{_INVOKE_CLOSE}"
 
 
+def _write_call(path: str, text: str) -> str:
+    return _invoke("write", _string_parameter("path", path), _string_parameter("text", text))
+
+
 def _block(*calls: str) -> str:
     return _OPEN + "\n".join(calls) + _CLOSE
 
@@ -99,7 +103,7 @@ EXAMPLE_COMPLETIONS: tuple[ExampleCompletion, ...] = (
         "A long string",
         "A string in arguments streams as it is written; only its end is held.",
         0,
-        f"{_REASONING}{_block(_invoke('write', _string_parameter('path', 'area.py'), _string_parameter('text', _PYTHON_SOURCE)))}{EOS}",
+        f"{_REASONING}{_block(_write_call('area.py', _PYTHON_SOURCE))}{EOS}",
     ),
     ExampleCompletion(
         "No wrapper",
@@ -177,7 +181,7 @@ EXAMPLE_COMPLETIONS: tuple[ExampleCompletion, ...] = (
         "Markup in a string",
         "An argument holds a whole block of calls. It is a part of the value.",
         12,
-        f"{_REASONING}{_block(_invoke('write', _string_parameter('path', 'prompt.txt'), _string_parameter('text', _QUOTED_CALL)))}{EOS}",
+        f"{_REASONING}{_block(_write_call('prompt.txt', _QUOTED_CALL))}{EOS}",
     ),
     ExampleCompletion(
         "Talking about markup",

@@ -37,7 +37,7 @@ from dsv4.request import Request
 
 
 @dataclass(frozen=True)
-class Settings:
+class ApiSettings:
     """What a server decides for all of its requests.
 
     - `thinking`, `effort`: what holds where a request says nothing.
@@ -76,7 +76,7 @@ class Settings:
     loads: Callable[[bytes], Any] | None = None
 
 
-DEFAULT_SETTINGS = Settings()
+DEFAULT_SETTINGS = ApiSettings()
 
 
 # A request of any protocol, understood.
@@ -121,7 +121,7 @@ class ApiRequest:
     ignored: tuple[str, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    settings: Settings = DEFAULT_SETTINGS
+    settings: ApiSettings = DEFAULT_SETTINGS
 
     def parser(self, prompt: Prompt | None = None) -> StreamParser:
         """The parser of what the model writes: it fits the prompt, and its ids the protocol.
@@ -177,7 +177,7 @@ REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 class TurnBuilder:
     """The conversation of a request: `messages` for the format, and the `marks` of its turns."""
 
-    def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: Settings) -> None:
+    def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
         self.messages: list[Message] = []
         self.marks: dict[int, tuple[str, ...]] = {}
         self._path = asked.path
@@ -300,7 +300,7 @@ ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
 
 
 def resolve(
-    asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: Settings
+    asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: ApiSettings
 ) -> ApiRequest:
     """The request as a dialect and a server's settings make it."""
     return ResolvedOptions(asked, protocol, dialect, settings).with_messages(asked)
@@ -313,7 +313,7 @@ class ResolvedOptions:
     """
 
     def __init__(
-        self, asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: Settings
+        self, asked: NeutralRequest, protocol: ProtocolName, dialect: Dialect, settings: ApiSettings
     ) -> None:
         self.asked = asked
         self.dialect = dialect
@@ -406,7 +406,7 @@ def _visible_tools(asked: NeutralRequest, dialect: Dialect) -> VisibleTools:
     return visible_tools_for(asked.declared, asked.choice, dialect)
 
 
-def _thinking(asked: NeutralRequest, settings: Settings) -> bool:
+def _thinking(asked: NeutralRequest, settings: ApiSettings) -> bool:
     """Whether the model thinks, which depends on whether it must call a tool."""
     thinking = False if asked.effort == OFF else asked.thinking
     if asked.choice.mode not in ("required", "tool"):
@@ -423,7 +423,7 @@ def _thinking(asked: NeutralRequest, settings: Settings) -> bool:
     return True
 
 
-def _effort(asked: NeutralRequest, dialect: Dialect, settings: Settings) -> str | int | None:
+def _effort(asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> str | int | None:
     said = asked.effort if asked.effort is not None else settings.effort
     return dialect_effort(said, dialect, asked.effort_path)
 
@@ -441,7 +441,7 @@ def _response_format(form: AnswerFormat) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"schema": form.schema}}
 
 
-def _most_tokens(thinking: bool, effort: Any, settings: Settings) -> int:
+def _most_tokens(thinking: bool, effort: Any, settings: ApiSettings) -> int:
     if not thinking:
         return settings.max_tokens
     return settings.max_tokens_max_effort if effort == "max" else settings.max_tokens_thinking

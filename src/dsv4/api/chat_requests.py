@@ -7,7 +7,7 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import request_fields
-from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ResolvedOptions, Settings
+from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, ResolvedOptions
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
     AnswerFormat,
@@ -56,7 +56,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def read(
-    body: Any, *, dialect: str | Dialect = "v4", settings: Settings | None = None
+    body: Any, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Chat Completions request.
 
@@ -102,7 +102,7 @@ _known_options = ReadCache[ResolvedOptions]()
 
 
 def resolved_chat_options(
-    body: dict[str, Any], dialect: Dialect, settings: Settings
+    body: dict[str, Any], dialect: Dialect, settings: ApiSettings
 ) -> ResolvedOptions:
     """What the options of a body come to, remembered."""
     options = body.copy()

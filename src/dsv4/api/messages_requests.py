@@ -9,7 +9,7 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import request_fields
-from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, Settings, resolve
+from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, resolve
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
     AUTO,
@@ -61,7 +61,7 @@ ERROR_PREFIX = "Error: "
 
 
 def read(
-    body: Any, *, dialect: str | Dialect = "v4", settings: Settings | None = None
+    body: Any, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Messages request, or one to count its tokens.
 

@@ -262,7 +262,8 @@ def prompt_name(key: ToolKey, dialect: Dialect) -> str:
     namespace, name = key
     if namespace is None:
         return name
-    return f"{namespace}{FLAT_SEPARATOR if dialect.system_token is None else NAMESPACE_SEPARATOR}{name}"
+    separator = FLAT_SEPARATOR if dialect.system_token is None else NAMESPACE_SEPARATOR
+    return f"{namespace}{separator}{name}"
 
 
 def chosen_tools(
@@ -500,12 +501,12 @@ def without_nulls(**fields: Any) -> dict[str, Any]:
 def joined_turn(first: Message, second: Message) -> Message:
     """Two assistant messages as one: their reasoning, then their texts, then their calls."""
     turn: Message = {"role": "assistant"}
-    for field in ("reasoning_content", "content"):
-        texts = [text for text in (first.get(field), second.get(field)) if text]
-        turn[field] = BLANK_LINE.join(texts)
-    for field in ("tool_calls", "marks"):
-        if field in first or field in second:
-            turn[field] = (*first.get(field, ()), *second.get(field, ()))
+    for name in ("reasoning_content", "content"):
+        texts = [text for text in (first.get(name), second.get(name)) if text]
+        turn[name] = BLANK_LINE.join(texts)
+    for name in ("tool_calls", "marks"):
+        if name in first or name in second:
+            turn[name] = (*first.get(name, ()), *second.get(name, ()))
     if second.get("prefix"):
         turn["prefix"] = True
     return turn

@@ -62,7 +62,7 @@ def chat_template(dialect: str | Dialect = "v4", engine: str = "transformers") -
 
 def _source() -> str:
     package = os.path.dirname(os.path.dirname(__file__))
-    path = os.path.join(package, "format", "chat_template.jinja")
+    path = os.path.join(package, "_format", "chat_template.jinja")
     with open(path, encoding="utf-8", newline="") as file:
         return file.read()
 

@@ -1,4 +1,4 @@
-"""What a run measures: lengths of examples, tokens by field, and the peak memory of its processes."""
+"""What a run measures: lengths of examples, tokens by field, peak memory of its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each server makes of an OpenAI request: its prompt, its traps, and why two servers differ."""
+"""What each server makes of an OpenAI request: its prompt, its traps, how two servers differ."""
 
 from dsv4.profiles.comparison import Comparison, Reason, Side, compare
 from dsv4.profiles.profile import ALIASES, PROFILES, Profile, render

@@ -1,5 +1,5 @@
-"""What all server profiles share: reading the fields of a request, refusing one, and the dialects as
-servers write them.
+"""What all server profiles share: reading the fields of a request, refusing one, and the dialects
+as servers write them.
 
 This is the one place where the encoder's own dialects are changed for a server.
 """

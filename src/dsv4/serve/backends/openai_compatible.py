@@ -49,7 +49,7 @@ class CompletionsBackend(Backend):
         await self._upstream.aclose()
 
 
-# Any Chat Completions server: the request as it is; `dsv4.serve.healing_reader` puts the answer right.
+# Any Chat Completions server: the request as it is. `healing_reader.py` repairs the answer.
 
 
 class ChatServerBackend:

@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.parse import assemble
-from dsv4.api import ApiRequest, Settings
+from dsv4.api import ApiRequest
+from dsv4.api.api_request import ApiSettings
 from dsv4.errors import short_repr
 from dsv4.serve.backend import Chunk, Finish
 from dsv4.serve.choice_reader import CompletionReader
@@ -54,13 +55,13 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
     ]
 
 
-def _settings(exchange: Exchange) -> Settings:
-    known = {each.name for each in fields(Settings)} - {"loads"}
+def _settings(exchange: Exchange) -> ApiSettings:
+    known = {each.name for each in fields(ApiSettings)} - {"loads"}
     given = {name: value for name, value in exchange.settings.items() if name in known}
     for name, value in given.items():
         if not isinstance(value, (str, int, type(None))):
             raise ValueError(f"settings.{name}: found {short_repr(value)}, expected no such value")
-    return Settings(**given)
+    return ApiSettings(**given)
 
 
 def _reader(

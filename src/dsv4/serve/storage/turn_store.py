@@ -110,8 +110,6 @@ def store_for(settings: Settings) -> TurnStore | None:
     """The store that the settings name. None where turns are not kept here."""
     kind = settings.replay_store
     if kind == "memory":
-        pass
-
         return MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
     if kind == "sqlite":
         from dsv4.serve.storage.sqlite_store import SqliteTurnStore

@@ -47,7 +47,7 @@ THINKING_BLOCK = (ReasoningDelta, "thinking_delta", "thinking")
 TEXT_BLOCK = (ContentDelta, "text_delta", "text")
 
 
-class Writer(EventWriter):
+class MessagesWriter(EventWriter):
     """The stream events of a message."""
 
     id_prefix = "msg_"
@@ -153,6 +153,9 @@ class Writer(EventWriter):
         return self._sealed() or mark_id(self.id)
 
 
+Writer = MessagesWriter
+
+
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
     """The bytes of `events`, as server-sent events."""
     return b"".join(map(event_writer.named_frame, events))
@@ -236,7 +239,7 @@ def whole(
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
     """
-    return fold(protocol_events(Writer(call, **options), events, usage, reason))
+    return fold(protocol_events(MessagesWriter(call, **options), events, usage, reason))
 
 
 def error(exception: BaseException) -> tuple[int, dict[str, Any]]:

@@ -48,7 +48,7 @@ class Comment(list[ProtocolEvent]):
     """No event, but something to send: a comment that keeps a connection alive."""
 
 
-class Writer(EventWriter):
+class ChatWriter(EventWriter):
     """The chunks of a completion."""
 
     id_prefix = "chatcmpl-"
@@ -141,6 +141,9 @@ class Writer(EventWriter):
         if not self.call.logprobs or logprobs is None:
             return None
         return {"content": None, "refusal": None, field: list(logprobs)}
+
+
+Writer = ChatWriter
 
 
 def frames(events: Iterable[ProtocolEvent]) -> bytes:
@@ -246,5 +249,5 @@ def whole(
     `events` are the parser's; where the request wants several choices, a list of them for each.
     `usage` and `reason` are what `Writer.finish` takes, `options` what `Writer` takes.
     """
-    writer = Writer(call, **options)
+    writer = ChatWriter(call, **options)
     return fold(protocol_events(writer, events, usage, reason))

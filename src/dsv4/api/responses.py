@@ -147,7 +147,7 @@ class OpenItem:
         return {**head, "content": content}
 
 
-class Writer(EventWriter):
+class ResponsesWriter(EventWriter):
     """The stream events of a response."""
 
     id_prefix = "resp_"
@@ -357,6 +357,9 @@ class Writer(EventWriter):
         }
 
 
+Writer = ResponsesWriter
+
+
 def _item_id(call: HeldCall) -> str:
     prefix = "ctc" if call.tool.kind == "custom" else "fc"
     return f"{prefix}_{call.id.removeprefix('call_')}"
@@ -428,4 +431,4 @@ def whole(
     `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
     `Writer` takes.
     """
-    return fold(protocol_events(Writer(call, **options), events, usage, reason))
+    return fold(protocol_events(ResponsesWriter(call, **options), events, usage, reason))

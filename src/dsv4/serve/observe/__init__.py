@@ -1,0 +1,1 @@
+"""What the gateway shows of its work: metrics, records, the inspector."""
