@@ -30,7 +30,7 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 # Counting takes long, so the others run without it, and those that go through the same lines often.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs dist format bench fuzz clean
+.PHONY: demo examples test test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -40,6 +40,11 @@ examples: $(VENV)-training/installed
 	set -e; for example in sft grpo rollout; do \
 		$(VENV)-training/bin/python examples/training/$$example.py; \
 	done
+
+# What trainers make of the files that `dsv4 dataset --for` writes: TRL, transformers, torchtune and
+# Megatron, on the CPU.
+test-training: $(VENV)-training/installed-for-tests
+	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py
 
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
@@ -163,6 +168,14 @@ TORCH ?= --extra-index-url https://download.pytorch.org/whl/cpu
 $(VENV)-training/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-training
 	$(VENV)-training/bin/python -m pip install --quiet $(TORCH) --editable '.[training]'
+	touch $@
+
+# torchtune and Megatron without what they ask for, of which the tests need little; torchtune 0.6
+# imports what newer releases of torchao have no more. Tests of what is missing are skipped.
+TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1'
+$(VENV)-training/installed-for-tests: $(VENV)-training/installed
+	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
+	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)
 	touch $@
 
 $(VENV)/installed-for-fuzzing: pyproject.toml

@@ -23,6 +23,7 @@ from builders import (
     user,
 )
 from dsv4._check import KINDS
+from dsv4._check.fixes import fix_body
 
 WRONG = [user(5), assistant(reasoning="Hm."), user()]
 
@@ -257,6 +258,151 @@ def test_it_never_raises(body: Any) -> None:
         assert finding.kind in KINDS
         assert finding.level in ("error", "warning", "note")
         assert finding.message
+
+
+# Markup in an assistant's text.
+
+BLOCK = (
+    '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n'
+    '<｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>\n'
+    "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+)
+REASONING, CALLS = "reasoning_in_content", "calls_in_content"
+
+
+def leaks(content: Any, **body: Any) -> list[tuple[str, str]]:
+    messages = [user(), assistant(content)]
+    found = dsv4.check({"messages": messages, **body}, purpose="training")
+    leaked = [finding for finding in found if finding.kind in (REASONING, CALLS)]
+    assert all(finding.path == "messages[1].content" for finding in leaked)
+    return [(finding.level, finding.kind) for finding in leaked]
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds"),
+    [
+        ("<think>greet</think>Hello!", [REASONING]),
+        ("\n<think>\ngreet\n</think>\n\nHello!", [REASONING]),
+        ("greet</think>Hello!", [REASONING]),
+        ("<think>never closed", [REASONING]),
+        ("Hello <think>a thought</think> there.", [REASONING]),
+        (BLOCK, [CALLS]),
+        (f"I look.\n\n{BLOCK}", [CALLS]),
+        (BLOCK.replace("tool_calls", "function_calls"), [CALLS]),
+        (BLOCK[:60], [CALLS]),
+        (f"<think>greet</think>{BLOCK}", [REASONING, CALLS]),
+        ([{"type": "text", "text": "<think>greet</think>Hello!"}], [REASONING]),
+    ],
+)
+def test_markup_in_an_answer_is_an_error_for_training(content: Any, kinds: list[str]) -> None:
+    assert leaks(content) == [("error", kind) for kind in kinds]
+    talk = [user(), assistant(content), user()]
+    for purpose in (None, "inference"):
+        found = dsv4.check(talk, purpose=purpose)
+        assert {f.kind: f.level for f in found if f.kind in kinds} == dict.fromkeys(
+            kinds, "warning"
+        )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Use `<think>` to think, and `</think>` to stop.",
+        "```\n<think>x</think>\n```\nok",
+        f"```\n{BLOCK}\n```",
+        "The token ｜DSML｜ opens <tags>.",
+        "if a < b: return",
+        "a <",
+        "",
+        None,
+    ],
+)
+def test_talk_about_markup_is_none(content: Any) -> None:
+    assert leaks(content) == []
+
+
+def test_calls_without_the_token_are_calls_of_tools_that_are_declared() -> None:
+    plain = '<invoke name="f"><parameter name="a">1</parameter></invoke>'
+    assert leaks(plain) == []
+    assert leaks(plain, tools=[function("f")]) == [("error", CALLS)]
+
+
+def test_users_may_write_markup() -> None:
+    found = dsv4.check([user(f"<think>x</think>{BLOCK}"), assistant("No.")], purpose="training")
+    assert {finding.kind for finding in found} == {"special_token_in_text"}
+
+
+def fix(*messages: Any) -> list[Any]:
+    body = list(messages)
+    before = json.dumps(body)
+    better = fix_body(body).body
+    assert json.dumps(body) == before
+    return list(better)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<think>greet</think>Hello!",
+        "<think>\ngreet\n</think>\n\nHello!",
+        "greet</think>Hello!",
+        [{"type": "text", "text": "<think>greet</think>"}, {"type": "text", "text": "Hello!"}],
+    ],
+)
+def test_reasoning_is_moved_out_of_the_text(content: Any) -> None:
+    meant = [user(), assistant("Hello!", reasoning_content="greet")]
+    assert fix(user(), assistant(content)) == meant
+
+
+def test_calls_are_moved_out_of_the_text() -> None:
+    asked = {"name": "f", "arguments": '{"a": 1}'}
+    meant = [{"id": "call_1_0", "type": "function", "function": asked}]
+    turn = assistant(f"<think>look</think>I look.\n\n{BLOCK}")
+    moved = assistant("I look.", reasoning_content="look", tool_calls=meant)
+    assert fix(user(), turn) == [user(), moved]
+    without_id = {"role": "tool", "content": "2"}
+    assert fix(user(), turn, without_id) == [user(), moved, result("2", "call_1_0")]
+
+
+def test_moved_calls_take_the_ids_of_their_results() -> None:
+    turn = assistant(BLOCK.replace("</｜DSML｜tool_calls>", BLOCK.partition("\n")[2]))
+    _, calls, *results = fix(user(), turn, result("2", "a"), result("3", "b"))
+    assert [call["id"] for call in calls["tool_calls"]] == ["a", "b"]
+    assert results == [result("2", "a"), result("3", "b")]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        assistant("<think>greet</think>Hello!", reasoning_content="Hm."),
+        assistant(BLOCK, tool_calls=[call("f", id="a")]),
+        assistant("<think>never closed"),
+        assistant("Hello <think>a thought</think> there."),
+        assistant("The tag <think> opens and </think> closes."),
+        assistant(BLOCK[:60]),
+        assistant(f"{BLOCK}\nDone."),
+    ],
+)
+def test_what_is_not_certain_is_left_as_it_is(turn: Any) -> None:
+    assert fix(user(), turn) == [user(), turn]
+
+
+def test_sharegpt_becomes_messages_where_something_is_fixed() -> None:
+    turns = [
+        {"from": "human", "value": "Hi"},
+        {"from": "gpt", "value": "<think>greet</think>Hello!"},
+    ]
+    body = {"conversations": turns, "system": "Be brief.", "id": 7}
+    assert fix_body(body).body == {
+        "id": 7,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            user(),
+            assistant("Hello!", reasoning_content="greet"),
+        ],
+    }
+    clean = {"conversations": turns[:1]}
+    assert fix_body(clean).body is clean
 
 
 # The page that lists the kinds.

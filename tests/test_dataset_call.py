@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,16 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
         ({"carry": ["line"]}, "carry: found line, which is a column of the output's own"),
         ({"carry": ["id"], "format": "numpy"}, "carry: found it with .npy, which holds ids and"),
         ({"labels": True, "format": "megatron"}, "labels: found it with .bin, which holds ids and"),
+        ({"trainer": "x"}, "trainer: found 'x', expected one of trl, axolotl, verl, torchtune"),
+        ({"trainer": []}, r"trainer: found \[\], expected one of trl"),
+        ({"trainer": "trl", "labels": True}, "labels: found it with trainer, which names the"),
+        ({"trainer": "trl", "format": "numpy"}, "output: found .npy, which trl does not read"),
+        ({"trainer": "megatron", "format": "jsonl"}, "found 'jsonl', expected megatron for megat"),
+        ({"trainer": "axolotl", "pack": 64}, r"which packs examples itself \(sample_packing: true"),
+        ({"trainer": "torchtune", "pack": 64}, r"packs examples itself \(PackedDataset\)"),
+        ({"trainer": "verl", "pack": 64}, r"packs examples itself \(data.pad_mode=no_padding\)"),
+        ({"ignore": ["x"]}, "ignore: found 'x', expected one of reasoning_in_content, calls_in"),
+        ({"ignore": "x"}, "ignore: found 'x', expected a list of kinds"),
         ({"split": "train"}, "split: found 'train', expected shares of parts by their names"),
         ({"split": {}}, "split: found {}, expected shares of parts by their names"),
         ({"split": {5: 1.0}}, "split: found the name 5, expected letters and digits"),
@@ -642,3 +653,144 @@ class TestImages:
             encode_files(
                 [pictures], tmp_path / "out.npy", tokenizer=v4_1_file, dialect="v4.1", jobs=1
             )
+
+
+class TestTrainers:
+    """Each trainer's own columns, and no others: what a trainer does not know, it drops."""
+
+    @pytest.fixture
+    def masked(self, tmp_path: Path, vocabulary: Path) -> dict[str, list[int]]:
+        (row,) = encoded(tmp_path / "in.jsonl", CONVERSATIONS[:1], vocabulary)
+        return row
+
+    @pytest.mark.parametrize(
+        ("trainer", "names"),
+        [
+            ("trl", {"input_ids": "ids", "labels": "labels"}),
+            ("axolotl", {"input_ids": "ids", "attention_mask": "ones", "labels": "labels"}),
+            ("verl", {"input_ids": "ids", "loss_mask": "mask"}),
+            ("torchtune", {"tokens": "ids", "labels": "labels"}),
+        ],
+    )
+    def test_the_columns_of_each(
+        self,
+        tmp_path: Path,
+        vocabulary: Path,
+        masked: dict[str, list[int]],
+        trainer: str,
+        names: dict[str, str],
+    ) -> None:
+        ids, mask = masked["input_ids"], masked["loss_mask"]
+        meant = {
+            "ids": ids,
+            "mask": mask,
+            "ones": [1] * len(ids),
+            "labels": [id if learned else -100 for id, learned in zip(ids, mask, strict=True)],
+        }
+        (row,) = encoded(tmp_path / "in.jsonl", CONVERSATIONS[:1], vocabulary, trainer=trainer)
+        assert row == {name: meant[what] for name, what in names.items()}
+
+    def test_packed_rows_for_trl(self, tmp_path: Path, vocabulary: Path) -> None:
+        options: dict[str, Any] = {"trainer": "trl", "pack": 1000}
+        (row,) = encoded(tmp_path / "in.jsonl", CONVERSATIONS, vocabulary, **options)
+        assert set(row) == {"input_ids", "labels", "seq_lengths"}
+        assert len(row["seq_lengths"]) == 5
+        assert sum(row["seq_lengths"]) == len(row["input_ids"]) == len(row["labels"])
+
+    def test_parquet_has_the_same_columns(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path
+    ) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        for trainer in ("trl", "axolotl", "verl", "torchtune"):
+            options: dict[str, Any] = {"tokenizer": vocabulary, "jobs": 1, "trainer": trainer}
+            encode_files([conversations], tmp_path / "out.jsonl", overwrite=True, **options)
+            encode_files([conversations], tmp_path / "out.parquet", overwrite=True, **options)
+            written = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+            assert written == rows(tmp_path / "out.jsonl")
+
+    def test_megatron_has_a_format_of_its_own(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path
+    ) -> None:
+        out, options = tmp_path / "out", {"tokenizer": vocabulary, "jobs": 1}
+        encode_files([conversations], out, trainer="megatron", **options)
+        encode_files([conversations], tmp_path / "same", format="megatron", **options)
+        for ending in ("bin", "idx", "loss_mask.bin", "loss_mask.idx"):
+            written = (tmp_path / f"out.{ending}").read_bytes()
+            assert written == (tmp_path / f"same.{ending}").read_bytes()
+
+    def test_what_has_no_place_in_its_columns(self, tmp_path: Path, v4_1_file: str) -> None:
+        shown = [user([text("What is this?"), image()]), assistant("A cat.")]
+        options: dict[str, Any] = {"trainer": "trl", "dialect": "v4.1"}
+        (row,) = encoded(tmp_path / "in.jsonl", CONVERSATIONS[:1], Path(v4_1_file), **options)
+        assert "images" not in row  # TRL would take the file for one of pictures
+        with pytest.raises(BadLine, match="found 1 images, which the columns have no place for"):
+            encoded(tmp_path / "in.jsonl", [shown], Path(v4_1_file), **options)
+
+    def test_a_run_cannot_be_resumed_for_another(
+        self, tmp_path: Path, vocabulary: Path, conversations: Path
+    ) -> None:
+        out, options = tmp_path / "out.jsonl", {"tokenizer": vocabulary, "jobs": 1}
+        with pytest.raises(Interrupted):
+            encode_files([conversations], out, watcher=Stop(), trainer="trl", **options)
+        with pytest.raises(DatasetError, match="cannot resume: trainer was 'trl' and is 'axolotl'"):
+            encode_files([conversations], out, resume=True, trainer="axolotl", **options)
+
+    def test_the_first_token_is_never_learned(self, tmp_path: Path, vocabulary: Path) -> None:
+        """Without a prompt, the model's turn is all there is. In a batch without padding, its first
+        token would be learned from another example."""
+        turn = {"messages": [assistant("Hello!")], "bos": False}
+        (row,) = encoded(tmp_path / "in.jsonl", [turn], vocabulary)
+        assert row["loss_mask"][:2] == [0, 1]
+
+
+CALLS_IN_TEXT = (
+    'I look.\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n'
+    "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+)
+NOT_JSON = {"id": "a", "function": {"name": "f", "arguments": '{"a": 1'}}
+
+
+@pytest.mark.parametrize(
+    ("turn", "kind", "place"),
+    [
+        (assistant("<think>greet</think>Hello!"), "reasoning_in_content", "content"),
+        (assistant(CALLS_IN_TEXT), "calls_in_content", "content"),
+        (
+            assistant("", tool_calls=[NOT_JSON]),
+            "arguments_not_json",
+            r"tool_calls\[0\].function.arguments",
+        ),
+    ],
+)
+def test_what_teaches_mistakes_is_a_bad_line(
+    tmp_path: Path, vocabulary: Path, turn: Any, kind: str, place: str
+) -> None:
+    path, talk = tmp_path / "in.jsonl", [[user(), turn]]
+    hint = f"--ignore {kind} trains on it as it is"
+    with pytest.raises(BadLine, match=rf"in\.jsonl:1: messages\[1\]\.{place}: .*{hint}"):
+        encoded(path, talk, vocabulary)
+    others = {"reasoning_in_content", "calls_in_content", "arguments_not_json"} - {kind}
+    with pytest.raises(BadLine, match=hint):
+        encoded(path, talk, vocabulary, ignore=list(others))
+    assert len(encoded(path, talk, vocabulary, ignore=[kind])) == 1
+
+
+PAGE = (Path(__file__).parent.parent / "docs" / "checking.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^### (\w+)\n[^#]*?```json\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+# One is of another dialect than the vocabulary.
+@pytest.mark.parametrize(
+    ("kind", "example"), [each for each in EXAMPLES if "deepseek-v4.1" not in each[1]]
+)
+def test_a_line_is_bad_where_check_has_an_error_for_training(
+    tmp_path: Path, vocabulary: Path, kind: str, example: str
+) -> None:
+    body = json.loads(example)
+    is_wrong = any(found.level == "error" for found in dsv4.check(body, purpose="training"))
+    try:
+        encoded(tmp_path / "in.jsonl", [body], vocabulary)
+        is_bad = False
+    except BadLine:
+        is_bad = True
+    assert is_bad == is_wrong, kind

@@ -28,6 +28,11 @@ from dsv4.tokens import Tokenizer
 CLOSING = re.compile(
     r"dsv4: [\d,]+ conversations?, [\d,]+ examples?, [\d,]+ tokens?, [\d,]+ learned, [\d,.]+ s$"
 )
+# What is said of the columns where no trainer is named.
+COLUMNS = (
+    "dsv4: the mask is in the column loss_mask, which TRL, Axolotl and torchtune ignore "
+    "(--for writes their columns)"
+)
 SRC = str(Path(dsv4.__file__).parent.parent)
 
 
@@ -55,13 +60,15 @@ def dataset(tmp_path: Path, vocabulary: str) -> Callable[..., subprocess.Popen[s
 
 @pytest.fixture
 def run(dataset: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[int, list[str]]]:
-    """Runs the command. Returns its status, and what it said on stderr but for the counts at the
-    end."""
+    """Runs the command. Returns its status, and what it said on stderr but for the columns and the
+    counts at the end."""
 
     def run(*arguments: str, **options: Any) -> tuple[int, list[str]]:
         process = dataset(*arguments, **options)
         said = process.communicate()[1].splitlines()
-        return process.returncode, [line for line in said if not CLOSING.match(line)]
+        return process.returncode, [
+            line for line in said if line != COLUMNS and not CLOSING.match(line)
+        ]
 
     return run
 
@@ -115,6 +122,25 @@ def test_rows_are_ids_and_masks_in_order(tmp_path: Path, run: Any, vocabulary: s
     assert rows(tmp_path / "one.jsonl") == [expected(value, vocabulary) for value in values]
     assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
     assert left_in(tmp_path) == {"in.jsonl", "one.jsonl", "two.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_said"),
+    [
+        (["-o", "out.jsonl"], True),
+        (["-o", "out.jsonl", "--labels"], False),
+        (["-o", "out.jsonl", "--for", "trl"], False),
+        (["-o", "out.npy"], False),
+        (["-o", "out", "--format", "megatron"], False),
+    ],
+)
+def test_trainers_that_would_ignore_the_mask_are_named(
+    tmp_path: Path, dataset: Any, arguments: list[str], is_said: bool
+) -> None:
+    """They would train every token."""
+    write_lines(tmp_path / "in.jsonl", [conversation(0)])
+    said = dataset("in.jsonl", *arguments).communicate()[1].splitlines()
+    assert (COLUMNS in said) == is_said
 
 
 def test_several_inputs_and_compression(tmp_path: Path, run: Any) -> None:
@@ -243,7 +269,9 @@ def test_stdin_to_stdout(tmp_path: Path, dataset: Any, vocabulary: str) -> None:
     process = dataset("-", "-o", "-", "--jobs", "1", stdin=subprocess.PIPE)
     written, said = process.communicate(f"{json.dumps(conversation(0))}\n\n")
     assert process.returncode == 0
-    assert CLOSING.match(said.rstrip("\n"))
+    columns, counts = said.splitlines()
+    assert columns == COLUMNS
+    assert CLOSING.match(counts)
     assert json.loads(written) == expected(conversation(0), vocabulary)
 
 

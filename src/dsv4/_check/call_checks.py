@@ -248,21 +248,38 @@ def undeclared_calls(conversation: CheckedConversation) -> Iterator[RuleFinding]
             )
 
 
-def odd_arguments(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+def arguments_that_are_not_json(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    for call in conversation.calls:
+        if isinstance(call.arguments, str) and _value_of(call) is _NO_JSON:
+            how = "it is written as one parameter named arguments"
+            problem = f"{quoted_json(call.arguments)} is not JSON: {how}"
+            yield RuleFinding("arguments_not_json", _arguments_of(call), problem)
+
+
+def arguments_against_schemas(conversation: CheckedConversation) -> Iterator[RuleFinding]:
     schemas = {tool.name: tool.parameters for tool in conversation.tools}
     for call in conversation.calls:
-        location = (*call.location, "function", "arguments")
-        arguments = call.arguments
-        if isinstance(arguments, str):
-            try:
-                arguments = json.loads(arguments)
-            except (ValueError, RecursionError):
-                how = "it is written as one parameter named arguments"
-                problem = f"{quoted_json(call.arguments)} is not JSON: {how}"
-                yield RuleFinding("arguments_not_json", location, problem)
-                continue
+        arguments = _value_of(call)
         if isinstance(arguments, dict) or arguments is None:
-            yield from _against_schema(arguments or {}, schemas.get(call.name), location)
+            schema = schemas.get(call.name)
+            yield from _against_schema(arguments or {}, schema, _arguments_of(call))
+
+
+_NO_JSON = object()
+
+
+def _value_of(call: CheckedCall) -> Any:
+    """The arguments of a call, which may be JSON text."""
+    if not isinstance(call.arguments, str):
+        return call.arguments
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
+def _arguments_of(call: CheckedCall) -> Location:
+    return (*call.location, "function", "arguments")
 
 
 def _against_schema(arguments: Any, schema: Any, location: Location) -> Iterator[RuleFinding]:
@@ -283,7 +300,7 @@ def doubled_tools(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 
 CALL_RULES = (
     *(results_without_call, calls_without_result, ids_of_two_calls, undeclared_calls),
-    *(odd_arguments, doubled_tools),
+    *(arguments_that_are_not_json, arguments_against_schemas, doubled_tools),
 )
 
 

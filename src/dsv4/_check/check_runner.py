@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from dsv4._check import call_checks, turn_checks
+from dsv4._check import call_checks, training_checks, turn_checks
 from dsv4._check import field_checks as field_names
 from dsv4._check.checked_conversation import CheckedConversation
 from dsv4._check.findings import (
@@ -44,6 +44,7 @@ ALL_RULES = (
     *field_names.FIELD_RULES,
     *turn_checks.TURN_RULES,
     *turn_checks.OMISSION_RULES,
+    *training_checks.LEAK_RULES,
     *turn_checks.TEXT_RULES,
 )
 

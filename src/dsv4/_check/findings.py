@@ -27,8 +27,8 @@ def quoted_json(value: object) -> str:
 # Every kind of finding: how serious it is, and what it means. docs/checking.md has examples.
 
 
-# An error cannot be encoded. A warning is most likely a mistake. A note is what the format does
-# with a conversation that may well be right.
+# An error cannot be encoded, or must not be trained on where that is the purpose. A warning is most
+# likely a mistake. A note is what the format does with a conversation that may well be right.
 Level: TypeAlias = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
@@ -93,6 +93,10 @@ KINDS: dict[str, FindingKind] = {
         "warning", "A content block that the format does not support."
     ),
     # Text.
+    "reasoning_in_content": FindingKind(
+        "warning", "Reasoning, or its tags, in the assistant's text."
+    ),
+    "calls_in_content": FindingKind("warning", "Tool calls as markup in the assistant's text."),
     "special_token_in_text": FindingKind("warning", "Text that spells a special token."),
     "lookalike_token": FindingKind(
         "warning", "Text that looks like a control token, but is not one."
@@ -110,6 +114,9 @@ _ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
     None: {"nothing_to_learn": None},
     "inference": {"nothing_to_generate": "warning", "nothing_to_learn": None},
     "training": {
+        "arguments_not_json": "error",
+        "reasoning_in_content": "error",
+        "calls_in_content": "error",
         "nothing_to_generate": None,
         "dropped_reasoning": None,
         "tools_keep_reasoning": None,

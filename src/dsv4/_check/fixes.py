@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from dsv4._check.training_checks import leaked_kinds, maybe_completion, message_text
 from dsv4._encode.turn_rules import NATIVE
+from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import role_of
+from dsv4._inputs.sharegpt import is_sharegpt, sharegpt_messages, sharegpt_tools
 
 Messages: TypeAlias = list[Any]
 RequestBody: TypeAlias = dict[str, Any]
@@ -29,7 +32,7 @@ def fix_body(body: Any) -> FixedBody:
     What is neither comes back as it is.
     """
     listed = isinstance(body, list)
-    request = {"messages": body} if listed else body
+    request = {"messages": body} if listed else _from_sharegpt(body)
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
         return FixedBody(body, [])
     done: list[str] = []
@@ -38,9 +41,23 @@ def fix_body(body: Any) -> FixedBody:
         if better is not None:
             request = better
             done.append(what)
+    if not done:
+        return FixedBody(body, [])
     return FixedBody(
         request["messages"] if listed and list(request) == ["messages"] else request, done
     )
+
+
+def _from_sharegpt(body: Any) -> Any:
+    """ShareGPT's form as a request, which can say all that a fix may have to."""
+    if not isinstance(body, dict) or not is_sharegpt(body):
+        return body
+    try:
+        messages, tools = sharegpt_messages(body), sharegpt_tools(body)
+    except InputError:
+        return body
+    rest = {n: v for n, v in body.items() if n not in ("conversations", "system", "tools")}
+    return {**rest, "messages": messages, **({"tools": tools} if tools else {})}
 
 
 # The request.
@@ -108,6 +125,42 @@ def _old_calls(messages: Messages) -> Messages | None:
         else:
             done.append(message)
     return done if done != messages else None
+
+
+def _leaked_markup(messages: Messages) -> Messages | None:
+    """Reasoning and calls that stand in an answer's text, as the parser reads them."""
+    done = [_without_leaks(messages, index) for index in range(len(messages))]
+    return done if done != messages else None
+
+
+def _without_leaks(messages: Messages, index: int) -> Any:
+    message = messages[index]
+    if role_of(message) != "assistant" or not leaked_kinds(message_text(message)):
+        return message
+    read = maybe_completion(message_text(message))
+    if read is None:
+        return message
+    # Spaces and line ends around the tags are those of a template.
+    content, reasoning = read.content.strip(), read.reasoning.strip()
+    calls = [call.to_dict() for call in read.tool_calls]
+    has_reasoning = any(message.get(name) for name in NATIVE.reasoning_fields)
+    if (reasoning and has_reasoning) or (calls and message.get("tool_calls")):
+        return message  # which of the two was meant is not certain
+    fixed: dict[str, Any] = {**message, "content": content}
+    if reasoning:
+        fixed["reasoning_content"] = reasoning
+    if calls:
+        ids = _ids_for_calls(messages, index, len(calls))
+        fixed["tool_calls"] = [{**call, "id": id} for call, id in zip(calls, ids, strict=True)]
+    return fixed
+
+
+def _ids_for_calls(messages: Messages, index: int, count: int) -> list[str]:
+    """The ids of the results that follow, where each call has one."""
+    given = [messages[n].get("tool_call_id") for n in _results_after(messages, index)]
+    if len(given) == count == len(set(map(str, given))) and all(given):
+        return given
+    return [f"call_{index}_{n}" for n in range(count)]
 
 
 def _ids_of_results(messages: Messages) -> Messages | None:
@@ -205,6 +258,7 @@ _FIXES: Sequence[tuple[str, Callable[[RequestBody], RequestBody | None]]] = (
     ("removed a tool that was declared twice", _same_tools),
     ("renamed misspelled fields", _of_messages(_names)),
     ("changed function_call to tool_calls", _of_messages(_old_calls)),
+    ("moved reasoning and calls out of the text of answers", _of_messages(_leaked_markup)),
     ("added the missing tool_call_id of results", _of_messages(_ids_of_results)),
     ("joined the system messages", _of_messages(_one_system)),
     ("removed prefix and wo_eos from earlier turns", _of_messages(_closed_turns)),

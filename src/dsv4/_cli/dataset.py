@@ -22,12 +22,15 @@ EXAMPLE = """
 dsv4 dataset conversations.jsonl -o train.parquet
 dsv4 dataset part-*.jsonl.gz -o train.jsonl.zst --policy answers --on-error skip
 dsv4 dataset conversations.jsonl -o train.jsonl --resume
-dsv4 dataset conversations.jsonl -o data --format megatron --pack 4096 --too-long cut
+dsv4 dataset conversations.jsonl -o train.parquet --for trl --expand
+dsv4 dataset conversations.jsonl -o data --for megatron --pack 4096 --too-long cut
 dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 --stats
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from dsv4.dataset.trainer_columns import TRAINERS
+
     parser.add_argument(
         "files",
         metavar="IN",
@@ -41,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="where to write input_ids and loss_mask: .jsonl, .jsonl.gz, .jsonl.zst, .parquet, "
         ".bin (Megatron, with .idx) or .npy (NumPy); - is stdout, as .jsonl",
+    )
+    parser.add_argument(
+        "--for",
+        dest="trainer",
+        choices=tuple(TRAINERS),
+        help="name the columns as this trainer does, which ignores others: every token would be "
+        "trained",
     )
     parser.add_argument(
         "--format",
@@ -112,6 +122,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and continue (skip)",
     )
     parser.add_argument(
+        "--ignore",
+        metavar="KINDS",
+        help="train on lines with these errors of `check --for training`, separated by commas: "
+        "reasoning_in_content, calls_in_content, arguments_not_json",
+    )
+    parser.add_argument(
         "--rejects", metavar="FILE", help="with --on-error skip: also write bad lines to this file"
     )
     parser.add_argument(
@@ -175,10 +191,12 @@ def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
             jobs=args.jobs,
             engine=args.engine,
             on_error=args.on_error,
+            ignore=_names(args.ignore or ""),
             resume=args.resume,
             overwrite=args.overwrite,
             carry=None if args.carry is None else _names(args.carry),
             labels=args.labels,
+            trainer=args.trainer,
             drop_unlearnable=args.drop_unlearnable,
             rejects=args.rejects,
             format=args.format,
@@ -237,10 +255,18 @@ def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     if summary.left_out:
         turns = f"the reasoning of {_plural(summary.left_out, 'earlier turn')}"
         yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"
+    if not (args.trainer or args.labels or _is_flat(args)):
+        ignoring = "which TRL, Axolotl and torchtune ignore"
+        yield f"the mask is in the column loss_mask, {ignoring} (--for writes their columns)"
     learned = f"{summary.learned:,} learned"
     sizes = f"{_plural(summary.examples, 'example')}, {_plural(summary.tokens, 'token')}"
     time = f"{summary.seconds:,.1f} s"
     yield f"{_plural(summary.conversations, 'conversation')}, {sizes}, {learned}, {time}"
+
+
+def _is_flat(args: argparse.Namespace) -> bool:
+    """Whether the output is arrays, which have no columns."""
+    return args.format in ("megatron", "numpy") or args.output.endswith((".bin", ".npy"))
 
 
 def _too_long_counts(summary: Summary) -> str:

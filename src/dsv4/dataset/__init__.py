@@ -38,10 +38,12 @@ def encode_files(
     jobs: int | None = None,
     engine: Literal["local", "ray"] = "local",
     on_error: Literal["fail", "skip"] = "fail",
+    ignore: Sequence[str] = (),
     resume: bool = False,
     overwrite: bool = False,
     carry: Sequence[str] | None = None,
     labels: bool = False,
+    trainer: str | None = None,
     drop_unlearnable: bool = False,
     rejects: str | os.PathLike[str] | None = None,
     format: str | None = None,
@@ -67,13 +69,17 @@ def encode_files(
     `tokenizer` is a `tokenizer.json` or the folder of a checkpoint, in place of the bundled
     vocabulary. `jobs` is the number of processes (one for each core where it is None); `engine`
     is "local", or "ray" to work where Ray runs. `on_error` is "fail" to end the run at the first
-    bad line, or "skip" to leave bad lines out, which `rejects` then names a file for. `resume` goes
+    bad line, or "skip" to leave bad lines out, which `rejects` then names a file for. A line
+    that would teach mistakes is bad too: markup in an assistant's text, arguments that are not
+    JSON. `ignore` names kinds of these that are let through: "reasoning_in_content",
+    "calls_in_content", "arguments_not_json". `resume` goes
     on where an earlier run was stopped; without it, such a run is only replaced if `overwrite` is
     true. `watcher` is told of bad lines and progress.
 
     `carry` names fields or columns of the input that go along, with `file` and `line`. `labels`
-    writes ids, and -100 where nothing is learned, in place of the mask. `drop_unlearnable` leaves
-    out examples with nothing to learn.
+    writes ids, and -100 where nothing is learned, in place of the mask. `trainer` names the columns
+    as what will read them does: "trl", "axolotl", "verl", "torchtune" or "megatron", which has a
+    format of its own. `drop_unlearnable` leaves out examples with nothing to learn.
 
     Examples of more than `max_length` tokens are bad lines, are left out (`too_long="drop"`), or
     are cut after the last of the model's turns that is whole ("cut"). `pack` puts examples together
@@ -93,8 +99,10 @@ def encode_files(
     from dsv4.dataset.dataset_options import DatasetOptions, option_list, option_path, option_paths
     from dsv4.dataset.dataset_run import Watcher, run_dataset, run_splits
     from dsv4.dataset.output_formats import format_named, path_with_ending
+    from dsv4.dataset.trainer_columns import format_for
 
     target = option_path(output, "output")
+    format = format_for(trainer, format)
     run = DatasetOptions(
         inputs=option_paths(inputs, "inputs"),
         output=target if format is None else path_with_ending(target, format),
@@ -110,6 +118,7 @@ def encode_files(
         overwrite=overwrite,
         carry=None if carry is None else tuple(option_list(carry, "carry", "names")),
         labels=labels,
+        trainer=trainer,
         drop_unlearnable=drop_unlearnable,
         rejects=None if rejects is None else option_path(rejects, "rejects"),
         form=None if format is None else format_named(format),
@@ -117,6 +126,7 @@ def encode_files(
         too_long=too_long,
         pack=pack,
         counts=counts,
+        ignore=tuple(option_list(ignore, "ignore", "kinds")),
     )
     watching = watcher or Watcher()
     return run_dataset(run, watching) if split is None else run_splits(run, split, watching)

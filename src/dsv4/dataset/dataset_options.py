@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dsv4._check.training_checks import UNFIT_KINDS
 from dsv4._format.dialects import dialect_named
 from dsv4._inputs.input_files import os_error_reason
 from dsv4._inputs.request_bodies import RequestOverrides
@@ -29,6 +30,7 @@ from dsv4.dataset.example_encoder import (
 )
 from dsv4.dataset.output_formats import ARRAY_FORMATS, DATASET_FORMATS, OWN_COLUMNS, format_of_path
 from dsv4.dataset.resumable_output import unfinished_files
+from dsv4.dataset.trainer_columns import layout_for, trainer_named
 from dsv4.errors import Error, short_repr
 from dsv4.request import Request
 from dsv4.tokens.masks import weigher
@@ -129,6 +131,7 @@ class DatasetOptions:
     overwrite: bool
     carry: tuple[str, ...] | None
     labels: bool
+    trainer: str | None
     drop_unlearnable: bool
     rejects: str | None
     form: str | None = None
@@ -137,6 +140,7 @@ class DatasetOptions:
     pack: int | None = None
     share: SplitShare = WHOLE_DATASET
     counts: bool = False
+    ignore: tuple[str, ...] = ()
 
     @cached_property
     def job(self) -> EncodingJob:
@@ -147,7 +151,7 @@ class DatasetOptions:
             self.tokenizer,
             self.form or output_format_for(self.output),
             self.carry,
-            self.labels,
+            layout_for(self.trainer, self.labels),
             self.drop_unlearnable,
             self.rejects is not None,
             "one-shot" if self.is_small else "auto",
@@ -157,6 +161,7 @@ class DatasetOptions:
             self.share,
             self.counts,
             self._has_images,
+            self.ignore,
         )
 
     @property
@@ -200,6 +205,8 @@ def check_options(run: DatasetOptions) -> None:
     if run.expand and run.policy is not None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
     _check_types(run)
+    _check_ignored(run)
+    _check_trainer(run)
     _check_lengths(run)
     _check_carried(run)
     for name, allowed in (
@@ -232,6 +239,28 @@ def _check_types(run: DatasetOptions) -> None:
             )
     if run.policy is not None and not isinstance(run.policy, str):
         raise DatasetError(f"policy: found {short_repr(run.policy)}, expected the name of one")
+
+
+def _check_ignored(run: DatasetOptions) -> None:
+    for kind in run.ignore:
+        if kind not in UNFIT_KINDS:
+            expected = f"expected one of {', '.join(UNFIT_KINDS)}"
+            raise DatasetError(f"ignore: found {short_repr(kind)}, {expected}")
+
+
+def _check_trainer(run: DatasetOptions) -> None:
+    """A trainer reads what it knows, and nothing else."""
+    if run.trainer is None:
+        return
+    if run.labels:
+        raise DatasetError("labels: found it with trainer, which names the columns")
+    trainer = trainer_named(run.trainer)
+    if trainer.form is None and run.job.form in ARRAY_FORMATS:
+        problem = f"found .{run.job.form}, which {run.trainer} does not read"
+        raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
+    if run.pack is not None and trainer.packing is not None:
+        problem = f"found it for {run.trainer}, which packs examples itself ({trainer.packing})"
+        raise DatasetError(f"pack: {problem}")
 
 
 def _check_carried(run: DatasetOptions) -> None:

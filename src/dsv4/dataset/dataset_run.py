@@ -269,11 +269,13 @@ def _identity_fields(run: DatasetOptions) -> dict[str, Any]:
         "form": run.job.form,
         "carry": None if run.carry is None else list(run.carry),
         "labels": run.labels,
+        "trainer": run.trainer,
         "drop_unlearnable": run.drop_unlearnable,
         "rejects": run.rejects is not None,
         "lengths": [run.job.longest, run.too_long, run.pack],
         "share": list(run.share),
         "counts": run.counts,
+        "ignore": sorted(run.ignore),
     }
 
 

@@ -17,6 +17,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from dsv4._check.training_checks import find_unfit
 from dsv4._encode.prompt import Prompt
 from dsv4._inputs.input_files import BYTE_ORDER_MARK, decode_utf8, parse_json
 from dsv4._inputs.request_bodies import RequestOverrides, request_of
@@ -31,6 +32,7 @@ from dsv4.dataset.output_formats import (
     NO_COLUMNS,
     TrainingExample,
 )
+from dsv4.dataset.trainer_columns import MASK_LAYOUT, ColumnLayout
 from dsv4.errors import EncodeError, Error, short_repr
 from dsv4.request import Request
 from dsv4.tokens.masks import AttributedIds
@@ -143,7 +145,7 @@ def _packed_row(examples: list[TrainingExample]) -> TrainingExample:
     lengths = tuple(len(example.ids) for example in examples)
     shown = [example.images for example in examples if example.images is not None]
     images = [image for each in shown for image in each] if shown else None
-    return TrainingExample(ids, mask, labels=examples[0].labels, lengths=lengths, images=images)
+    return TrainingExample(ids, mask, layout=examples[0].layout, lengths=lengths, images=images)
 
 
 # What is done to each chunk: conversations in, encoded examples out. Runs in any process.
@@ -173,13 +175,13 @@ class EncodedChunk(NamedTuple):
 class EncodingJob:
     """All that a worker must know. `overrides` say how every conversation is encoded.
 
-    `carry` are columns of the input that go along, `labels` are written in place of the mask,
-    `drop_unlearnable` leaves out what has nothing to learn, `rejects` keeps bad lines.
+    `carry` are columns of the input that go along, `layout` names those of the
+    output, `drop_unlearnable` leaves out what has nothing to learn, `rejects` keeps bad lines.
 
     Examples of more than `longest` tokens are bad lines, or what `too_long` says. Rows hold
     examples of `pack` tokens together, or one each. `share` is the part that is wanted of all
     conversations, `counts` says whether examples are to be counted, `images` whether rows have a
-    column for them.
+    column for them. `ignore` are the kinds of errors that do not make a line bad.
     """
 
     overrides: RequestOverrides
@@ -188,7 +190,7 @@ class EncodingJob:
     tokenizer: str | None
     form: str
     carry: tuple[str, ...] | None = None
-    labels: bool = False
+    layout: ColumnLayout = MASK_LAYOUT
     drop_unlearnable: bool = False
     rejects: bool = False
     engine: str = "auto"
@@ -198,6 +200,7 @@ class EncodingJob:
     share: SplitShare = WHOLE_DATASET
     counts: bool = False
     images: bool = False
+    ignore: tuple[str, ...] = ()
 
 
 @dataclass
@@ -265,6 +268,7 @@ class ChunkEncoder:
         with _located_errors(place):
             request = self.job.overrides.on(request_of(value))
             whole = request.encode()
+            self._check_fit(request, whole)
             skipped = zero_weight_messages(list(request.messages))
             examples = [
                 example
@@ -278,6 +282,13 @@ class ChunkEncoder:
         if unlearnable and self.job.drop_unlearnable:
             return [example for example in examples if any(example.mask)]
         return examples
+
+    def _check_fit(self, request: Request, prompt: Prompt) -> None:
+        """Raises where `check --for training` has an error that is not to be ignored."""
+        for found in find_unfit(request, prompt):
+            if found.kind not in self.job.ignore:
+                hint = f"--ignore {found.kind} trains on it as it is"
+                raise EncodeError(found.location, f"{found.message} ({hint})")
 
     def _encoded(
         self, request: Request, whole: Prompt, tally: _ChunkTally
@@ -299,14 +310,19 @@ class ChunkEncoder:
         skipped: set[int],
         carried: Mapping[str, Any],
     ) -> TrainingExample:
-        mask = list(map(int, weights))
+        # Nothing leads to the first token. In batches without padding, what stands before it is
+        # another example.
+        mask = [0, *map(int, weights[1:])] if ids else []
         if skipped:
             mask = mask_without_messages(mask, self._tokenizer.owned(prompt), skipped)
         images = list(prompt.images) if self.job.images else None
         if prompt.images and self.job.form in ARRAY_FORMATS:
             problem = f"found {len(prompt.images)} images, which .{self.job.form} has no place for"
             raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
-        return TrainingExample(ids, mask, carried, self.job.labels, images=images)
+        if prompt.images and self.job.layout.images is None:
+            problem = f"found {len(prompt.images)} images, which the columns have no place for"
+            raise UnsupportedByFormat(f"{problem}: expected text, or no trainer")
+        return TrainingExample(ids, mask, carried, self.job.layout, images=images)
 
     def _fitting(
         self, prompt: Prompt, example: TrainingExample, place: str, tally: _ChunkTally

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from dsv4.dataset import array_formats
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, zstandard
+from dsv4.dataset.trainer_columns import FLAG_COLUMNS, MASK_LAYOUT, NUMBER_COLUMNS, ColumnLayout
 from dsv4.errors import short_repr
 
 # Where a row came from, beside what was carried along.
@@ -30,32 +31,36 @@ ROW_GROUP_TOKENS = 1 << 22
 class TrainingExample(NamedTuple):
     """One row of output.
 
-    `carried` are columns of the input, by name; `labels` says whether those are written in place of
-    the mask. `lengths` are those of the examples in the row, where it may hold several. `images`
-    are the records of its images, in order; None where the dialect has none.
+    `carried` are columns of the input, by name; `layout` are the names of its own. `lengths` are
+    those of the examples in the row, where it may hold several. `images` are the records of its
+    images, in order; None where the dialect has none.
     """
 
     ids: list[int]
     mask: list[int]
     carried: Mapping[str, Any] = NO_COLUMNS
-    labels: bool = False
+    layout: ColumnLayout = MASK_LAYOUT
     lengths: tuple[int, ...] | None = None
     images: list[Any] | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
         """The row, by the names of its columns."""
-        second = (
-            ("labels", training_labels(self.ids, self.mask))
-            if self.labels
-            else ("loss_mask", self.mask)
-        )
-        columns = {"input_ids": self.ids, **dict([second]), **self.carried}
-        if self.lengths is not None:
-            columns["position_ids"] = [n for length in self.lengths for n in range(length)]
-            columns["sequence_lengths"] = list(self.lengths)
-        if self.images is not None:
-            columns["images"] = self.images
+        names, packed = self.layout, self.lengths is not None
+        columns: dict[str, Any] = {names.ids: self.ids}
+        if names.attention:
+            columns[names.attention] = [1] * len(self.ids)
+        if names.mask:
+            columns[names.mask] = self.mask
+        if names.labels:
+            columns[names.labels] = training_labels(self.ids, self.mask)
+        columns |= self.carried
+        if names.positions and packed:
+            columns[names.positions] = [n for length in self.lengths or () for n in range(length)]
+        if names.lengths and packed:
+            columns[names.lengths] = list(self.lengths or ())
+        if names.images and self.images is not None:
+            columns[names.images] = self.images
         return columns
 
 
@@ -134,19 +139,17 @@ def _arrow_stream(examples: Sequence[TrainingExample]) -> bytes:
 def _type_of(column: str) -> Any:
     """What is carried along is text, whatever it was: a column has one type for all rows."""
     arrow = pyarrow()
-    if column in _NUMBERS:
-        return arrow.list_(arrow.int8() if column == "loss_mask" else arrow.int32())
+    if column in NUMBER_COLUMNS:
+        return arrow.list_(arrow.int8() if column in FLAG_COLUMNS else arrow.int32())
     return arrow.int64() if column == LINE else arrow.string()
 
 
-# Columns that hold a list of numbers for each row.
-_NUMBERS = ("input_ids", "loss_mask", "labels", "position_ids", "sequence_lengths")
 # All that a row may have but for what is carried along.
-OWN_COLUMNS = (*_NUMBERS, "images", FILE, LINE)
+OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE)
 
 
 def _cell(value: Any, column: str) -> Any:
-    if column in (*_NUMBERS, LINE) or isinstance(value, (str, type(None))):
+    if column in (*NUMBER_COLUMNS, LINE) or isinstance(value, (str, type(None))):
         return value
     return _json(value)
 

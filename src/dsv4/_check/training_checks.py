@@ -1,0 +1,99 @@
+"""What makes a conversation unfit for training: reasoning and calls in an assistant's text,
+arguments that are not JSON.
+
+What counts as markup, and not as talk about markup, is decided by the parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dsv4._check.call_checks import arguments_that_are_not_json
+from dsv4._check.checked_conversation import CheckedConversation
+from dsv4._check.findings import RuleFinding
+from dsv4._encode.inputs import text_of
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._format.dialects import Dialect
+from dsv4._parse import events
+from dsv4._parse.parse import Message, parse
+from dsv4.errors import Error
+from dsv4.request import Request
+
+# Markup in an assistant's text: reasoning and calls that a parser should have taken out of it.
+#
+# What makes it markup, and not talk about markup, is what the parser says.
+
+
+REASONING, CALLS = "reasoning_in_content", "calls_in_content"
+
+_PROBLEMS = {
+    REASONING: "the text holds reasoning or its tags: a model would learn to write them as text",
+    CALLS: "the text holds markup of tool calls: a model would learn to write calls as text",
+}
+_REASONING_KINDS = {events.THINK_IN_CONTENT, events.STRAY_THINK}
+# What says nothing of calls: text that stays as it is, and tokens, which a rule of their own finds.
+_OTHER_KINDS = {
+    *_REASONING_KINDS,
+    *(events.UNCLOSED_REASONING, events.MARKUP_AS_TEXT, events.STRAY_TOKEN),
+    *(events.MADE_UP_TURN, events.MORE_DEPARTURES),
+}
+# What does not make it doubtful what was meant.
+_HARMLESS_KINDS = {events.OTHER_RELEASE, events.UNDECLARED_TOOL}
+
+
+def leaked_markup(conversation: CheckedConversation) -> Iterator[RuleFinding]:
+    tools = [{"name": tool.name} for tool in conversation.tools]
+    for index, message in conversation.of_role("assistant"):
+        location = ("messages", index, "content")
+        for kind in leaked_kinds(message_text(message), tools, conversation.prompt.dialect):
+            yield RuleFinding(kind, location, _PROBLEMS[kind])
+
+
+def leaked_kinds(text: str, tools: Sequence[Any] = (), dialect: Dialect | None = None) -> list[str]:
+    """The kinds of markup that a text holds."""
+    if "<" not in text:  # every tag has one
+        return []
+    read = parse(text, thinking=False, tools=tools or None, dialect=dialect, reason="stop")
+    kinds = {each.kind for each in read.diagnostics}
+    is_called = read.tool_calls or read.incomplete or kinds - _OTHER_KINDS
+    found = {REASONING: kinds & _REASONING_KINDS, CALLS: is_called}
+    return [kind for kind, signs in found.items() if signs]
+
+
+def message_text(message: dict[str, Any]) -> str:
+    """The text of a message. Where there is more than text, nothing is said about it."""
+    try:
+        return text_of(message.get("content"), ())
+    except Error:
+        return ""
+
+
+def maybe_completion(text: str) -> Message | None:
+    """What a text says that is a whole completion. None where that is not certain."""
+    body = text.strip()
+    completion = body.removeprefix(tokens.THINK_START)
+    thinking = completion != body or tokens.THINK_END in body
+    read = parse(completion, thinking=thinking, reason="stop")
+    doubts = {each.kind for each in read.diagnostics} - _HARMLESS_KINDS
+    return None if doubts or leaked_kinds(read.content) else read
+
+
+LEAK_RULES = (leaked_markup,)
+
+
+# What must not be learned: the rules whose findings are errors in an example to learn from.
+
+
+UNFIT_KINDS = (REASONING, CALLS, "arguments_not_json")
+
+# Tokenizers refuse lone surrogates themselves.
+_TRAINING_RULES = (*LEAK_RULES, arguments_that_are_not_json)
+
+
+def find_unfit(request: Request, prompt: Prompt) -> Iterator[RuleFinding]:
+    """What makes a conversation that can be encoded unfit for training."""
+    conversation = CheckedConversation(request, prompt, None)
+    for rule in _TRAINING_RULES:
+        yield from rule(conversation)

@@ -1,0 +1,432 @@
+"""What trainers make of the files that `dsv4 dataset --for` writes, with the trainers themselves.
+
+`make test-training` runs these, in an environment of their own: PyTorch is large.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsv4
+from builders import assistant, call, calling, function, result, user
+from small_vocabulary import write_small_vocabulary
+
+pytest.importorskip("torch")
+pytest.importorskip("trl")
+pytest.importorskip("tokenizers")
+
+import torch
+import transformers
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+from dsv4.dataset import encode_files
+from dsv4.tokens import Tokenizer
+
+CONVERSATIONS: list[dict[str, Any]] = [
+    {"messages": [user("Is 7 prime?"), assistant("Yes.", reasoning_content="Only 1 and 7.")]},
+    {
+        "messages": [
+            user("Add 1 and 2."),
+            calling(call("add", '{"a": 1, "b": 2}', id="a")),
+            result("3", "a"),
+            assistant("It is 3."),
+            user("Thanks"),
+            assistant("Welcome!"),
+        ],
+        "tools": [function("add")],
+    },
+    {"messages": [user(), assistant("Hello!")]},
+]
+LENGTH = 4096
+IGNORED = -100
+
+
+class Example:
+    """One conversation: its ids, and those that the model wrote."""
+
+    def __init__(self, ids: list[int], labels: list[int]) -> None:
+        self.ids = ids
+        self.labels = labels
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Example) and vars(self) == vars(other)
+
+    def __repr__(self) -> str:
+        return f"Example({self.ids}, {self.labels})"
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_vocabulary(tmp_path_factory.mktemp("vocabulary") / "tokenizer.json")
+
+
+@pytest.fixture(scope="module")
+def meant(vocabulary: Path) -> list[Example]:
+    """What is to be trained: exactly the tokens of the model."""
+    tokenizer = Tokenizer.load(vocabulary)
+    examples = []
+    for body in CONVERSATIONS:
+        prompt = dsv4.encode(body["messages"], tools=body.get("tools"))
+        ids, weights = tokenizer.encode_masked(prompt)
+        pairs = zip(ids, weights, strict=True)
+        examples.append(Example(ids, [id if weight else IGNORED for id, weight in pairs]))
+    assert all(0 < sum(label != IGNORED for label in e.labels) < len(e.ids) for e in examples)
+    return examples
+
+
+@pytest.fixture
+def written(tmp_path: Path, vocabulary: Path) -> Callable[..., Path]:
+    """Writes the conversations, for a trainer."""
+
+    def write(name: str, **options: Any) -> Path:
+        (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(c)}\n" for c in CONVERSATIONS))
+        inputs, out = [tmp_path / "in.jsonl"], tmp_path / name
+        encode_files(inputs, out, tokenizer=vocabulary, jobs=1, **options)
+        return out
+
+    return write
+
+
+def llama(attention: str = "eager") -> Any:
+    """A model whose answers depend on all that it sees."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=130_000,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        initializer_range=0.5,
+        attn_implementation=attention,
+    )
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+@torch.no_grad()
+def logits_alone(model: Any, example: Example) -> Any:
+    return model(input_ids=torch.tensor([example.ids]), use_cache=False).logits[0]
+
+
+def differences(model: Any, logits: Any, examples: list[Example]) -> list[float]:
+    """How far the logits of each example in a row are from those of the example by itself."""
+    parts = torch.split(logits, [len(example.ids) for example in examples])
+    return [
+        float((part - logits_alone(model, example)).abs().max())
+        for part, example in zip(parts, examples, strict=True)
+    ]
+
+
+APART = 1e-3  # rounding; where examples see each other, it is more than 1
+
+
+# TRL.
+
+
+def trainer_over(data: Path, tmp_path: Path, vocabulary: Path, **options: Any) -> Any:
+    kind = "parquet" if data.suffix == ".parquet" else "json"
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(vocabulary),
+        eos_token="<｜end▁of▁sentence｜>",
+        pad_token="<｜▁pad▁｜>",
+    )
+    attention = options.pop("attention", "eager")
+    settings = {
+        "output_dir": str(tmp_path / "trained"),
+        "per_device_train_batch_size": len(CONVERSATIONS),
+        "max_length": None,
+        "report_to": "none",
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        **options,
+    }
+    return SFTTrainer(
+        model=llama(attention),
+        processing_class=tokenizer,
+        train_dataset=load_dataset(
+            kind, data_files=str(data), split="train", cache_dir=str(tmp_path / "cache")
+        ),
+        args=SFTConfig(**settings),
+    )
+
+
+def first_batch(trainer: Any) -> dict[str, Any]:
+    return next(iter(trainer.get_train_dataloader()))
+
+
+def examples_in(batch: dict[str, Any]) -> list[Example]:
+    """The examples of a batch: rows without their padding, or what begins at position 0."""
+    found = []
+    for n, ids in enumerate(batch["input_ids"]):
+        if "position_ids" in batch:
+            starts = (batch["position_ids"][n] == 0).nonzero().flatten().tolist()
+        else:
+            starts = [0]
+            ids = ids[batch["attention_mask"][n] == 1]
+        for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
+            labels = batch["labels"][n][start:end]
+            found.append(Example(ids[start:end].tolist(), labels.tolist()))
+    return found
+
+
+def in_order(examples: list[Example]) -> list[Example]:
+    return sorted(examples, key=lambda example: example.ids)
+
+
+TRL_WAYS = {
+    "a row for each example": ({}, {}),
+    "rows that dsv4 packed": ({"pack": LENGTH}, {"padding_free": True}),
+    "rows that TRL packs": ({}, {"packing": True, "max_length": LENGTH}),
+}
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.parquet"])
+@pytest.mark.parametrize("way", TRL_WAYS)
+def test_trl_trains_exactly_the_tokens_of_the_model(
+    written: Any, tmp_path: Path, vocabulary: Path, meant: list[Example], way: str, name: str
+) -> None:
+    writing, training = TRL_WAYS[way]
+    data = written(name, trainer="trl", **writing)
+    batch = first_batch(trainer_over(data, tmp_path, vocabulary, **training))
+    assert in_order(examples_in(batch)) == in_order(meant)
+
+
+def test_trl_ignores_a_loss_mask(
+    written: Any, tmp_path: Path, vocabulary: Path, meant: list[Example]
+) -> None:
+    """Why `--for` is needed: without it, all tokens are trained."""
+    batch = first_batch(trainer_over(written("train.jsonl"), tmp_path, vocabulary))
+    everything = [Example(example.ids, example.ids) for example in meant]
+    assert in_order(examples_in(batch)) == in_order(everything)
+
+
+def trained_logits(trainer: Any, batch: dict[str, Any]) -> Any:
+    """What the model says in a step of training, which does not keep its logits."""
+    states: list[Any] = []
+    trainer.model.eval()
+    hook = trainer.model.model.register_forward_hook(
+        lambda _module, _given, outputs: states.append(outputs[0])
+    )
+    with torch.no_grad():
+        trainer.compute_loss(trainer.model, dict(batch))
+        hook.remove()
+        (state,) = states
+        return trainer.model.lm_head(state)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("way", ["rows that dsv4 packed", "rows that TRL packs"])
+def test_trl_keeps_packed_examples_apart(
+    written: Any, tmp_path: Path, vocabulary: Path, way: str, attention: str
+) -> None:
+    writing, training = TRL_WAYS[way]
+    data = written("train.jsonl", trainer="trl", **writing)
+    trainer = trainer_over(data, tmp_path, vocabulary, attention=attention, **training)
+    batch = first_batch(trainer)
+    (logits,) = trained_logits(trainer, batch)
+    assert max(differences(trainer.model, logits, examples_in(batch))) < APART
+
+
+def test_trl_mixes_packed_examples_without_padding_free(
+    written: Any, tmp_path: Path, vocabulary: Path, meant: list[Example]
+) -> None:
+    """Why training.md asks for it."""
+    data = written("train.jsonl", trainer="trl", pack=LENGTH)
+    trainer = trainer_over(data, tmp_path, vocabulary)
+    (logits,) = trained_logits(trainer, first_batch(trainer))
+    first, *others = differences(trainer.model, logits, meant)
+    assert first < APART
+    assert min(others) > 1
+
+
+# transformers.
+
+
+@pytest.fixture
+def packed_row(written: Any) -> dict[str, Any]:
+    row = json.loads(written("train.jsonl", pack=LENGTH).read_text())
+    return {name: torch.tensor([row[name]]) for name in ("input_ids", "position_ids")}
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_transformers_keeps_packed_examples_apart(
+    packed_row: dict[str, Any], meant: list[Example], attention: str
+) -> None:
+    model = llama(attention)
+    with torch.no_grad():
+        (logits,) = model(**packed_row, use_cache=False).logits
+    assert max(differences(model, logits, meant)) < APART
+
+
+@pytest.mark.parametrize("wrong", ["a cache", "a mask of ones"])
+def test_transformers_mixes_packed_examples_otherwise(
+    packed_row: dict[str, Any], meant: list[Example], wrong: str
+) -> None:
+    ones = {"attention_mask": torch.ones_like(packed_row["input_ids"]), "use_cache": False}
+    model = llama()
+    with torch.no_grad():
+        (logits,) = model(**packed_row, **({} if wrong == "a cache" else ones)).logits
+    assert min(differences(model, logits, meant)[1:]) > 1
+
+
+def deepseek_v4() -> Any:
+    """V4 itself: windows of attention, and tokens that are compressed in groups."""
+    torch.manual_seed(0)
+    config = transformers.DeepseekV4Config(
+        vocab_size=130_000,
+        hidden_size=32,
+        moe_intermediate_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        head_dim=16,
+        q_lora_rank=16,
+        o_lora_rank=16,
+        o_groups=2,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        index_n_heads=2,
+        index_head_dim=16,
+        index_topk=4,
+        sliding_window=8,
+        compress_rates={"compressed_sparse_attention": 4, "heavily_compressed_attention": 8},
+        layer_types=[
+            *("sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention")
+        ],
+        mlp_layer_types=["moe"] * 3,
+        hc_mult=2,
+        initializer_range=0.5,
+        attn_implementation="eager",
+    )
+    return transformers.DeepseekV4ForCausalLM(config).eval()
+
+
+has_v4 = pytest.mark.skipif(
+    not hasattr(transformers, "DeepseekV4Config"), reason="these transformers have no DeepSeek-V4"
+)
+
+
+@has_v4
+def test_no_packed_row_is_right_for_v4_in_transformers(
+    packed_row: dict[str, Any], meant: list[Example]
+) -> None:
+    """Its groups of compressed tokens go across examples, whatever the positions say. When this
+    fails, training.md has a warning to take back."""
+    model = deepseek_v4()
+    with torch.no_grad():
+        (logits,) = model(**packed_row, use_cache=False).logits
+    first, *others = differences(model, logits, meant)
+    assert first < APART
+    assert min(others) > 0.1
+
+
+@has_v4
+def test_padded_rows_are_right_for_v4_in_transformers(meant: list[Example]) -> None:
+    model, longest = deepseek_v4(), max(len(example.ids) for example in meant)
+    for example in meant:
+        padding = longest - len(example.ids)
+        ids = torch.tensor([example.ids + [0] * padding])
+        mask = torch.tensor([[1] * len(example.ids) + [0] * padding])
+        with torch.no_grad():
+            (logits,) = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        (difference,) = differences(model, logits[: len(example.ids)], [example])
+        assert difference < APART
+
+
+# torchtune.
+
+
+@pytest.fixture
+def torchtune() -> Any:
+    try:
+        return pytest.importorskip("torchtune.datasets")
+    except ImportError as error:
+        pytest.skip(f"torchtune cannot be imported: {error}")
+
+
+def test_torchtune_packs_the_rows_and_keeps_them_apart(
+    torchtune: Any, written: Any, tmp_path: Path, meant: list[Example]
+) -> None:
+    from torchtune.data import padded_collate_packed
+    from torchtune.models.llama2 import llama2
+
+    rows = torchtune.SFTDataset(
+        source="json",
+        data_files=str(written("train.jsonl", trainer="torchtune")),
+        split="train",
+        cache_dir=str(tmp_path / "cache"),
+        message_transform=lambda row: row,
+        model_transform=None,
+    )
+    lengths = [len(example.ids) for example in meant]
+    batch = padded_collate_packed([torchtune.PackedDataset(rows, max_seq_len=sum(lengths))[0]])
+    tokens, labels = (torch.split(batch[name][0], lengths) for name in ("tokens", "labels"))
+    parts = zip(tokens, labels, strict=True)
+    assert [Example(ids.tolist(), each.tolist()) for ids, each in parts] == meant
+
+    torch.manual_seed(0)
+    model = llama2(
+        vocab_size=130_000,
+        num_layers=2,
+        num_heads=2,
+        num_kv_heads=2,
+        embed_dim=16,
+        max_seq_len=LENGTH,
+    ).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    with torch.no_grad():
+        packed = model(batch["tokens"], mask=batch["mask"], input_pos=batch["input_pos"])[0]
+        for part, example in zip(torch.split(packed, lengths), meant, strict=True):
+            alone = model(torch.tensor([example.ids]))[0]
+            assert float((part - alone).abs().max()) < APART
+
+
+# verl.
+
+
+@pytest.fixture
+def verl_dataset(monkeypatch: pytest.MonkeyPatch) -> Any:
+    folder = Path(__file__).parent.parent / "examples" / "training"
+    monkeypatch.syspath_prepend(str(folder))
+    import verl_dataset
+
+    yield verl_dataset
+    del sys.modules["verl_dataset"]
+
+
+def test_the_dataset_for_verl(verl_dataset: Any, written: Any, meant: list[Example]) -> None:
+    data = str(written("train.parquet", trainer="verl"))
+    config = {"pad_mode": "no_padding"}
+    rows = verl_dataset.EncodedDataset(parquet_files=[data], tokenizer=None, config=config)
+    assert len(rows) == len(meant)
+    for row, example in zip(rows, meant, strict=True):
+        assert row["input_ids"].tolist() == example.ids
+        assert row["position_ids"].tolist() == list(range(len(example.ids)))
+        learned = zip(example.ids, row["loss_mask"].tolist(), strict=True)
+        assert [id if mask else IGNORED for id, mask in learned] == example.labels
+    few = verl_dataset.EncodedDataset(data, tokenizer=None, config=config, max_samples=2)
+    assert len(few) == 2
+    with pytest.raises(ValueError, match="found right, expected no_padding"):
+        verl_dataset.EncodedDataset(data, tokenizer=None, config={"pad_mode": "right"})
+
+
+# Megatron.
+
+
+def test_megatron_reads_ids_and_masks(written: Any, meant: list[Example]) -> None:
+    module = pytest.importorskip("megatron.core.datasets.indexed_dataset")
+    out = written("train", trainer="megatron", pack=LENGTH)
+    ids = module.IndexedDataset(str(out))
+    mask = module.IndexedDataset(f"{out}.loss_mask")
+    assert ids.document_indices.tolist() == [0, len(meant)]
+    for n, example in enumerate(meant):
+        learned = zip(ids[n].tolist(), mask[n].tolist(), strict=True)
+        assert ids[n].tolist() == example.ids
+        assert [id if each else IGNORED for id, each in learned] == example.labels
