@@ -12,7 +12,6 @@ from dsv4._encode.encode import encode
 from dsv4._encode.fragments import Field, Origin, Piece
 from dsv4._encode.omissions import Omission, OmissionRule
 from dsv4._encode.prompt import Prompt
-from dsv4._encode.sampled_turns import Sampled
 from dsv4._format.dialects import DIALECTS, Dialect, dialect_for
 from dsv4._format.endings import Ending, EndingKind
 from dsv4._format.tokens import Special
@@ -35,6 +34,7 @@ from dsv4._parse.parse import Message, ToolCall, assemble, parse, parse_task
 from dsv4._parse.parser import Hold, StreamParser
 from dsv4.errors import EncodeError, Error, OptionError, ParseError, UnknownModel
 from dsv4.request import Request
+from dsv4.types import Sampled
 from dsv4.version import __version__
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._encode.fragments import BLANK_LINE
-from dsv4._encode.sampled_turns import Sampled
 from dsv4._format.dialects import ROLES
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
+from dsv4.types import Sampled
 
 # What callers give -> plain dicts and lists.
 #

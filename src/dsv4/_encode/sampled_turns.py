@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from dsv4._encode.fragments import (
     ANSWER,
@@ -19,36 +18,7 @@ from dsv4._encode.fragments import (
 )
 from dsv4._format.dialects import Dialect
 from dsv4._format.tokens import DSML, EOS, THINK_END, markup
-from dsv4.errors import OptionError, short_repr
-from dsv4.values import FrozenRecord
-
-# A turn as the model wrote it, which the format would not always write again.
-
-
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Sampled(FrozenRecord):
-    """An assistant message together with what the model wrote for it.
-
-    `message` is the message as it was read, which the rules of the format see: a dict, or what
-    parsing gave. `text` is the model's text, after the header: the prompt holds it as it is where
-    the format shows the turn, and what it spells of special tokens is real. Where reasoning is
-    dropped the prompt holds what comes after its end. `ids` are the tokens that were sampled: a
-    `Tokenizer` uses them as they are. One of the two may be missing. Raises an `OptionError` for a
-    `text` that is no text and for `ids` that are no list.
-    """
-
-    message: Any
-    text: str | None = None
-    ids: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.text is not None and not isinstance(self.text, str):
-            raise OptionError("text", f"found {short_repr(self.text)}, expected text")
-        if isinstance(self.ids, (str, bytes)) or not isinstance(self.ids, (Sequence, type(None))):
-            raise OptionError("ids", f"found {short_repr(self.ids)}, expected a list of ids")
-
-
-# A turn as it was sampled, and what the format shows of it.
+from dsv4.types import Sampled
 
 
 class RawTurn(NamedTuple):
@@ -130,5 +100,5 @@ def _start_of_calls(text: str) -> int:
 
 def prefix_entries(prefix: str, thinks: bool, dialect: Dialect) -> Iterator[str]:
     """The start of an answer that the request gives, which is the model's as if it were sampled."""
-    turn = RawTurn(Sampled(None, prefix), reasoned=thinks, thinks=thinks, closes=False)
+    turn = RawTurn(Sampled({"role": "assistant"}, prefix), reasoned=thinks, thinks=thinks, closes=False)
     yield from turn.entries(None, dialect)

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dsv4._encode.sampled_turns import Sampled
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
 from dsv4.serve.settings import SettingError
 from dsv4.serve.storage.turn_store import TurnStore
+from dsv4.types import Sampled
 
 # Turns that travel with the client: compressed, and signed with a key of the server's.
 #
@@ -237,7 +237,7 @@ class SampledTurns:
         for n, turn in zip(spoken, turns, strict=True):
             if turn is not None:
                 # The rules must see the reasoning, which the client may have left out.
-                message = {**messages[n], "reasoning_content": turn.reasoning}
+                message: Any = {**messages[n], "reasoning_content": turn.reasoning}
                 messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
                 found += 1
         if not found:
