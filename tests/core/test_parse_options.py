@@ -23,6 +23,7 @@ from completions import (
     calls_of,
     declared,
     events_of,
+    kinds_of,
 )
 from dsv4._format.endings import Ending
 
@@ -87,9 +88,11 @@ class TestTheEnd:
             with pytest.raises(dsv4.OptionError):
                 parser.feed(text)
 
-    def test_an_unknown_reason(self) -> None:
-        with pytest.raises(dsv4.OptionError, match="reason: found 'eos', expected \"stop\" or"):
-            dsv4.StreamParser().finish("eos")  # type: ignore[arg-type]
+    @pytest.mark.parametrize("reason", [5, 0, False, b"stop", {"type": "stop"}, ["stop"]])
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_a_reason_that_is_no_text(self, reason: Any, strict: bool) -> None:
+        with pytest.raises(dsv4.OptionError, match=r"reason: found .*, expected text"):
+            dsv4.StreamParser(strict=strict).finish(reason)
 
     @pytest.mark.parametrize("text", [5, None, b"a"])
     def test_only_text_comes_in(self, text: Any) -> None:
@@ -102,7 +105,17 @@ class TestTheEnd:
 
 
 class TestReasons:
-    """`finish(reason)`: what the caller knows counts more than what the text looks like."""
+    """`finish(reason)`: what the caller knows counts more than what the text looks like.
+
+    The words are those of rule 26.
+    """
+
+    ENDS = ("eos", "eos_token", "end_turn", "tool_calls", "function_call", "tool_use")
+    LENGTHS = ("length", "max_tokens", "model_length")
+    FILTERS = ("content_filter", "refusal")
+    # Of these nobody knows what they stand for.
+    OTHERS = ("timeout", "cancelled", "aborted", "abort", "error", "STOP", "stop ", "later")
+    CUTS = (*LENGTHS, *FILTERS, *OTHERS)
 
     OPEN = f"{BLOCK}\n{BASH}\n{COMMAND}ls"
 
@@ -123,25 +136,115 @@ class TestReasons:
             f'{BLOCK}{BASH}{{"command": "ls"}}',
         ],
     )
-    def test_a_model_that_stopped_has_made_its_call(self, text: str) -> None:
-        message = self.read(text, "stop")
+    @pytest.mark.parametrize("word", ENDS)
+    def test_a_model_that_ended_the_text_has_made_its_call(self, text: str, word: str) -> None:
+        message = self.read(text, word)
         assert calls_of(message) == [("bash", {"command": "ls"})]
         assert (message.finish, message.incomplete) == ("tool_calls", ())
         assert self.read(text, "length").finish == self.read(text, None).finish == "length"
 
     def test_but_not_with_a_quoted_call_that_never_ends(self) -> None:
-        message = self.read(f"{self.OPEN} {BASH}{COMMAND}rm", "stop")
+        message = self.read(f"{self.OPEN} {BASH}{COMMAND}rm", "eos")
         assert (message.tool_calls, message.finish) == ((), "length")
         assert len(message.incomplete) == 1
 
     @pytest.mark.parametrize(
-        ("reason", "finish"), [(None, "length"), ("stop", "stop"), ("length", "length")]
+        "text",
+        [
+            OPEN,
+            f"{OPEN}{PARAMETER_END}",
+            f"{OPEN}</{DSML}par",
+            f"{OPEN}</{DSML}>",
+            f"{OPEN}{PARAMETER_END}\n</{DSML}inv",
+            f'{BLOCK}{BASH}{{"command": "ls"}}',
+            f"{BLOCK}{BASH}",
+        ],
+    )
+    @pytest.mark.parametrize("word", ["stop", *CUTS])
+    def test_nobody_else_completes_a_call_whose_close_has_not_come(
+        self, text: str, word: str
+    ) -> None:
+        message = self.read(text, word)
+        assert (message.tool_calls, message.finish) == ((), "length")
+        assert [call.name for call in message.incomplete] == ["bash"]
+
+    def test_a_call_of_an_undeclared_tool_is_cut_as_well(self) -> None:
+        message = self.read(f'{BLOCK}<{DSML}invoke name="other">', "stop")
+        assert (message.tool_calls, message.finish) == ((), "length")
+        assert [call.name for call in message.incomplete] == ["other"]
+
+    @pytest.mark.parametrize("calls", ["", f"{OPEN}{PARAMETER_END}{INVOKE_END}"])
+    def test_an_open_wrapper_without_an_open_call_is_no_cut_at_a_stop(self, calls: str) -> None:
+        message = self.read(calls or BLOCK, "stop")
+        assert message.finish == ("tool_calls" if calls else "stop")
+        assert kinds_of(message) == ["implied_close"]
+        assert self.read(calls or BLOCK, "length").finish == "length"
+
+    CUT_JSON = (
+        f'{BLOCK}{BASH}{{"command": "rm -rf /tm',
+        f'{BLOCK}{BASH}{{"command": "ls"',
+        f'{BLOCK}{BASH}<{DSML}parameter name="timeout" string="false">{{"a": "b',
+        f'{BLOCK}{BASH}<{DSML}parameter name="timeout" string="false">[1, 2',
+        f'{BLOCK}{BASH}<{DSML}parameter name="timeout" string="false">tru',
+        f'{BLOCK}{BASH}<{DSML}parameter name="timeout">[1, 2',
+        f'{BLOCK}{BASH}<{DSML}parameter name="arguments" string="true">{{"command": "rm',
+    )
+
+    @pytest.mark.parametrize("text", [*CUT_JSON, f"{CUT_JSON[3]}</{DSML}par"])
+    @pytest.mark.parametrize("word", [*ENDS, "stop", "length", None])
+    def test_cut_json_is_never_complete(self, text: str, word: Any) -> None:
+        message = self.read(text, word)
+        assert (message.tool_calls, message.finish) == ((), "length")
+        assert [call.name for call in message.incomplete] == ["bash"]
+        assert kinds_of(message).count("cut_short") == 1
+
+    @pytest.mark.parametrize("text", CUT_JSON)
+    @pytest.mark.parametrize("calls", ["streamed", "whole"])
+    def test_not_even_before_an_eos(self, text: str, calls: Any) -> None:
+        message = self.read(f"{text}{EOS}", None, calls=calls)
+        assert (message.tool_calls, message.finish) == ((), "stop")
+        assert len(message.dropped) == 1
+        assert len(message.incomplete) == (calls == "streamed")
+
+    @pytest.mark.parametrize("word", ["stop", *CUTS])
+    def test_an_eos_counts_more_than_any_reason(self, word: str) -> None:
+        message = self.read(f"{self.OPEN}{EOS}", word)
+        assert calls_of(message) == [("bash", {"command": "ls"})]
+        assert message.finish == "tool_calls"
+        assert self.read(f"Well{EOS}", word).finish == "stop"
+
+    @pytest.mark.parametrize("word", [*ENDS, "stop", *CUTS])
+    def test_a_stop_string_that_was_hit_stays_hit(self, word: str) -> None:
+        assert self.read("a STOP b", word, stop=["STOP"]).finish == "stop"
+        called = self.read(f"{block(calling('ping'))}a STOP b", word, stop=["STOP"])
+        assert called.finish == "tool_calls"
+
+    def test_an_empty_reason_says_nothing(self) -> None:
+        for text in (self.OPEN, "Well", block(calling("ping"))):
+            assert self.read(text, "") == self.read(text, None)
+
+    @pytest.mark.parametrize("word", ["stop", *CUTS])
+    def test_a_block_in_an_open_fence_is_an_example_where_something_else_ended_it(
+        self, word: str
+    ) -> None:
+        text = f"```\nx{block(calling('ping'))}"
+        assert self.read(text, word).tool_calls == ()
+        assert calls_of(self.read(text, "eos")) == [("ping", {})]
+
+    @pytest.mark.parametrize(
+        ("reason", "finish"),
+        [(None, "length"), ("eos", "stop"), ("stop", "stop"), ("length", "length")],
     )
     def test_reasoning_that_never_ends(self, reason: Any, finish: str) -> None:
         assert self.read("Hm.", reason, thinking=True).finish == finish
 
     @pytest.mark.parametrize(
-        ("reason", "finish"), [(None, "stop"), ("stop", "stop"), ("length", "length")]
+        ("reason", "finish"),
+        [
+            (None, "stop"),
+            *((word, "stop") for word in (*ENDS, "stop")),
+            *((word, "length") for word in CUTS),
+        ],
     )
     def test_an_answer(self, reason: Any, finish: str) -> None:
         assert self.read("Well", reason).finish == finish
@@ -152,8 +255,14 @@ class TestReasons:
 
     def test_strictly(self) -> None:
         options = {"thinking": False, "strict": True}
-        assert dsv4.parse(f"Hi{EOS}", reason="length", **options).finish == "length"
-        assert dsv4.parse(f"Hi{EOS}", reason="stop", **options).finish == "stop"
+        called = block(calling("ping"))
+        for word in ("length", "content_filter", "timeout"):
+            assert dsv4.parse(called, reason=word, **options).finish == "length"
+            assert dsv4.parse(f"{called}{EOS}", reason=word, **options).finish == "tool_calls"
+            assert dsv4.parse(f"Hi{EOS}", reason=word, **options).finish == "stop"
+        for word in ("stop", "eos", "tool_calls"):
+            assert dsv4.parse(called, reason=word, **options).finish == "tool_calls"
+            assert dsv4.parse(f"Hi{EOS}", reason=word, **options).finish == "stop"
 
 
 class TestWholeCalls:

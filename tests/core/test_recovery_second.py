@@ -228,7 +228,7 @@ class TestSpellings:
     def test_an_odd_close_where_the_model_ended_the_text(self, close: str) -> None:
         """Servers strip EOS: what the caller knows stands for it."""
         by_eos = dsv4.parse(f"{OPEN}ls{close}{EOS}", thinking=False, tools=TOOLS)
-        by_caller = dsv4.parse(f"{OPEN}ls{close}", thinking=False, tools=TOOLS, reason="stop")
+        by_caller = dsv4.parse(f"{OPEN}ls{close}", thinking=False, tools=TOOLS, reason="eos")
         assert calls_of(by_eos) == calls_of(by_caller) == list(LS)
 
     @pytest.mark.parametrize(

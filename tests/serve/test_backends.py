@@ -56,7 +56,8 @@ def test_the_completion_comes_whole(name: str, tokenizer: Tokenizer) -> None:
     chunks = run(generated(name, server, tokenizer, Options(max_tokens=1000)))
     # Some take the EOS off, and say the reason instead.
     assert text_of(chunks, tokenizer).removesuffix(EOS) == COMPLETION.removesuffix(EOS)
-    assert [chunk.finish for chunk in chunks if chunk.finish] == ["stop"]
+    ended = "eos" if name == "llamacpp" else "stop"
+    assert [chunk.finish for chunk in chunks if chunk.finish] == [ended]
 
 
 def test_ids_of_sglang_may_come_as_what_is_new(tokenizer: Tokenizer) -> None:
@@ -86,6 +87,36 @@ def test_what_a_server_gave_up_is_no_completion(name: str, tokenizer: Tokenizer)
     server.fault = gives_up
     with pytest.raises(BackendError, match=r"gave up: (abort|error|out of memory)"):
         run(generated(name, server, tokenizer, Options(max_tokens=10)))
+
+
+# What servers say where a stop string of their own ended the text, and how old ones say it.
+ENDINGS = {
+    "vllm": ({"choices": [{"text": "", "finish_reason": "stop", "stop_reason": "&&"}]}, "stop"),
+    "completions": (
+        {"choices": [{"text": "", "finish_reason": "stop", "stop_reason": None}]},
+        "stop",
+    ),
+    "sglang": ({"text": "", "meta_info": {"finish_reason": {"type": "stop", "matched": "&&"}}}, ""),
+    "llamacpp": ({"stop": True, "stop_type": "word", "stopping_word": "&&"}, "stop"),
+    "llamacpp old": ({"stop": True, "stopped_word": True, "stopping_word": "&&"}, "stop"),
+    "llamacpp old eos": ({"stop": True, "stopped_eos": True, "stopping_word": ""}, "eos"),
+}
+
+
+@pytest.mark.parametrize("case", ENDINGS)
+def test_a_stop_string_is_told_from_the_models_own_end(case: str, tokenizer: Tokenizer) -> None:
+    name = case.partition(" ")[0]
+    last, finish = ENDINGS[case]
+    server = SERVERS[name](tokenizer, COMPLETION)
+
+    async def ends(request: web.Request, number: int) -> web.Response:
+        text = f"data: {json.dumps(last)}\n\n"
+        return web.Response(text=text, content_type="text/event-stream")
+
+    server.fault = ends
+    (chunk,) = run(generated(name, server, tokenizer, Options(max_tokens=10)))
+    expected = "&&" if "&&" in json.dumps(last) else None
+    assert (chunk.finish, chunk.stop_string) == (finish or "stop", expected)
 
 
 @pytest.mark.parametrize("name", SERVERS)

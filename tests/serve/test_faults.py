@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from gateway import TOOLS, events_of, gateway, run
+from gateway import TOOLS, Gateway, events_of, gateway, run
 from standins import Scripted, VllmServer
 
 from dsv4._format.tokens import DSML, EOS, THINK_END
@@ -93,21 +93,27 @@ def test_a_backend_that_breaks_in_the_middle_never_looks_like_a_clean_end(path: 
     async def scenario() -> None:
         backend = Scripted("Thinking ", "about", 0.1, RuntimeError("boom"))
         async with gateway(backend) as g:
-            body = json.dumps({**PATHS[path], "stream": True})
-            received = bytearray()
-
-            async def read() -> None:
-                async with g.client.post(g.url + path, data=body) as response:
-                    assert response.status == 200
-                    async for chunk in response.content.iter_any():
-                        received.extend(chunk)
-
-            with pytest.raises(aiohttp.ClientPayloadError):
-                await read()
-            last = events_of(received.decode())[-1]
-            assert last.get("error") or last["type"] in ("error", "response.failed"), last
+            await broken_off(g, path, PATHS[path])
 
     run(scenario())
+
+
+async def broken_off(g: Gateway, path: str, body: Any) -> str:
+    """What a stream says that has the protocol's error as its last event, and no clean end."""
+    data = json.dumps({**body, "stream": True})
+    received = bytearray()
+
+    async def read() -> None:
+        async with g.client.post(g.url + path, data=data) as response:
+            assert response.status == 200
+            async for chunk in response.content.iter_any():
+                received.extend(chunk)
+
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await read()
+    last = events_of(received.decode())[-1]
+    assert last.get("error") or last["type"] in ("error", "response.failed"), last
+    return received.decode()
 
 
 @every_path
@@ -132,6 +138,74 @@ def test_a_call_that_was_cut_is_never_sent(path: str) -> None:
             assert '"length"' in text or '"max_tokens"' in text or '"incomplete"' in text
 
     run(scenario())
+
+
+def tools_for(path: str) -> Any:
+    function = TOOLS[0]["function"]
+    if path == "/v1/messages":
+        return [{"name": "bash", "input_schema": function["parameters"]}]
+    return [{"type": "function", **function}] if path == "/v1/responses" else TOOLS
+
+
+# Finish reasons that stand for nothing that anybody knows.
+UNKNOWN = ["timeout", "cancelled", "aborted", "abort", "STOP", 5, 0, {"type": "stop"}, ["stop"]]
+
+
+@every_path
+@pytest.mark.parametrize("finish", UNKNOWN, ids=str)
+def test_a_finish_reason_that_is_not_known_is_a_failure(path: str, finish: Any) -> None:
+    async def scenario() -> None:
+        body = {**PATHS[path], "tools": tools_for(path)}
+        async with gateway(Scripted(CALL, Chunk(finish=finish))) as g:
+            status, headers, whole = await g.post(path, body)
+            assert (status, headers["x-should-retry"]) == (502, "true")
+            assert "rm -rf" not in json.dumps(whole)
+            assert "rm -rf" not in await broken_off(g, path, body)
+
+    run(scenario())
+
+
+async def answered(backend: Any, **settings: Any) -> Any:
+    """The choice of a chat request that declares a tool."""
+    async with gateway(backend, **settings) as g:
+        body = {**CHAT, "tools": TOOLS, "stop": "\n\nSTOP"}
+        status, _, whole = await g.post("/v1/chat/completions", body)
+        assert status == 200, whole
+        return whole["choices"][0]
+
+
+@pytest.mark.parametrize("finish", ["max_tokens", "model_length", "content_filter", "refusal", ""])
+def test_no_word_but_an_end_completes_a_call(finish: str) -> None:
+    choice = run(answered(Scripted(CALL, Chunk(finish=finish))))
+    assert not choice["message"].get("tool_calls")
+    filtered = finish in ("content_filter", "refusal")
+    assert choice["finish_reason"] == ("content_filter" if filtered else "length")
+
+
+@pytest.mark.parametrize("finish", ["stop", "eos", "eos_token", "end_turn", "tool_calls"])
+def test_the_end_of_a_model_whose_server_strips_eos_completes_one(finish: str) -> None:
+    """No stop string was sent to it, so none can have ended the text."""
+    choice = run(answered(Scripted(CALL, Chunk(finish=finish))))
+    assert choice["finish_reason"] == "tool_calls"
+    named = Chunk(finish="stop", stop_string="&&")
+    assert not run(answered(Scripted(CALL, named)))["message"].get("tool_calls")
+
+
+def test_with_ids_only_an_eos_among_them_says_that_the_model_ended_it(
+    tokenizer: Tokenizer,
+) -> None:
+    ids = VllmServer(tokenizer).ids(CALL)
+    cut = Scripted(Chunk(ids=ids), Chunk(ids=[], finish="stop"))
+    assert not run(answered(cut))["message"].get("tool_calls")
+    whole = Scripted(Chunk(ids=[*ids, tokenizer.special_id(EOS)]), Chunk(ids=[], finish="stop"))
+    assert run(answered(whole))["finish_reason"] == "tool_calls"
+
+
+def test_a_stop_string_that_was_hit_stays_hit_whatever_the_server_says_then() -> None:
+    said = Chunk(f"Hm.{THINK_END}Yes\n\nSTOP no", more=True)
+    for finish in ("length", "content_filter", "timeout"):
+        choice = run(answered(Scripted(said, Chunk(finish=finish))))
+        assert (choice["message"]["content"], choice["finish_reason"]) == ("Yes", "stop")
 
 
 def test_a_backend_that_stalls_is_given_up() -> None:
@@ -175,7 +249,7 @@ def test_a_client_that_goes_away_frees_the_backend_at_once(path: str, stream: bo
             host, port = g.url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             data = json.dumps({**PATHS[path], "stream": stream}).encode()
-            head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n\r\n"
+            head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(data)}\r\n\r\n"
             writer.write(head.encode() + data)
             await writer.drain()
             if stream:
@@ -199,7 +273,8 @@ def test_half_a_request_is_given_up() -> None:
         async with gateway(body_timeout=0.2) as g:
             host, port = g.url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+            head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n"
+            writer.write(head + b"{")
             assert b" 408 " in await reader.readline()
             writer.close()
 

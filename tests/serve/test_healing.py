@@ -324,8 +324,10 @@ def test_what_a_filter_ended_does_not_look_whole(
 
 
 @every_path
-@pytest.mark.parametrize("reason", ["abort", "error", "insufficient_system_resource"])
-def test_an_upstream_that_gives_up_has_failed(path: str, reason: str, tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize(
+    "reason", ["abort", "error", "insufficient_system_resource", "timeout", "cancelled", 5]
+)
+def test_an_upstream_that_gives_up_has_failed(path: str, reason: Any, tokenizer: Tokenizer) -> None:
     async def scenario() -> None:
         upstream = ChatServer(tokenizer, answer({"content": "Half an"}, finish=reason))
         async with (
@@ -334,7 +336,34 @@ def test_an_upstream_that_gives_up_has_failed(path: str, reason: str, tokenizer:
         ):
             status, _, body = await g.post(path, body_for(path))
             assert status == 502
-            assert reason in body["error"]["message"]
+            assert str(reason) in body["error"]["message"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("stop", "finish", "calls"),
+    [
+        (None, "stop", 1),
+        ("&&", "stop", 0),  # which may have ended it: the upstream was sent it
+        ("&&", "tool_calls", 1),
+        (None, "max_tokens", 0),
+        (None, "", 0),
+    ],
+)
+def test_a_leaked_call_without_its_close_counts_if_the_model_ended_it(
+    stop: str | None, finish: str, calls: int, tokenizer: Tokenizer
+) -> None:
+    async def scenario() -> None:
+        half = {"content": MARKUP[: MARKUP.index("hi") + 2]}
+        upstream = ChatServer(tokenizer, answer(half, finish=finish))
+        async with (
+            upstream.running() as url,
+            gateway(settings_backend="chat", upstream=url) as g,
+        ):
+            body = body_for("/v1/chat/completions", stop=stop)
+            _, _, found = await g.post("/v1/chat/completions", body)
+            assert len(found["choices"][0]["message"].get("tool_calls", ())) == calls
 
     run(scenario())
 

@@ -102,7 +102,7 @@ def test_a_bare_path_leads_to_the_page() -> None:
 )
 def test_pages_of_others_are_refused(headers: dict[str, str], status: int) -> None:
     async def scenario() -> None:
-        async with gateway(playground=True, playground_hosts=("gpu.example",)) as g:
+        async with gateway(playground=True, allowed_hosts=("gpu.example",)) as g:
             assert (await call(g, "settings", {}, **headers))[0] == status
             if "content-type" not in headers:
                 assert (await g.get("/playground/", **headers))[0] == status

@@ -65,7 +65,7 @@ class TestWriting:
         assert chat["message"]["tool_calls"][0]["function"]["name"] == "bash"
         assert chat["completion"].count(DSML) == 6
         assert Tokenizer.load().decode(chat["ids"]) == chat["completion"]
-        assert chat["stopped"] == responses["stopped"] == "stop"
+        assert chat["stopped"] == responses["stopped"] == "eos"
         assert responses["request"]["input"] == "Hi"
 
     def test_every_choice_has_its_line(self, record: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 from typing import Any
 
@@ -9,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn, says_the_same, turn_key
+from dsv4.api import ApiRequest, chat
+from dsv4.serve.storage import stored_turns
+from dsv4.serve.storage.stored_turns import (
+    SampledCall,
+    SampledTurn,
+    SampledTurns,
+    places_in,
+    says_the_same,
+    turn_key,
+)
+from dsv4.serve.storage.turn_store import MemoryTurnStore
 
 TURN = SampledTurn(
     id="turn_1",
@@ -121,3 +133,57 @@ def test_a_place_is_another_where_anything_else_was_said(n: int) -> None:
     assert turn_key(changed, "Done.") != turn_key(BEFORE, "Done.")
     assert turn_key(BEFORE[:n], "Done.") != turn_key(BEFORE, "Done.")
     assert turn_key(BEFORE, "Done") != turn_key(BEFORE, "Done.")
+
+
+def test_the_places_of_a_conversation_are_those_of_its_turns() -> None:
+    told = [*BEFORE, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "More"}]
+    told += [{"role": "assistant", "content": "There."}, {"role": "assistant", "content": None}]
+    places = places_in(told)
+    expected = [
+        n
+        for n, message in enumerate(told)
+        if message["role"] == "assistant" and message["content"] and "tool_calls" not in message
+    ]
+    assert list(places) == expected
+    assert all(places[n] == turn_key(told[:n], told[n]["content"]) for n in expected)
+
+
+class CountedHash:
+    """A hash that counts what it is fed, its copies included."""
+
+    fed = 0
+
+    def __init__(self, digest: Any = None) -> None:
+        self._digest = hashlib.sha256() if digest is None else digest
+
+    def update(self, data: bytes) -> None:
+        CountedHash.fed += len(data)
+        self._digest.update(data)
+
+    def copy(self) -> CountedHash:
+        return CountedHash(self._digest.copy())
+
+    def hexdigest(self) -> str:
+        return str(self._digest.hexdigest())
+
+
+def conversation(messages: int) -> ApiRequest:
+    turn = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Next."}]
+    return chat.read({"messages": [*turn * (messages // 2 - 1), *turn[:1]]})
+
+
+def test_a_long_history_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted:
+        sha256 = CountedHash
+
+    monkeypatch.setattr(stored_turns, "hashlib", Counted)
+    hashed = []
+    for messages in (2_000, 20_000):
+        call = conversation(messages)
+        CountedHash.fed = 0
+        memory = SampledTurns(MemoryTurnStore(10, 10_000), None)
+        asyncio.run(memory.recalled("ann", call))
+        hashed.append(CountedHash.fed)
+    short, long = hashed
+    assert short > 0
+    assert long <= 12 * short

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dsv4._parse import events as kinds
 from dsv4._parse.events import DiagnosticKind
+from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import TOKENS, PartialTag, Tag, pattern
@@ -56,13 +57,14 @@ class BlockReader:
         return (ParserState.JSON, None)
 
     def end(self) -> Move | None:
-        """The text ends inside a wrapper: it was cut, unless the model ended it (rule 16)."""
+        """The text ends inside a wrapper: it was cut, unless the model ended it, or a stop string
+        did so between calls (rules 16 and 26)."""
         source = self._source
-        if not source.stopped:
+        is_between = source.pos == source.end
+        if not is_between or source.ended not in (Ended.END, Ended.STOP):
             self._machine.report_cut(source.pos)
-            return self._leave()
-        if source.pos < source.end:
-            self._machine.report_cut(source.pos)
+            if not source.stopped:
+                return self._leave()
         return self._close_implied()
 
     def _text(self, at: int) -> Move:

@@ -227,13 +227,13 @@ class Invoke:
 
     # The end.
 
-    def drop(self, reason: AbortReason) -> None:
-        """Gives the call up. It goes on unseen."""
+    def drop(self, reason: AbortReason, rest: str = "") -> None:
+        """Gives the call up. It goes on unseen. `rest` is a member that was not written."""
         source = self._source
         if self.body is not None:
             self._spread_body()
         if self.call.shown:
-            self.call.abort(reason)
+            self.call.abort(reason, rest=rest)
         if not source.is_recording:
             source.record()
             self._start = source.pos

@@ -24,6 +24,7 @@ from dsv4._format.spellings import (
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
+from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.parser_options import DeclaredTools
 from dsv4._parse.source import (
@@ -178,6 +179,7 @@ class Machine:
         self.calls_completed = 0
         # The text ended inside something; its last token was an EOS.
         self.cut = False
+        self._cut_reported = False
         self.eos = False
         self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
 
@@ -261,8 +263,9 @@ class Machine:
         One cut is reported once (rule 16). What the model itself ended was not cut.
         """
         source = self.source
-        if not self.cut:
+        if not (self.cut or self._cut_reported):
             self.report(kinds.CUT_SHORT, start, source.end)
+            self._cut_reported = True
         elif start < source.end:
             self.report(kinds.UNEXPECTED_TEXT, start, source.end)
         self.cut = self.cut or not source.stopped
@@ -435,7 +438,7 @@ class Machine:
             return None
         if not isinstance(ahead, Tag):
             if ahead is Lookahead.END:
-                return wrapped and self.source.stopped
+                return wrapped and self.source.ended in (Ended.END, Ended.STOP)
             at = self.source.past_space(tag.end)
             return ahead is Lookahead.BRACE and self.source.at(at) == "{"
         if ahead.kind == "eos":

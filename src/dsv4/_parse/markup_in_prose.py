@@ -12,6 +12,7 @@ from typing import TypeAlias
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._parse import events as kinds
+from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.prose_lines import LineTracker
@@ -249,9 +250,9 @@ class FencedBlockReader:
         while (ahead := self._machine.follow(self._source.pos)) is Lookahead.MORE:
             yield
         if ahead is Lookahead.END:
-            return self._source.past_space(self._source.pos) == self._source.end and (
-                not self._source.cut_off
-            )
+            # Where something else ended the text, more of the example may have followed.
+            whole = self._source.ended in (None, Ended.END)
+            return whole and self._source.past_space(self._source.pos) == self._source.end
         return isinstance(ahead, Tag) and ahead.kind == "eos"
 
     def _invoke(self, declared: bool) -> Steps:

@@ -27,15 +27,9 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._parse.finish_reasons import Reason
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import (
-    CallDelivery,
-    EndReason,
-    GivenStops,
-    GivenTools,
-    StopIn,
-    new_call_id,
-)
+from dsv4._parse.parser_options import CallDelivery, GivenStops, GivenTools, StopIn, new_call_id
 from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.values import FrozenRecord
 
@@ -210,14 +204,15 @@ def parse(
     calls: CallDelivery = "streamed",
     new_id: Callable[[], str] = new_call_id,
     prefix: str = "",
-    reason: EndReason | None = None,
+    reason: Reason | None = None,
 ) -> Message:
     """The message in a completion: `StreamParser` with one chunk.
 
     `text` is all that the model wrote after the prompt. `reason` is why generation ended, if you
-    know: "stop" or "length". The other options are those of `StreamParser`. Returns a `Message`;
-    raises an `OptionError` for an option that is not what it should be, and with `strict` a
-    `ParseError` where the text leaves the grammar. Without `strict` no text raises anything.
+    know, as for `StreamParser.finish`. The other options are those of `StreamParser`. Returns a
+    `Message`; raises an `OptionError` for an option that is not what it should be, and with
+    `strict` a `ParseError` where the text leaves the grammar. Without `strict` no text raises
+    anything.
     """
     parser = StreamParser(
         ending=ending,

@@ -38,6 +38,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
 from dsv4._parse.invokes import Invoke, RemarkReader
 from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
@@ -51,7 +52,6 @@ from dsv4._parse.markup_in_prose import (
 from dsv4._parse.parser_options import (
     CallDelivery,
     DeclaredTools,
-    EndReason,
     GivenStops,
     GivenTools,
     StopIn,
@@ -418,46 +418,47 @@ class StreamParser(Shortcut):
         self._carried = []
         return events
 
-    def finish(self, reason: EndReason | None = None) -> list[Event]:
+    def finish(self, reason: Reason | None = None) -> list[Event]:
         """The events that the end of the text brings. The last of them is an `End`.
 
-        `reason` is why generation ended, if you know: "stop" where the model ended it, which
-        completes a call as an EOS does; "length" where something else did. Raises an `OptionError`
-        the second time, and for another reason; a strict parser raises a `ParseError`.
+        `reason` is why generation ended, if you know, in the words of any server. "eos" and
+        "tool_calls", for example, say that the model ended it, which completes a call as an EOS
+        does; "stop" may be a stop string's doing, and completes none; "length" and every word that
+        is not known say that the text was cut. Raises an `OptionError` the second time, and for a
+        reason that is no text; a strict parser raises a `ParseError`.
         """
-        if reason is not None:
-            checked_word("reason", reason, ("stop", "length"))
+        ended = checked_reason(reason)
         if self._finished:
             raise OptionError("reason", "found finish once more, expected it once")
         if self._strict is not None:
-            events = self._strict.finish(reason)
+            events = self._strict.finish(ended)
             self._finished = True
             return events
         self._finished = True
         machine = self._machine
         self._catch_up()
         self._close()
-        machine.source.stopped = reason == "stop"
-        machine.source.cut_off = reason == "length"
+        machine.source.ended = ended
         events = self._begin()
         machine.finish()
         if self._prose.unclosed and machine.state is not ParserState.HALTED:
             machine.report_raw(kinds.UNCLOSED_REASONING, machine.source.pos, "")
         machine.report_further()
-        machine.emit(End(self._finish_reason(reason)))
+        machine.emit(End(self._finish_reason(ended)))
         return events
 
-    def _finish_reason(self, reason: EndReason | None) -> Finish:
+    def _finish_reason(self, ended: Ended | None) -> Finish:
+        """Why the text ended. A stop string that was hit counts most, and then an EOS."""
         machine = self._machine
-        if reason == "length":
-            return "length"
         if machine.state is ParserState.HALTED:
             return "tool_calls" if machine.calls_completed else "stop"
-        if machine.cut:
+        if machine.eos:
+            ended = Ended.END
+        if machine.cut or (ended is not None and ended.is_cut):
             return "length"
         if machine.calls_completed:
             return "tool_calls"
-        if self._prose.unclosed and not machine.eos and reason is None:
+        if self._prose.unclosed and ended is None:
             return "length"
         return "stop"
 

@@ -41,8 +41,6 @@ GivenTools: TypeAlias = Iterable[Any] | None
 # Where stop strings act, and when a call is seen.
 StopIn: TypeAlias = Literal["content", "all"]
 CallDelivery: TypeAlias = Literal["streamed", "whole"]
-# What a caller may know about why the text ended.
-EndReason: TypeAlias = Literal["stop", "length"]
 
 
 def checked_bool(name: str, value: Any) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
+from dsv4._parse.finish_reasons import Ended
 
 # What a tag is, once it is read. `lexer` reads them.
 
@@ -187,8 +188,7 @@ class TextSource:
 
     `base` is the place of the first character of `text`, `pos` the place up to which everything is
     done with, `end` the place where the text ends for now. `final` says that no more will come, and
-    `stopped` that the model itself ended the text, though its EOS is not in it; `cut_off` that
-    something else did.
+    `ended` why, where the caller knows.
     """
 
     __slots__ = (
@@ -205,12 +205,11 @@ class TextSource:
         "aside_from",
         "base",
         "before",
-        "cut_off",
         "end",
+        "ended",
         "final",
         "pending",
         "pos",
-        "stopped",
         "text",
     )
 
@@ -218,7 +217,8 @@ class TextSource:
         self._read = read
         self.text = ""
         self.base = self.pos = self.end = start
-        self.final = self.stopped = self.cut_off = False
+        self.final = False
+        self.ended: Ended | None = None
         # Where a tag begins that was waited for, and as what.
         self.pending: int | None = None
         self._pending_as = PartialTag.MAYBE
@@ -233,6 +233,11 @@ class TextSource:
         self._before_aside = ""
         self._recorded: list[str] | None = None
         self._kept: list[str] | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the model itself ended the text, though its EOS is not in it."""
+        return self.ended is Ended.END
 
     # What comes in.
 

@@ -14,6 +14,7 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
 from dsv4._parse.call_arguments import CallWriter, json_string, object_text
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
+from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.parser_options import DeclaredTools
 from dsv4._parse.source import pattern
 from dsv4.errors import ParseError
@@ -28,6 +29,7 @@ class StrictMessage(NamedTuple):
     content: str
     calls: list[tuple[str, str]]
     block: str  # the text of the calls
+    has_eos: bool
 
 
 class StrictText(str):
@@ -60,17 +62,18 @@ def read_strictly(text: str, thinking: bool, tags: Tags) -> StrictMessage:
     if block < 0 or 0 <= eos < block:
         if eos < 0:
             raise ParseError(len(text), f"found the end, expected {tokens.EOS}")
-        content, end = _clean(text, at, eos), eos + len(tokens.EOS)
+        content, end = _clean(text, at, eos), eos
         calls: list[tuple[str, str]] = []
         written = ""
     else:
         content = _clean(text, at, block)
         end, calls = read_calls(text, block + len(tags.block_open), tags)
         written = text[block:end]
-        end += len(tokens.EOS) if text.startswith(tokens.EOS, end) else 0
+    has_eos = text.startswith(tokens.EOS, end)
+    end += len(tokens.EOS) if has_eos else 0
     if end != len(text):
         raise ParseError(end, f"found {text[end : end + 20]!r}, expected the end")
-    return StrictMessage(reasoning, content, calls, written)
+    return StrictMessage(reasoning, content, calls, written, has_eos)
 
 
 def _clean(text: str, start: int, end: int) -> str:
@@ -171,7 +174,7 @@ class StrictParser:
     def held(self) -> str:
         return "".join(self._parts)
 
-    def finish(self, reason: str | None) -> list[Event]:
+    def finish(self, ended: Ended | None) -> list[Event]:
         """All events. Raises a `ParseError` where the text leaves the grammar."""
         text = StrictText(self.held, self._inert) if self._inert else self.held
         message = read_strictly(text, self._thinking, self._dialect.tags)
@@ -190,7 +193,8 @@ class StrictParser:
             start = ToolCallStart(index, name, self._new_id(), space)
             CallWriter(name, start, self._tools, events.append).end(arguments)
         finish: Finish = "tool_calls" if named and shown else "stop"
-        events.append(End("length" if reason == "length" else finish))
+        is_cut = ended is not None and ended.is_cut and not message.has_eos
+        events.append(End("length" if is_cut else finish))
         return events
 
     def _named(self, name: str) -> tuple[str | None, str]:

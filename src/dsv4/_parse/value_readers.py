@@ -72,7 +72,10 @@ class ValueBuilder(Protocol):
         """The text ends inside the value."""
 
     def stop(self) -> Move:
-        """The model ended the text inside the value."""
+        """The model ended the text inside the value, as the caller says."""
+
+    def close_at_eos(self) -> Move:
+        """The model ended the text inside the value, and its EOS says so."""
 
 
 class CallListJudge:
@@ -195,9 +198,28 @@ class ParameterValue:
         return self.invoke.cut(rest=f"{json_string(self.key)}: {json_string(source.aside())}")
 
     def stop(self) -> Move:
-        if self.judge.quoted:
+        if self.judge.quoted or self._is_cut_json:
             return self.cut()
         return self.close(None)
+
+    def close_at_eos(self) -> Move:
+        if not self._is_cut_json:
+            return self.close(None)
+        self.invoke.call.settle()
+        raw = self.machine.source.aside()
+        self.invoke.drop("unreadable", rest=f"{json_string(self.key)}: {json_string(raw)}")
+        return (ParserState.INVOKE,)
+
+    @property
+    def _is_cut_json(self) -> bool:
+        """Whether the value must be JSON, or looks like it, and is not whole (rule 26)."""
+        if self.streams:
+            return False
+        raw = self.machine.source.peek_aside()
+        if self.tag.string == "false" or (self.types and "string" not in self.types):
+            return read_json(raw) is None
+        looks = self.types != {"string"} and raw.lstrip()[:1] in ("{", "[")
+        return looks and read_json(raw) is None
 
 
 class JsonBody:
@@ -262,7 +284,20 @@ class JsonBody:
         return self.invoke.cut(rest=f"{json_string(RAW_PARAMETER)}: {json_string(raw)}")
 
     def stop(self) -> Move:
-        return self.close(None)
+        return self.close(None) if self._is_whole else self.cut()
+
+    def close_at_eos(self) -> Move:
+        if self._is_whole:
+            return self.close(None)
+        raw = self.machine.source.aside()
+        self.invoke.drop("unreadable", rest=f"{json_string(RAW_PARAMETER)}: {json_string(raw)}")
+        return (ParserState.INVOKE,)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the object has come to its end: one that was cut is never complete (rule 26)."""
+        found = read_json(self.machine.source.peek_aside())
+        return found is not None and isinstance(found.value, dict)
 
 
 class JsonCallList:
@@ -312,6 +347,8 @@ class JsonCallList:
     def stop(self) -> Move:
         return self.close(None)
 
+    close_at_eos = stop
+
 
 def _complete_part(text: str) -> str:
     """A list of calls that was cut, without the element in which it was.
@@ -353,6 +390,13 @@ def _before_newline(source: TextSource, at: int) -> int:
     if newline < 0 or text[newline:].strip(" \t\n"):
         return at - text.endswith("\r")
     return start + newline - text.endswith("\r", 0, newline)
+
+
+def _close_implied(source: TextSource, value: ValueBuilder, tag: Tag) -> Move:
+    """Ends a value at a tag that cannot be inside."""
+    value.take(_before_newline(source, tag.start))
+    source.advance(tag.start)
+    return value.close_at_eos() if tag.kind == "eos" else value.close(None)
 
 
 class TextValueReader:
@@ -430,9 +474,7 @@ class TextValueReader:
         if verdict is Verdict.CLOSE:
             self.value.take(tag.start)
             return self.value.close(tag)
-        self.value.take(_before_newline(self._source, tag.start))
-        self._source.advance(tag.start)
-        return self.value.close(None)
+        return _close_implied(self._source, self.value, tag)
 
     def end(self) -> Move | None:
         source = self._source
@@ -517,9 +559,7 @@ class JsonValueReader:
             self.value.take(at)
             return self.value.close(tag)
         if verdict is Verdict.IMPLIED:
-            self.value.take(_before_newline(self._source, at))
-            self._source.advance(at)
-            return self.value.close(None)
+            return _close_implied(self._source, self.value, tag)
         self._at = tag.end
         return ()
 

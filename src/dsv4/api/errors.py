@@ -28,6 +28,7 @@ TYPES: dict[int, str] = {
     408: "timeout_error",
     413: "request_too_large",
     415: "invalid_request_error",
+    421: "invalid_request_error",
     422: "invalid_request_error",
     429: "rate_limit_error",
     431: "invalid_request_error",

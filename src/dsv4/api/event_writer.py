@@ -29,6 +29,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._parse.finish_reasons import Ended, ended_by
 from dsv4._parse.parser_options import new_id
 from dsv4.api.api_request import CALL_ID_PREFIXES, ApiRequest
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
@@ -133,16 +134,17 @@ class Outcome:
     def reason(self, said: str | None) -> str:
         """Why it ended: "tool_calls", "content_filter", "length", "stop_string" or "stop".
 
-        Complete calls count most, because clients run none of them after "length". Then a cut, of
-        which the engine (`said`) or the parser knows.
+        Complete calls count most, because clients run none of them after "length". A stop string
+        that was hit stays hit. Then a cut, of which the engine (`said`) or the parser knows.
         """
+        ended = ended_by(said)
         if self.complete:
             return "tool_calls"
-        if said == "content_filter":
-            return said
-        if said == "length" or self.finish == "length":
-            return "length"
-        return "stop" if self.stop is None else "stop_string"
+        if self.stop is not None:
+            return "stop_string"
+        if ended is Ended.FILTER:
+            return "content_filter"
+        return "length" if ended is Ended.LENGTH or self.finish == "length" else "stop"
 
 
 # The writer that all protocols share: the parser's events in, calls held until they are complete.

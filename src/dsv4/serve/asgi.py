@@ -161,8 +161,12 @@ async def send_json(
     send: Send, status: int, body: Any, headers: Mapping[str, str] | None = None
 ) -> None:
     """A whole response."""
-    data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    await send_bytes(send, status, data, "application/json", headers)
+    await send_bytes(send, status, json_bytes(body), "application/json", headers)
+
+
+def json_bytes(body: Any) -> bytes:
+    """A value as the JSON of a response."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 async def send_bytes(

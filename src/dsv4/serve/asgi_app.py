@@ -20,8 +20,9 @@ from dsv4.serve.asgi import GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
 from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, protocol_module
+from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, Worked, protocol_module
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
+from dsv4.serve.request_guard import Guard, Guarded
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
@@ -51,7 +52,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
 
     made = GatewayApp(
         routes=routes(server),
-        middleware=_middleware(settings),
+        middleware=_middleware(server),
         exception_handlers={404: _no_route, 405: _no_route},
         lifespan=lifespan,
     )
@@ -76,13 +77,19 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
         return None
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
-    if not settings.cors_origins:
-        return []
-    origins = list(settings.cors_origins)
-    return [
-        Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-    ]
+def _middleware(server: GatewayState) -> list[Middleware]:
+    origins = server.settings.cors_origins
+    layers = []
+    if not server.keys.asks:
+        layers.append(Middleware(Guarded, guard=Guard(server.settings, origins)))
+    if origins:
+        named, every = list(origins), ["*"]
+        layers.append(
+            Middleware(
+                CORSMiddleware, allow_origins=named, allow_methods=every, allow_headers=every
+            )
+        )
+    return layers
 
 
 def routes(server: GatewayState) -> list[BaseRoute]:
@@ -93,16 +100,16 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     for prefix in PREFIXES:
         for path, protocol in generating.items():
             found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
-        counting = JsonRoute(server, plain.count_tokens, protocol="messages")
+        counting = Worked(server, plain.count_tokens, protocol="messages")
         stored = JsonRoute(server, plain.response, protocol="responses")
         found += [
             _route(f"{prefix}/messages/count_tokens", counting, "POST"),
             _route(f"{prefix}/responses/{{id}}", stored, "GET", "DELETE"),
             _route(f"{prefix}/models", JsonRoute(server, plain.models), "GET"),
             _route(f"{prefix}/models/{{model:path}}", JsonRoute(server, plain.model), "GET"),
-            _route(f"{prefix}/tokenize", JsonRoute(server, plain.tokenize), "POST"),
-            _route(f"{prefix}/render", JsonRoute(server, plain.render), "POST"),
-            _route(f"{prefix}/parse", JsonRoute(server, plain.parse), "POST"),
+            _route(f"{prefix}/tokenize", Worked(server, plain.tokenize), "POST"),
+            _route(f"{prefix}/render", Worked(server, plain.render), "POST"),
+            _route(f"{prefix}/parse", Worked(server, plain.parse), "POST"),
         ]
     for path, handle in (
         ("/", plain.hello),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.parser_options import EndReason
+from dsv4._parse.finish_reasons import Ended, Reason, ended_by
+from dsv4.errors import short_repr
 
 if TYPE_CHECKING:
     from dsv4.grammar import Grammar
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 # A way of writing grammars, by the engines that read it.
 Form: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
-
-# Why generation ended.
-Finish: TypeAlias = Literal["stop", "length", "content_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +46,22 @@ class Chunk:
     """A piece of a completion.
 
     Where `ids` are given they are what was generated, and `text` is not read. `finish` says why
-    generation ended, on the last piece: "stop", "length" or "content_filter". `delta` is what a
-    chat server sent, and `id` its name for the whole. `more` says that the next piece is here too,
-    so that both can go out together.
+    generation ended, on the last piece, in the words of any server: "eos" where the model ended it,
+    "stop" where a stop string may have done so, "length", "content_filter"; a word that is not
+    known counts as a failure. `stop_string` is the one that ended it, where the backend says so.
+    `delta` is what a chat server sent, and `id` its name for the whole. `more` says that the next
+    piece is here too, so that both can go out together.
     """
 
     text: str = ""
     ids: Sequence[int] | None = None
     logprobs: tuple[Logprob, ...] = ()
-    finish: Finish | None = None
+    finish: Reason | None = None
     counts: Counts | None = None
     delta: Mapping[str, Any] | None = None
     id: str | None = None
     more: bool = False
+    stop_string: str | None = None
 
 
 # What a backend sends, piece by piece.
@@ -150,27 +151,32 @@ def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
     return hasattr(backend, "stream_request")
 
 
-# What servers say of a generation that they gave up.
-_ABORTED = ("abort", "error", "insufficient_system_resource")
-
-
-def read_finish(reason: Any, message: Any = None) -> Finish | None:
+def read_finish(reason: Any, message: Any = None) -> Reason | None:
     """Why generation ended, in the words of any server; None where it says nothing.
 
-    Raises a `BackendError`, with the server's own `message`, where it was given up: what came is
-    not the whole, and no client may take it for that.
+    Raises a `BackendError`, with the server's own `message`, for what the table of rule 26 does not
+    have: what came may not be the whole, and no client may take it for that.
     """
-    if reason in _ABORTED:
+    if reason is None or reason == "":
+        return None
+    if not isinstance(reason, str):
+        raise BackendError(
+            f"the backend sent the finish reason {short_repr(reason)}, expected text"
+        )
+    if ended_by(reason) is Ended.FAILURE:
         raise BackendError(f"the backend gave up: {message or reason}")
-    if reason in ("length", "content_filter"):
-        found: Finish = reason
-        return found
-    return None if reason is None else "stop"
+    return reason
 
 
-def parser_reason(finish: Finish | None) -> EndReason | None:
-    """The same for a parser: what a filter ended is cut."""
-    return "length" if finish == "content_filter" else finish
+def read_text(value: Any) -> str | None:
+    """A text of a backend's answer; None where it is no text."""
+    return value if isinstance(value, str) else None
+
+
+def settled(finish: Reason | None, *, by_string: bool) -> Reason | None:
+    """Why generation ended, for a parser. `by_string` says that a stop string may have ended it:
+    where none can have, "stop" is the model's own end (rule 26)."""
+    return "eos" if finish == "stop" and not by_string else finish
 
 
 def read_number(value: Any, kind: type = int) -> Any:

@@ -20,9 +20,10 @@ from dsv4._parse.events import (
     StopHit,
     ToolCallEnd,
 )
+from dsv4._parse.finish_reasons import Reason
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
-from dsv4.serve.backend import Chunk, Counts, Finish, Logprob, parser_reason
+from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
 from dsv4.tokens import IdParser, Tokenizer
 
 # What is kept of a completion while it runs: its events, in little room.
@@ -149,7 +150,8 @@ class CompletionReader:
         self.has_ids = False
         self.counts = Counts()
         self.id: str | None = None  # a raw completion has no name that the client should see
-        self.finish: Finish | None = None
+        self.finish: Reason | None = None
+        self._stop_string: str | None = None
         self.first_at: float | None = None  # when the first piece came
         # What generation can end with, and whether it has: nothing that comes would be shown.
         self._last = (StopHit,) if call.parallel else (StopHit, ToolCallEnd)
@@ -161,10 +163,11 @@ class CompletionReader:
             self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
-        if chunk.finish is not None:
-            self.finish = chunk.finish
         if self.is_done:
             return []
+        if chunk.finish is not None:
+            self.finish = read_finish(chunk.finish) or self.finish
+            self._stop_string = chunk.stop_string
         events = self._noted(self._fed(chunk))
         if self._logprobs is not None:
             self._logprobs.give(chunk.logprobs, events)
@@ -198,8 +201,12 @@ class CompletionReader:
     def end(self) -> list[Event]:
         """The events of the end."""
         parser = self._ids if self.has_ids and self._ids is not None else self._text
-        # Where we ended it ourselves, what the engine says of the rest does not count.
-        return self._noted(parser.finish(None if self.is_done else parser_reason(self.finish)))
+        # Where we ended it ourselves, what the engine says of the rest does not count. Backends of
+        # prompts are sent no stop strings, but may have their own. Among ids an EOS is seen, and
+        # says more than any reason: "stop" without one was something else's doing.
+        by_string = self.has_ids or self._stop_string is not None
+        reason = None if self.is_done else settled(self.finish, by_string=by_string)
+        return self._noted(parser.finish(reason))
 
     def _noted(self, events: list[Event]) -> list[Event]:
         self._kept.add(events)

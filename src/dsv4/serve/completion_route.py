@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
+from dsv4._parse.events import End
 from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
 from dsv4.api.api_request import client_path
@@ -25,7 +26,7 @@ from dsv4.api.request_fields import UNSUPPORTED_FIELDS
 from dsv4.api.unread_fields import unread_fields
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
-from dsv4.serve.access import Key
+from dsv4.serve.access import Busy, Key
 from dsv4.serve.asgi import (
     SEND_PIECE,
     ClientGone,
@@ -43,11 +44,11 @@ from dsv4.serve.completion_run import (
     CompletionRun,
     PreparedRequest,
     _Client,
-    _is_expected,
     as_answerable,
 )
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.server import GatewayState
+from dsv4.serve.settings import Settings
 from dsv4.tokens import VocabularyError
 
 PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
@@ -88,7 +89,7 @@ class CompletionRoute:
             raise  # the client knows
         except Exception as error:
             status = await self._refuse(send, error)
-            if not _is_expected(error):
+            if not is_expected(error):
                 raise
         finally:
             self._server.metrics.requests.labels(self._protocol, str(status)).inc()
@@ -97,11 +98,7 @@ class CompletionRoute:
         """An error before the first byte, in the protocol's own form."""
         self._server.metrics.count_failure(error)
         status, body = self._module.error(as_answerable(error))
-        headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
-        if status in (429, 503):
-            # Some clients give up at once without it, and others when it is long.
-            headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
-        await send_json(send, status, body, headers)
+        await send_json(send, status, body, retry_headers(status, error))
         return int(status)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -159,9 +156,10 @@ class CompletionRoute:
         # It is asked again when it is needed, and what it lacks is said then.
         with suppress(BackendError):
             await server.meet_backend()
+        check_counts(body, server.settings)
         own = without_unsupported(body) if self._passes_on else body
         call = self._module.read(own, dialect=server.dialect, settings=server.api_settings)
-        self._check(body, call)
+        self._check_model(call)
         if stored:
             call = replace(call, echo={**call.echo, **stored})
         if is_chat(server.backend):
@@ -179,16 +177,10 @@ class CompletionRoute:
     def _unread(self, body: dict[str, Any]) -> list[str]:
         return [] if self._passes_on else unread_fields(self._protocol, body)
 
-    def _check(self, body: dict[str, Any], call: ApiRequest) -> None:
-        settings = self._server.settings
-        if settings.strict_models and call.model != self._server.model.name:
+    def _check_model(self, call: ApiRequest) -> None:
+        if self._server.settings.strict_models and call.model != self._server.model.name:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
-        listed = "input" if self._protocol == "responses" else "messages"
-        for name, most in ((listed, settings.max_messages), ("tools", settings.max_tools)):
-            given = body.get(name)
-            if isinstance(given, list) and len(given) > most:
-                raise ApiError(f"found {len(given)} {name}, expected at most {most}", path=name)
 
     async def _prepare(self, received: Received, key: Key) -> PreparedRequest:
         server = self._server
@@ -240,6 +232,31 @@ class CompletionRoute:
             raise _unenforceable(call, error) from None
 
 
+def check_counts(body: dict[str, Any], settings: Settings) -> None:
+    """Refuses a body with too many messages or tools, before any of them is read."""
+    messages, tools = settings.max_messages, settings.max_tools
+    for name, most in (("messages", messages), ("input", messages), ("tools", tools)):
+        given = body.get(name)
+        listed = given if isinstance(given, list) else []
+        count = len(listed) + (_in_namespaces(listed) if name == "tools" else 0)
+        if count > most:
+            raise ApiError(f"found {count} {name}, expected at most {most}", path=name)
+
+
+def _in_namespaces(tools: list[Any]) -> int:
+    inner = (tool.get("tools") for tool in tools if isinstance(tool, dict))
+    return sum(len(listed) for listed in inner if isinstance(listed, list))
+
+
+def retry_headers(status: int, error: Exception) -> dict[str, str]:
+    """What tells a client whether, and when, to try again."""
+    headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
+    if status in (429, 503):
+        # Some clients give up at once without it, and others when it is long.
+        headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
+    return headers
+
+
 def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
     """What the client asked for cannot be written as a grammar: another try would not help."""
     if not isinstance(error, (OptionError, EncodeError)):
@@ -272,16 +289,18 @@ async def encode_prompt(
 ) -> tuple[Prompt, list[int] | None]:
     """The prompt of a request of `size` bytes, and its ids where there is a tokenizer."""
 
-    def made() -> tuple[Prompt, list[int] | None]:
-        prompt = call.request.encode()
-        try:
-            return prompt, server.ids_of(prompt)
-        except VocabularyError:
-            raise ApiError(
-                f"The server cannot make prompts: {server.misfit}.", status=500
-            ) from None
+    if size > _LARGE_BODY:
+        return await asyncio.to_thread(encoded_now, call, server)
+    return encoded_now(call, server)
 
-    return await asyncio.to_thread(made) if size > _LARGE_BODY else made()
+
+def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[int] | None]:
+    """The same, in the thread that asks."""
+    prompt = call.request.encode()
+    try:
+        return prompt, server.ids_of(prompt)
+    except VocabularyError:
+        raise ApiError(f"The server cannot make prompts: {server.misfit}.", status=500) from None
 
 
 def read_json(data: bytes, deepest: int) -> dict[str, Any]:
@@ -307,3 +326,13 @@ def _is_deeper(body: dict[str, Any], deepest: int) -> bool:
         if not level:
             return False
     return True
+
+
+def is_expected(error: Exception) -> bool:
+    return isinstance(error, (ValueError, BackendError, Busy))
+
+
+def _said(reader: Any) -> str | None:
+    """Why the engine stopped, unless we ended the text, or the model's own EOS says more."""
+    is_cut = reader.events[-1] == End("length")
+    return reader.finish if is_cut and not reader.is_done else None

@@ -34,7 +34,7 @@ from dsv4.serve.asgi import (
 )
 from dsv4.serve.backend import BackendError, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import CompletionReader, joined_events, total_usage
-from dsv4.serve.completion_route import Received, _header
+from dsv4.serve.completion_route import Received, _header, _said, is_expected
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.recorder import Exchange
 from dsv4.serve.server import GatewayState
@@ -175,7 +175,7 @@ class Generation:
                     raise
                 except Exception as error:  # ids that are none, or whatever an engine raises
                     raise _backend_fault(error) from error
-                if chunk.more:
+                if chunk.more and not reader.is_done:  # what comes then does not count
                     gathered += events
                     continue
                 if gathered:
@@ -250,10 +250,6 @@ def as_answerable(error: Exception) -> Exception:
     if isinstance(error, Busy):
         return ApiError("The server is busy: all streams are taken.", status=429)
     return error
-
-
-def _is_expected(error: Exception) -> bool:
-    return isinstance(error, (ValueError, BackendError, Busy))
 
 
 class CompletionRun:
@@ -349,7 +345,7 @@ class CompletionRun:
 
     def _reason(self) -> Any:
         """Why the engine stopped: of each choice, where there are several."""
-        reasons = [None if reader.is_done else reader.finish for reader in self._readers]
+        reasons = [_said(reader) for reader in self._readers]
         return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
@@ -432,7 +428,7 @@ class CompletionRun:
                 raise
             # The protocol's own error, and then no clean end: clients take that for the answer.
             await stream.write(frames(writer.fail(as_answerable(error))))
-            if not _is_expected(error):
+            if not is_expected(error):
                 raise BrokenOff from error
             self._server.metrics.count_failure(error)
             return

@@ -21,9 +21,10 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._parse.finish_reasons import Ended, Reason, ended_by
 from dsv4.api import ApiRequest
 from dsv4.api.event_writer import Logprobs
-from dsv4.serve.backend import Chunk, Counts, Finish, parser_reason
+from dsv4.serve.backend import Chunk, Counts, read_finish, settled
 from dsv4.serve.choice_reader import EventLog, TokenLogprobs
 from dsv4.tokens import Tokenizer
 
@@ -54,7 +55,8 @@ class HealingReader:
         self.sampled_text: list[str] = []
         self.sampled_ids: list[int] = []
         self.counts = Counts()
-        self.finish: Finish | None = None
+        self.finish: Reason | None = None
+        self._stop_string: str | None = None
         self.first_at: float | None = None  # when the first piece came
         self.is_done = False
         self.id: str | None = None  # the upstream's own, of the whole answer
@@ -117,10 +119,13 @@ class HealingReader:
             self.first_at = time.monotonic()
         if chunk.counts is not None:
             self.counts = chunk.counts
-        if chunk.finish is not None:
-            self.finish = chunk.finish
         self.id = self.id or chunk.id
-        if self.is_done or chunk.delta is None:
+        if self.is_done:
+            return []
+        if chunk.finish is not None:
+            self.finish = read_finish(chunk.finish) or self.finish
+            self._stop_string = chunk.stop_string
+        if chunk.delta is None:
             return []
         events = self._noted(self._read(chunk.delta))
         if self._logprobs is not None:
@@ -169,7 +174,10 @@ class HealingReader:
         if self._in_reasoning and not self.sampled_text and not self._call.request.prefix:
             # It said nothing at all: neither had it begun to think.
             self._parser.feed(THINK_END)
-        ended = self._parser.finish(None if self.is_done else parser_reason(self.finish))
+        # The client's stop strings went to the upstream with the rest of its request.
+        by_string = bool(self._call.request.stop) or self._stop_string is not None
+        reason = None if self.is_done else settled(self.finish, by_string=by_string)
+        ended = self._parser.finish(reason)
         return self._noted([*self._upstream_calls(), *ended])
 
     def _upstream_calls(self) -> list[Event]:
@@ -185,7 +193,8 @@ class HealingReader:
             if arguments is None:
                 # Some clients would run what they can make of it.
                 why: Literal["cut_short", "unreadable"]
-                why = "unreadable" if self.finish == "stop" else "cut_short"
+                ended = ended_by(self.finish)
+                why = "unreadable" if ended in (Ended.END, Ended.STOP) else "cut_short"
                 events += [ArgumentsDelta(index, written), ToolCallAborted(index, why)]
             else:
                 events += [ArgumentsDelta(index, arguments), ToolCallEnd(index)]

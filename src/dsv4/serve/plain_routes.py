@@ -4,7 +4,7 @@ to look at.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from types import ModuleType
@@ -23,18 +23,35 @@ from dsv4.serve.asgi import (
     Scope,
     Send,
     headers_of,
+    json_bytes,
     read_body,
     send_bytes,
     send_json,
 )
 from dsv4.serve.backend import BackendError
-from dsv4.serve.completion_route import PROTOCOLS, encode_prompt, read_json
+from dsv4.serve.choice_reader import joined_events
+from dsv4.serve.completion_route import (
+    PROTOCOLS,
+    check_counts,
+    encoded_now,
+    is_expected,
+    read_json,
+    retry_headers,
+)
 from dsv4.serve.completion_run import as_answerable
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.server import GatewayState
+from dsv4.serve.worker_threads import Steps
 from dsv4.tokens import IdParser
 
 RouteFunction: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
+Working: TypeAlias = Callable[[bytes, Steps], Any]
+# A body, and its type.
+Said: TypeAlias = tuple[bytes, str]
+
+JSON = "application/json"
+# Characters or ids that are parsed before it is asked whether the client is still there.
+_PIECE = 1024
 
 
 def protocol_module(headers: Mapping[str, str], otherwise: str = "chat") -> ModuleType:
@@ -67,21 +84,39 @@ class JsonRoute:
             if key is None and not self._is_open:
                 raise ApiError("The API key is missing or not known here.", status=401)
             data = await read_body(scope, receive, self._server.settings)
-            body = await self._handle(scope, key or Key("-", b""), data)
+            body, kind = await self._said(scope, receive, key or Key("-", b""), data)
         except ClientGone:
             return
         except Exception as error:
             status, shown = protocol_module(headers, self._protocol).error(as_answerable(error))
-            await send_json(send, status, shown)
-            if not isinstance(error, ValueError):
+            await send_json(send, status, shown, retry_headers(status, error))
+            if not is_expected(error):
                 raise
             return
-        if isinstance(body, bytes):
-            await send_bytes(send, 200, body, CONTENT_TYPE)
-        elif scope["method"] == "HEAD":
-            await send_bytes(send, 200, b"", "application/json")
-        else:
-            await send_json(send, 200, body)
+        await send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
+
+    async def _said(self, scope: Scope, receive: Receive, key: Key, data: bytes) -> Said:
+        body = await self._handle(scope, key, data)
+        return (body, CONTENT_TYPE) if isinstance(body, bytes) else (json_bytes(body), JSON)
+
+
+class Worked(JsonRoute):
+    """A route whose function takes long: it works beside the event loop, within the limits."""
+
+    def __init__(self, server: GatewayState, work: Working, *, protocol: str = "chat") -> None:
+        super().__init__(server, _nothing, protocol=protocol)
+        self._work = work
+
+    async def _said(self, scope: Scope, receive: Receive, key: Key, data: bytes) -> Said:
+        with suppress(BackendError):
+            await self._server.meet_backend()
+        work = self._work
+        body = await self._server.beside.run(lambda steps: json_bytes(work(data, steps)), receive)
+        return body, JSON
+
+
+async def _nothing(scope: Scope, key: Key, data: bytes) -> Any:
+    return None
 
 
 class PlainRoutes:
@@ -130,11 +165,6 @@ class PlainRoutes:
             "max_model_len": self._server.context,
         }
 
-    async def count_tokens(self, scope: Scope, key: Key, data: bytes) -> Any:
-        prompt, ids = await self._encoded("messages", data)
-        # Without a vocabulary: about four characters make a token.
-        return {"input_tokens": len(prompt.text) // 4 if ids is None else len(ids)}
-
     async def response(self, scope: Scope, key: Key, data: bytes) -> Any:
         id, conversations = scope["path_params"]["id"], self._server.conversations
         kept = await conversations.found(key.name, id)
@@ -147,34 +177,39 @@ class PlainRoutes:
             return {"id": id, "object": "response", "deleted": True}
         return kept["response"]
 
-    # A look inside.
+    # A look inside, beside the event loop.
 
-    async def tokenize(self, scope: Scope, key: Key, data: bytes) -> Any:
+    def count_tokens(self, data: bytes, steps: Steps) -> Any:
+        prompt, ids = self._encoded(self._body(data), "messages")
+        # Without a vocabulary: about four characters make a token.
+        return {"input_tokens": len(prompt.text) // 4 if ids is None else len(ids)}
+
+    def tokenize(self, data: bytes, steps: Steps) -> Any:
         """The ids of a text, or of a request's prompt."""
-        body = read_json(data, self._server.settings.max_depth)
+        body = self._body(data)
         tokenizer = self._server.tokenizer
         if tokenizer is None:
             raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
         if isinstance(body.get("text"), str):
             ids = tokenizer.encode_text(body["text"])
         else:
-            ids = (await self._encoded(_protocol_of(body), data))[1] or []
+            ids = self._encoded(body, _protocol_of(body))[1] or []
         return {"ids": ids, "count": len(ids)}
 
-    async def render(self, scope: Scope, key: Key, data: bytes) -> Any:
+    def render(self, data: bytes, steps: Steps) -> Any:
         """A request of any protocol as the prompt that it becomes, with the origin of each part."""
-        body = read_json(data, self._server.settings.max_depth)
-        prompt, ids = await self._encoded(_protocol_of(body), data)
+        body = self._body(data)
+        prompt, ids = self._encoded(body, _protocol_of(body))
         spans = []
         at = 0
-        for piece in prompt.pieces:
+        for piece in steps.of(prompt.pieces):
             spans.append({"start": at, "end": at + len(piece.text), **_piece_fields(piece)})
             at += len(piece.text)
         return {"prompt": prompt.text, "ids": ids, "spans": spans}
 
-    async def parse(self, scope: Scope, key: Key, data: bytes) -> Any:
+    def parse(self, data: bytes, steps: Steps) -> Any:
         """A completion, as text or ids, as the message that it is read as."""
-        body = read_json(data, self._server.settings.max_depth)
+        body = self._body(data)
         parser = StreamParser(
             thinking=body.get("thinking", True),
             tools=body.get("tools"),
@@ -182,7 +217,7 @@ class PlainRoutes:
             strict=body.get("strict", False),
         )
         try:
-            events = self._events(parser, body)
+            events = joined_events(self._events(parser, body, steps))
         except ParseError as error:  # a strict reader was asked for
             raise ApiError(str(error), path="ids" if "ids" in body else "text") from None
         message = assemble(events)
@@ -193,27 +228,40 @@ class PlainRoutes:
             "diagnostics": [asdict(diagnostic) for diagnostic in message.diagnostics],
         }
 
-    def _events(self, parser: StreamParser, body: dict[str, Any]) -> list[Event]:
+    def _events(self, parser: StreamParser, body: dict[str, Any], steps: Steps) -> Iterator[Event]:
+        """The events of a completion. It is read in pieces, which make no difference to them."""
         if isinstance(body.get("ids"), list):
             if self._server.tokenizer is None:
                 raise ApiError("Ids need the extra `tokens`, which is not installed.", status=501)
             for n, id in enumerate(body["ids"]):
                 request_fields.whole_number(0)(id, f"ids[{n}]")
             by_ids = IdParser(self._server.tokenizer, parser)
-            return [*by_ids.feed_ids(body["ids"]), *by_ids.finish()]
+            for ids in steps.of(_pieces(body["ids"])):
+                yield from by_ids.feed_ids(ids)
+            yield from by_ids.finish()
+            return
         if not isinstance(body.get("text"), str):
             raise ApiError("found neither text nor ids, expected one of them", path="text")
-        return [*parser.feed(body["text"]), *parser.finish()]
+        for text in steps.of(_pieces(body["text"])):
+            yield from parser.feed(text)
+        yield from parser.finish()
 
-    async def _encoded(self, protocol: str, data: bytes) -> tuple[Prompt, list[int] | None]:
-        """The prompt of a request, and its ids. Streams go on while a long one is made."""
+    def _body(self, data: bytes) -> dict[str, Any]:
+        settings = self._server.settings
+        body = read_json(data, settings.max_depth)
+        check_counts(body, settings)
+        return body
+
+    def _encoded(self, body: dict[str, Any], protocol: str) -> tuple[Prompt, list[int] | None]:
+        """The prompt of a request, and its ids."""
         server = self._server
-        body = read_json(data, server.settings.max_depth)
-        with suppress(BackendError):
-            await server.meet_backend()
         read = PROTOCOLS[protocol].read
-        call = read(body, dialect=server.dialect, settings=server.api_settings)
-        return await encode_prompt(call, server, len(data))
+        return encoded_now(read(body, dialect=server.dialect, settings=server.api_settings), server)
+
+
+def _pieces(whole: Any) -> Iterator[Any]:
+    """A text, or a list of ids, in pieces that are read in an instant."""
+    return (whole[n : n + _PIECE] for n in range(0, len(whole), _PIECE))
 
 
 def _piece_fields(piece: Any) -> dict[str, Any]:

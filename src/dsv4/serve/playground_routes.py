@@ -26,7 +26,6 @@ from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute, Route
 
@@ -50,17 +49,18 @@ from dsv4.serve.asgi import (
 )
 from dsv4.serve.completion_route import read_json
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
+from dsv4.serve.request_guard import Guard
 from dsv4.serve.server import GatewayState
-from dsv4.serve.settings import MIB, Settings
+from dsv4.serve.settings import MIB
 
 # The playground beside the API: its files, and its functions as routes.
 #
 # GET  /playground/           the page, and the files that it loads POST /playground/api/NAME   a
 # function of `dsv4._playground.page_functions`, JSON in and JSON out
 #
-# A page of somebody else's must not reach what runs on this machine: requests are answered under
-# the server's own names alone (which ends DNS rebinding), and never for a foreign origin. The
-# files are public; functions ask for a key where the server has keys.
+# A page of somebody else's must not reach what runs on this machine: a guard stands before all of
+# this, with keys and without. The files are public; functions ask for a key where the server has
+# keys.
 
 
 PAGE = Path(_playground.__file__).parent / "page"
@@ -86,14 +86,13 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
 }
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def playground_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
     if not (server.settings.playground or server.settings.inspect):
         return []
-    guard = OriginGuard(server.settings)
+    guard = Guard(server.settings)
     files = PageFiles(guard)
     return [
         Route("/playground", endpoint=files, methods=["GET"]),
@@ -102,35 +101,10 @@ def playground_routes(server: GatewayState) -> list[BaseRoute]:
     ]
 
 
-class OriginGuard:
-    """Who may ask: the names that this server goes by, and pages of its own."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._names = {*LOOPBACK, settings.host.lower(), *map(str.lower, settings.playground_hosts)}
-
-    def check(self, headers: Mapping[str, str]) -> None:
-        """Raises an `ApiError` for a request that somebody else's page may have made."""
-        host = headers.get("host", "")
-        if _host_name(host) not in self._names:
-            expected = "localhost, the address it listens on, or one of `playground_hosts`"
-            raise ApiError(f"found the host {host!r}, expected {expected}", status=421)
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            raise ApiError(f"found the origin {origin!r}, expected the page's own", status=403)
-
-
-def _host_name(host: str) -> str:
-    """A host without its port."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
-
-
 class PageFiles:
     """The files of the page, read once."""
 
-    def __init__(self, guard: OriginGuard) -> None:
+    def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._files = {
             path.relative_to(PAGE).as_posix(): (path.read_bytes(), CONTENT_TYPES[path.suffix])
@@ -143,7 +117,7 @@ class PageFiles:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
         try:
-            self._guard.check(headers)
+            self._guard.check(scope)
         except ApiError as error:
             await send_json(send, error.status, {"error": {"message": error.message}}, HEADERS)
             return
@@ -167,7 +141,7 @@ class PageFiles:
 class FunctionRoute:
     """The functions, each as a route. They run beside the event loop: streams do not wait."""
 
-    def __init__(self, server: GatewayState, guard: OriginGuard) -> None:
+    def __init__(self, server: GatewayState, guard: Guard) -> None:
         self._server = server
         self._guard = guard
         limit = min(server.settings.max_body, MAX_BODY)
@@ -185,7 +159,7 @@ class FunctionRoute:
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         try:
             headers = headers_of(scope)
-            self._guard.check(headers)
+            self._guard.check(scope)
             if self._server.keys.owner(headers) is None:
                 raise ApiError("The API key is missing or not known here.", status=401)
             # Other kinds can be sent by a form on any page, without a question asked before.
@@ -279,14 +253,14 @@ def inspector_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
     if server.inspector is None:
         return []
-    endpoint = InspectorRoute(server, server.inspector, OriginGuard(server.settings))
+    endpoint = InspectorRoute(server, server.inspector, Guard(server.settings))
     return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
 
 
 class InspectorRoute:
     """Answers those who may look."""
 
-    def __init__(self, server: GatewayState, inspector: Inspector, guard: OriginGuard) -> None:
+    def __init__(self, server: GatewayState, inspector: Inspector, guard: Guard) -> None:
         self._server = server
         self._inspector = inspector
         self._guard = guard
@@ -303,7 +277,7 @@ class InspectorRoute:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         headers = headers_of(scope)
-        self._guard.check(headers)
+        self._guard.check(scope)
         self._admit(scope, headers)
         # Other kinds can be sent by a form on any page, without a question asked before.
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":

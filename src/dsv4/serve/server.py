@@ -24,6 +24,7 @@ from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.storage.turn_store import store_for
+from dsv4.serve.worker_threads import Beside
 from dsv4.tokens import Tokenizer, VocabularyError
 
 # How much of a prompt an earlier one of the same client had already: what a prefix cache saves.
@@ -102,6 +103,7 @@ class GatewayState:
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
         self.metrics = Metrics()
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
+        self.beside = Beside(self.gate)
         self.prefixes = SeenPrefixes()
         self.recorder = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
@@ -182,6 +184,7 @@ class GatewayState:
         return True
 
     async def aclose(self) -> None:
+        self.beside.close()
         await self.backend.aclose()
         if self.memory.store is not None:
             await self.memory.store.aclose()

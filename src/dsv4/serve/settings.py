@@ -81,6 +81,9 @@ class Settings:
         None, "file of API keys, one `key`, `name:key` or `admin name:key` per line"
     )
     no_auth: bool = _setting(False, "allow other machines to connect without API keys")
+    allowed_hosts: tuple[str, ...] = _setting(
+        (), "host names to accept, besides loopback and `host`, where no keys are asked for"
+    )
     cors_origins: tuple[str, ...] = _setting((), "web origins that may call the server")
 
     thinking: bool = _setting(True, "enable thinking unless a request says otherwise")
@@ -108,9 +111,6 @@ class Settings:
 
     record: str | None = _setting(None, "file to record every exchange in, as JSON lines")
     playground: bool = _setting(False, "also serve the playground")
-    playground_hosts: tuple[str, ...] = _setting(
-        (), "host names that the playground accepts, besides loopback and `host`"
-    )
     inspect: bool = _setting(
         False, "keep recent requests in memory, and show them in the playground"
     )

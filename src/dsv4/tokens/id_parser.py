@@ -10,8 +10,8 @@ from dsv4._encode.inputs import as_list
 from dsv4._format.spellings import COMPLETION_TOKENS
 from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
 from dsv4._parse.events import Event
+from dsv4._parse.finish_reasons import Reason
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import EndReason
 from dsv4.tokens.coder import Coder
 
 # The tokens that mean something in a completion: those that every vocabulary has, and others.
@@ -69,7 +69,7 @@ class IdParser:
         """The events that `text` brings, in which special tokens are spelled."""
         return [*self._feed_bytes(b"", final=True), *self._parser.feed(text)]
 
-    def finish(self, reason: EndReason | None = None) -> list[Event]:
+    def finish(self, reason: Reason | None = None) -> list[Event]:
         """The events that the end of the text brings. `reason` is why generation ended."""
         return [*self._feed_bytes(b"", final=True), *self._parser.finish(reason)]
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
+from dsv4._parse.finish_reasons import Reason
 from dsv4.serve.backend import (
     Backend,
     Chunk,
@@ -16,7 +17,9 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    read_finish,
     read_number,
+    read_text,
 )
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -87,6 +90,7 @@ def _chunk(event: Any, ids: Sequence[int] | None, more: bool) -> Chunk:
         text=event.get("content") or "",
         ids=ids,
         finish=_finish(event) if stopped else None,
+        stop_string=(read_text(event.get("stopping_word")) or None) if stopped else None,
         counts=Counts(
             read_number(event.get("tokens_evaluated")),
             read_number(timings.get("cache_n", event.get("tokens_cached"))),
@@ -105,9 +109,15 @@ def _logprob(known: Any) -> Logprob:
     return Logprob(str(known.get("token")), float(known.get("logprob") or 0), top)
 
 
-def _finish(event: Any) -> Any:
-    limited = event.get("stop_type") == "limit" or event.get("stopped_limit") is True
-    return "length" if limited else "stop"
+# Why it ended, in its own words, and in those that all servers know.
+_STOP_TYPES = {"eos": "eos", "word": "stop", "limit": "length"}
+
+
+def _finish(event: Any) -> Reason | None:
+    kind = event.get("stop_type")
+    if kind is None:  # as servers of 2024 say it
+        kind = next((name for name in _STOP_TYPES if event.get(f"stopped_{name}") is True), None)
+    return read_finish(_STOP_TYPES.get(kind, kind) if isinstance(kind, str) else kind)
 
 
 async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> dict[str, Any]:

@@ -9,7 +9,17 @@ from functools import partial
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
-from dsv4.serve.backend import Backend, Chunk, Chunks, Form, Logprob, Model, Options, read_finish
+from dsv4.serve.backend import (
+    Backend,
+    Chunk,
+    Chunks,
+    Form,
+    Logprob,
+    Model,
+    Options,
+    read_finish,
+    read_text,
+)
 from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, sampling_fields
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -95,6 +105,7 @@ def _chat_chunk(event: Any, more: bool) -> Chunk:
         delta=choice.get("delta") or {},
         logprobs=_chat_logprobs(choice.get("logprobs")),
         finish=read_finish(choice.get("finish_reason")),
+        stop_string=read_text(choice.get("stop_reason")),
         counts=read_counts(event.get("usage")),
         id=event.get("id"),
         more=more,

@@ -18,6 +18,7 @@ from dsv4.serve.backend import (
     Options,
     read_finish,
     read_number,
+    read_text,
 )
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -85,12 +86,13 @@ class _SglangProgress:
         text = event.get("text") or ""
         new, self._text = text[self._text :], max(self._text, len(text))
         reason = meta.get("finish_reason")
-        reason = reason if isinstance(reason, dict) else {"type": reason}
+        reason = reason if isinstance(reason, dict) and reason.get("type") else {"type": reason}
         return Chunk(
             text=new,
             ids=self._new_ids(event.get("output_ids"), read_number(meta.get("completion_tokens"))),
             logprobs=self._new_logprobs(meta),
-            finish=read_finish(reason.get("type"), reason.get("message")),
+            finish=read_finish(reason["type"], reason.get("message")),
+            stop_string=read_text(reason.get("matched")),
             counts=Counts(
                 read_number(meta.get("prompt_tokens")),
                 read_number(meta.get("cached_tokens")),

@@ -20,6 +20,7 @@ from dsv4.serve.backend import (
     Options,
     read_finish,
     read_number,
+    read_text,
 )
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
@@ -89,6 +90,7 @@ def read_completion(event: Any, more: bool = False) -> Chunk:
         # Of nearly all there is nothing more to read.
         logprobs=() if known is None else _logprobs(known),
         finish=None if reason is None else read_finish(reason),
+        stop_string=None if reason is None else read_text(choice.get("stop_reason")),
         counts=None if usage is None else read_counts(usage),
         more=more,
     )

@@ -368,7 +368,7 @@ class DemoBackend(Backend):
         counts = Counts(len(ids) if ids is not None else None, None, len(written))
         # What has no end was cut, as by an engine that stops where its limit is.
         cut = len(written) < len(pieces) or not text.endswith(EOS)
-        yield Chunk(ids=(), finish="length" if cut else "stop", counts=counts)
+        yield Chunk(ids=(), finish="length" if cut else "eos", counts=counts)
 
     def _pieces(self, text: str) -> Iterator[Chunk]:
         if self._tokenizer is None:

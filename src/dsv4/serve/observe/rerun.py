@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.parse import assemble
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings
 from dsv4.errors import short_repr
-from dsv4.serve.backend import Chunk, Finish
+from dsv4.serve.backend import BackendError, Chunk
 from dsv4.serve.choice_reader import CompletionReader
 from dsv4.serve.completion_route import PROTOCOLS
 from dsv4.serve.healing_reader import HealingReader
@@ -44,6 +44,8 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
         reader = _reader(exchange, call, prompt, tokenizer)
     except (AttributeError, OverflowError, TypeError) as error:  # no backend sent that
         raise ValueError(f"ids, deltas: {error}") from None
+    except BackendError as error:
+        raise ValueError(f"stopped: {error.message}") from None
     message = assemble(reader.events)
     kinds = [diagnostic.get("kind") for diagnostic in exchange.diagnostics]
     return [
@@ -76,8 +78,7 @@ def _reader(
         chunks = [Chunk(text=exchange.completion, ids=exchange.ids)]
     for chunk in chunks:
         reader.feed(chunk)
-    stopped: Any = exchange.stopped if exchange.stopped in get_args(Finish) else None
-    reader.feed(Chunk(finish=stopped))
+    reader.feed(Chunk(finish=exchange.stopped))
     reader.end()
     return reader
 

@@ -168,19 +168,47 @@ def _json_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def turn_key(before: Sequence[Mapping[str, Any]], content: str) -> str:
-    """A name for a turn without calls: what was said before it, and what it says.
+class Place:
+    """Where a conversation has got to. It names turns without calls: by what was said before them,
+    and by what they say.
 
     White space at the ends, reasoning and the spelling of arguments do not count, because clients
-    change them; the ids of calls do.
+    change them; the ids of calls do. A conversation is hashed once, however many turns it has.
     """
-    digest = hashlib.sha256()
-    for message in before:
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def pass_by(self, message: Mapping[str, Any]) -> None:
+        """Goes on behind a message."""
         for part in _compared_parts(message):
-            digest.update(part.encode("utf-8", "surrogatepass"))
-            digest.update(b"\0")
-    digest.update(b"\1" + content.strip().encode("utf-8", "surrogatepass"))
-    return f"place_{digest.hexdigest()}"
+            self._digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+
+    def of_turn(self, content: str) -> str:
+        """The name of a turn that says `content` here."""
+        digest = self._digest.copy()
+        digest.update(b"\1" + content.strip().encode("utf-8", "surrogatepass"))
+        return f"place_{digest.hexdigest()}"
+
+
+def turn_key(before: Iterable[Mapping[str, Any]], content: str) -> str:
+    """The name of a turn without calls that says `content` after these messages."""
+    place = Place()
+    for message in before:
+        place.pass_by(message)
+    return place.of_turn(content)
+
+
+def places_in(messages: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """The names of all turns without calls in a conversation, by their index."""
+    place, names = Place(), {}
+    for n, message in enumerate(messages):
+        content = message.get("content")
+        is_turn = message.get("role") == "assistant" and not message.get("tool_calls")
+        if is_turn and isinstance(content, str):
+            names[n] = place.of_turn(content)
+        place.pass_by(message)
+    return names
 
 
 def _compared_parts(message: Mapping[str, Any]) -> Iterable[str]:
@@ -197,6 +225,10 @@ def _compared_parts(message: Mapping[str, Any]) -> Iterable[str]:
 
 
 # Turns are remembered when they end, and stand in later prompts as they were sampled.
+
+
+# Hashing this many messages takes longer than going to a thread and back.
+_LONG = 200
 
 
 class SampledTurns:
@@ -232,7 +264,11 @@ class SampledTurns:
             return call, 0
         messages = list(call.request.messages)
         spoken = [n for n, message in enumerate(messages) if _is_assistant(message)]
-        turns = await asyncio.gather(*(self._turn(owner, call, messages, n) for n in spoken))
+        places = {} if self.store is None else await _places(messages)
+        named = ((n, _possible_names(call, messages[n], n, places)) for n in spoken)
+        turns = await asyncio.gather(
+            *(self._turn(owner, call, messages[n], n, names) for n, names in named)
+        )
         found = 0
         for n, turn in zip(spoken, turns, strict=True):
             if turn is not None:
@@ -245,16 +281,15 @@ class SampledTurns:
         return replace(call, request=replace(call.request, messages=messages)), found
 
     async def _turn(
-        self, owner: str, call: ApiRequest, messages: Sequence[Any], n: int
+        self, owner: str, call: ApiRequest, message: Any, n: int, names: Sequence[str]
     ) -> SampledTurn | None:
-        message = messages[n]
         for mark in call.marks.get(n, ()):
             turn = self._opened(owner, mark)
             if turn is not None and says_the_same(turn, message):
                 return turn
         if self.store is None:
             return None
-        for name in _possible_names(call, messages, n):
+        for name in names:
             data = await self.store.get(owner, name)
             turn = None if data is None else SampledTurn.from_bytes(data)
             if turn is not None and says_the_same(turn, message):
@@ -272,12 +307,16 @@ def _is_assistant(message: Any) -> bool:
     return isinstance(message, dict) and message.get("role") == "assistant"
 
 
-def _possible_names(call: ApiRequest, messages: Sequence[Any], n: int) -> list[str]:
+async def _places(messages: Sequence[Any]) -> dict[int, str]:
+    """The names of turns without calls. Other streams do not wait for those of a long history."""
+    if len(messages) < _LONG:
+        return places_in(messages)
+    return await asyncio.to_thread(places_in, messages)
+
+
+def _possible_names(call: ApiRequest, message: Any, n: int, places: Mapping[int, str]) -> list[str]:
     """What a turn may be kept under, the surest first."""
-    message = messages[n]
     calls = message.get("tool_calls") or ()
     names = [str(given["id"]) for given in calls[:1] if given.get("id")]
     names += [name for mark in call.marks.get(n, ()) if (name := marked_id(mark))]
-    if not calls and isinstance(message.get("content"), str):
-        names.append(turn_key(messages[:n], message["content"]))
-    return names
+    return [*names, *([places[n]] if n in places else [])]

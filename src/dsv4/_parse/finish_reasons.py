@@ -1,0 +1,52 @@
+"""What the words of servers for the end of a completion mean: one table, for the parser and the
+gateway (docs/recovery.md, rule 26).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, TypeAlias
+
+from dsv4.errors import OptionError, short_repr
+
+# What a caller knows about why the text ended: any word that a server uses.
+Reason: TypeAlias = str
+
+
+class Ended(Enum):
+    """What a finish reason says about the text."""
+
+    END = "the model ended it"
+    STOP = "a stop string may have ended it"
+    LENGTH = "it reached its longest length"
+    FILTER = "a filter ended it"
+    FAILURE = "generation was given up"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is known to be shorter than the model would have made it."""
+        return self in _CUTS
+
+
+_CUTS = frozenset({Ended.LENGTH, Ended.FILTER, Ended.FAILURE})
+
+_WORDS = {
+    Ended.END: ("eos", "eos_token", "end_turn", "tool_calls", "function_call", "tool_use"),
+    Ended.STOP: ("stop",),
+    Ended.LENGTH: ("length", "max_tokens", "model_length"),
+    Ended.FILTER: ("content_filter", "refusal"),
+}
+_TABLE = {word: ended for ended, words in _WORDS.items() for word in words}
+
+
+def ended_by(word: str | None) -> Ended | None:
+    """What a server's word says. None where it says nothing."""
+    return _TABLE.get(word, Ended.FAILURE) if word else None
+
+
+def checked_reason(reason: Any) -> Ended | None:
+    """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
+    if reason is not None and not isinstance(reason, str):
+        problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'
+        raise OptionError("reason", problem)
+    return ended_by(reason)

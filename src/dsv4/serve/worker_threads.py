@@ -1,0 +1,85 @@
+"""Work that takes long and generates nothing, done beside the event loop: streams do not wait.
+
+It is a request like others, so it takes one of the places that the limits leave. When its client
+goes away it is not begun, or stops at its next step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias, TypeVar
+
+from dsv4.serve.access import StreamGate
+from dsv4.serve.asgi import ClientGone, DisconnectWatch, Receive
+
+# Threads of Python share one core with the streams: more of them would only slow those down.
+_THREADS = 2
+
+T = TypeVar("T")
+
+
+class Steps:
+    """Whether work is to go on, asked by the work itself at each of its steps."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def of(self, parts: Iterable[T]) -> Iterator[T]:
+        """The parts, as long as somebody waits for the result. Raises `ClientGone` after that."""
+        for part in parts:
+            if self._stopped.is_set():
+                raise ClientGone
+            yield part
+
+
+Work: TypeAlias = Callable[[Steps], bytes]
+
+
+class Beside:
+    """A few threads, behind the gate that all requests go through."""
+
+    def __init__(self, gate: StreamGate) -> None:
+        self._gate = gate
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="dsv4-beside")
+        self._running: set[Steps] = set()
+
+    async def run(self, work: Work, receive: Receive) -> bytes:
+        """What `work` gives. Raises `Busy` where there is no place, and `ClientGone`."""
+        steps = Steps()
+        task = asyncio.get_running_loop().create_task(self._run(work, steps))
+        watch = DisconnectWatch(receive, lambda: _cancel(task))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise ClientGone from None
+            raise
+        finally:
+            steps.stop()
+            await watch.close()
+
+    async def _run(self, work: Work, steps: Steps) -> bytes:
+        with self._gate.place() as turn:
+            await turn.wait()
+            self._running.add(steps)
+            try:
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._pool, work, steps)
+            finally:
+                self._running.discard(steps)
+
+    def close(self) -> None:
+        """Stops what runs."""
+        for steps in self._running:
+            steps.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _cancel(task: asyncio.Task[bytes]) -> None:
+    task.cancel()
