@@ -23,7 +23,7 @@ from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, resp
 from dsv4.api.api_request import client_path
 from dsv4.api.conversion import with_flat_names
 from dsv4.api.request_fields import UNSUPPORTED_FIELDS
-from dsv4.api.unread_fields import unread_fields
+from dsv4.api.protocols import unread_fields
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
 from dsv4.serve.access import Busy, Key

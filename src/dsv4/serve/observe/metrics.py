@@ -22,7 +22,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
-from dsv4.api.unread_fields import HARMLESS_FIELDS
+from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import SettingError
 

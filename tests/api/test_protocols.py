@@ -14,7 +14,7 @@ from openai.types.shared_params import Reasoning
 from saying import PROTOCOLS, body
 
 from dsv4.api import ApiError
-from dsv4.api.unread_fields import FIELDS_READ, HARMLESS_FIELDS, OPTION_FIELDS_READ, unread_fields
+from dsv4.api.protocols import FIELDS_READ, HARMLESS_FIELDS, OPTION_FIELDS_READ, unread_fields
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 
