@@ -135,12 +135,12 @@ class ResultEntry(TypedDict):
     content: Content
 
 
-class _AssistantRequired(TypedDict):
+class _AssistantEntryRequired(TypedDict):
     role: Literal["assistant"]
     content: str
 
 
-class AssistantEntry(_AssistantRequired, total=False):
+class AssistantEntry(_AssistantEntryRequired, total=False):
     """What the model said, or a part of it. `marks` are what the client gives back of ours."""
 
     reasoning_content: str

@@ -17,9 +17,9 @@ from dsv4.serve.storage.stored_turns import (
     SampledCall,
     SampledTurn,
     SampledTurns,
-    places_in,
     says_the_same,
     turn_key,
+    turn_keys,
 )
 from dsv4.serve.storage.turn_store import MemoryTurnStore
 
@@ -138,7 +138,7 @@ def test_a_place_is_another_where_anything_else_was_said(n: int) -> None:
 def test_the_places_of_a_conversation_are_those_of_its_turns() -> None:
     told = [*BEFORE, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "More"}]
     told += [{"role": "assistant", "content": "There."}, {"role": "assistant", "content": None}]
-    places = places_in(told)
+    places = turn_keys(told)
     expected = [
         n
         for n, message in enumerate(told)

@@ -1,8 +1,10 @@
 """The demo model as a backend: it reads the prompt back, chooses an answer by rules, writes it
 with the encoder, and sends it token by token.
 
-An answer is well-formed because the encoder writes it; where a malformed one is asked for, it is
-then broken in one of the ways that real models break it.
+With it the gateway works without a GPU, and clients can be tested against answers that are known
+beforehand: docs/serving.md lists the rules. An answer is well-formed because the encoder writes
+it; where a malformed one is asked for, it is then broken in one of the ways that real models break
+it.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.tokens import EOS
+from dsv4.api.neutral_request import arguments_object
 from dsv4.api.request_fields import without_surrogates
 from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
-from dsv4.serve.demo.smallest_value import smallest_value
 from dsv4.tokens import Tokenizer
 
-# What a prompt asks of the model: read back from the prompt itself, as the model sees it.
+# What a prompt asks of the model, read back from the prompt itself.
 
 
 # What agents put into a turn beside what the user said.
@@ -107,7 +109,7 @@ def _begun_tool(opened: str, dialect: Dialect) -> str | None:
     return rest.partition('"')[0] if opening else None
 
 
-# The rules: what is asked -> what the demo model says.
+# The rules by which it answers.
 
 
 _RUN = re.compile(r"^[ \t>\"']*RUN: *(.+?)[ \t]*$", re.MULTILINE)
@@ -163,20 +165,14 @@ def _asked_calls(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
         if call:
             found.append((match.start(), *call))
     for match in _CALL.finditer(asked.text):
-        found.append((match.start(), match[1], _arguments_object(match[2])))
+        found.append(
+            (match.start(), match[1], without_surrogates(arguments_object(match[2] or "{}")))
+        )
     calls = tuple((name, arguments) for _, name, arguments in sorted(found, key=lambda c: c[0]))
     if asked.named is not None:
         of_name = tuple(call for call in calls if call[0] == asked.named)
         return of_name or ((asked.named, _smallest_arguments(_tool(asked, asked.named))),)
     return calls or (_any_call(asked) if asked.opened else ())
-
-
-def _arguments_object(text: str | None) -> dict[str, Any]:
-    try:
-        value = without_surrogates(json.loads(text or "{}"))
-    except (ValueError, RecursionError):
-        return {"arguments": text}
-    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def _any_call(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -195,17 +191,16 @@ def _smallest_arguments(tool: dict[str, Any]) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _properties(tool: dict[str, Any]) -> dict[str, Any]:
-    parameters = tool.get("parameters")
-    properties = parameters.get("properties") if isinstance(parameters, dict) else None
-    return properties if isinstance(properties, dict) else {}
+def _parameters(tool: dict[str, Any]) -> dict[str, Any]:
+    schema = tool.get("parameters")
+    return _properties(schema) if isinstance(schema, dict) else {}
 
 
 def _shell_call(asked: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] | None:
     tool = _shell(asked)
     if tool is None:
         return None
-    properties = _properties(tool)
+    properties = _parameters(tool)
     key = next((key for key in _COMMANDS if key in properties), _COMMANDS[0])
     schema = properties.get(key)
     is_list = isinstance(schema, dict) and schema.get("type") == "array"
@@ -219,7 +214,7 @@ def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
         if name in by_name:
             return by_name[name]
     for tool in asked.tools:
-        if any(key in _properties(tool) for key in _COMMANDS):
+        if any(key in _parameters(tool) for key in _COMMANDS):
             return tool
     return None
 
@@ -234,8 +229,113 @@ def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
     )
 
 
-# An answer as the model would write it: by the encoder, so it is well-formed; then, where that is
-# asked for, spoiled in one of the ways that are seen in the wild.
+# The smallest JSON value that fits a schema, as far as it can be found without a search.
+
+
+_MAX_DEPTH = 32
+# A value has no more parts, whatever its schema asks for: letters, items and members.
+_MAX_PARTS = 10_000
+_EMPTY = {"boolean": False, "null": None}
+
+
+def smallest_value(schema: object) -> Any:
+    """A value for `schema`."""
+    return _SmallestValues(schema).value(schema)
+
+
+class _SmallestValues:
+    """Values for the parts of one schema, `root`, in which references are looked up."""
+
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self._left = _MAX_PARTS
+
+    def value(self, schema: object, depth: int = 0) -> Any:
+        self._left -= 1
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._left < 0:
+            return {}
+        if "const" in schema:
+            return schema["const"]
+        for key in ("enum", "examples"):
+            if isinstance(schema.get(key), list) and schema[key]:
+                return schema[key][0]
+        if "default" in schema:
+            return schema["default"]
+        if isinstance(schema.get("$ref"), str):
+            return self.value(self._referred(schema["$ref"]), depth + 1)
+        for key in ("anyOf", "oneOf"):
+            if isinstance(schema.get(key), list) and schema[key]:
+                return self.value(schema[key][0], depth + 1)
+        if isinstance(schema.get("allOf"), list) and schema["allOf"]:
+            return self.value(self._merged(schema), depth + 1)
+        return self._by_type(schema, depth)
+
+    def _by_type(self, schema: dict[str, Any], depth: int) -> Any:
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            kind = kind[0] if kind else None
+        if kind is None:
+            kind = "object" if "properties" in schema else "string"
+        if kind == "object":
+            properties = _properties(schema)
+            names = [name for name in _required(schema) if isinstance(name, str)]
+            return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
+        if kind == "array":
+            items, count = schema.get("items", {}), self._taken(schema.get("minItems"))
+            return [self.value(items, depth + 1) for _ in range(count)]
+        if kind == "string":
+            return "demo".ljust(self._taken(schema.get("minLength")), "o")
+        if kind in ("integer", "number"):
+            return _number(schema)
+        return _EMPTY.get(kind) if isinstance(kind, str) else None
+
+    def _taken(self, least: object) -> int:
+        """As many parts as a schema asks for, of those that are left."""
+        taken = min(max(least, 0), max(self._left, 0)) if isinstance(least, int) else 0
+        self._left -= taken
+        return taken
+
+    def _referred(self, reference: str) -> Any:
+        found = self._root
+        for name in reference.lstrip("#/").split("/") if reference.strip("#/") else ():
+            name = name.replace("~1", "/").replace("~0", "~")
+            found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+    def _merged(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """What `allOf` says, in one schema."""
+        merged: dict[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
+        for part in schema["allOf"]:
+            if isinstance(part, dict) and isinstance(part.get("$ref"), str):
+                part = self._referred(part["$ref"])
+            if isinstance(part, dict):
+                properties = {**_properties(part), **_properties(merged)}
+                required = [*_required(merged), *_required(part)]
+                merged |= {key: value for key, value in part.items() if key not in merged}
+                merged |= {"properties": properties, "required": required}
+        return merged
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _required(schema: dict[str, Any]) -> list[Any]:
+    required = schema.get("required")
+    return required if isinstance(required, list) else []
+
+
+def _number(schema: dict[str, Any]) -> Any:
+    if isinstance(schema.get("minimum"), (int, float)):
+        return schema["minimum"]
+    if isinstance(schema.get("exclusiveMinimum"), (int, float)):
+        return schema["exclusiveMinimum"] + 1
+    least = schema.get("maximum")
+    return min(1, least) if isinstance(least, (int, float)) else 1
+
+
+# An answer as the model would write it.
 
 
 def write_answer(answer: DemoAnswer, asked: DemoPrompt) -> str:
@@ -334,7 +434,7 @@ BREAKERS: dict[str, Callable[[str, Dialect], str]] = {
 }
 
 
-# The demo model as a backend: in this process, token by token, at a settable pace.
+# The backend.
 
 
 DEMO_MODEL = Model("dsv4-demo", 1_048_576)
@@ -343,7 +443,7 @@ _PIECE_LENGTH = 4
 
 
 class DemoBackend(Backend):
-    """The demo model."""
+    """The demo model, in this process: token by token, at a settable pace."""
 
     grammar_form: Form | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from saying import body, call, prompt, result, tools, user
+from request_bodies import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, responses

@@ -52,12 +52,12 @@ def test_the_backend_is_not_late_before_it_is_asked() -> None:
     async def scenario() -> None:
         settings = Settings(keep_alive=0.05, total_timeout=0.05, first_byte_timeout=0.05)
         looks: asyncio.Queue[str] = asyncio.Queue()
-        watch = StreamTimer(settings, lambda: looks.put_nowait("quiet"), looks.put_nowait)
+        timer = StreamTimer(settings, lambda: looks.put_nowait("quiet"), looks.put_nowait)
         assert [await looks.get() for _ in range(3)] == ["quiet"] * 3
-        watch.begins()
+        timer.backend_asked()
         while await looks.get() != "total_timeout":
             pass
-        watch.close()
+        timer.close()
 
     run(scenario())
 
