@@ -17,7 +17,7 @@ from gateway import Gateway, gateway, run
 from standins import ChatServer
 from test_healing import answer
 from test_sampled_turns_in_prompts import Agent
-from test_stores import redis_url  # noqa: F401
+from test_turn_stores import redis_url  # noqa: F401
 
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk
