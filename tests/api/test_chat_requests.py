@@ -1,4 +1,4 @@
-"""What Chat Completions alone has."""
+"""What only Chat Completions has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Messages alone has."""
+"""What only Messages has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Responses alone has."""
+"""What only Responses has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Requests that wait for a stream: they see signs of life, may go away, and are refused at once if
-they could never be answered."""
+"""Requests that wait for a stream: they get keep-alives, may go away, and are refused
+immediately if they could never be answered."""
 
 from __future__ import annotations
 

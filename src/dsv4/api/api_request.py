@@ -109,7 +109,7 @@ class ApiRequest:
     - `parallel`: False where generation must end after the first call.
     - `user`: whom the client says it is for; `cache_key`: what it says belongs together.
     - `names`: the client's name of each tool, by the name in the prompt.
-    - `ignored`: the tools that were left out because nobody here can run them.
+    - `ignored`: the tools that were left out because they cannot be run here.
     - `echo`: what a response repeats of the request.
     - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
       reasoning that came back with it.

@@ -479,7 +479,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "prompt_cache_key": ("cache_key", request_fields.text),
     **{name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS["chat"].items()},
 }
-# Those that differ from one client to the next are no part of what is remembered.
+# Those that differ from one client to the next are not cached.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
 SAMPLING_FIELDS = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}

@@ -41,7 +41,7 @@ _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 # JSON may hold these as they are, and the standard for events gives them no meaning. But there are
 # readers that end a line at them, because Python's own `splitlines` does.
 _UNSAFE_CHARACTERS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
-# A text of ASCII alone as JSON.
+# A text that is all ASCII as JSON.
 quoted_ascii: Callable[[str], str] = json.encoder.encode_basestring
 
 

@@ -194,7 +194,7 @@ class RequestTool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTools:
-    """The tools of a request, and the names of those that nobody here can run."""
+    """The tools of a request, and the names of those that cannot be run here."""
 
     tools: tuple[RequestTool, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -283,7 +283,7 @@ class NeutralRequest:
         return NeutralRequest({**self.__dict__, **changes})
 
 
-# Declared tools: how the model sees them, and how a call of one finds its way back.
+# Declared tools: the names by which the model sees them, and the client's own for its calls.
 
 
 # What stands between a namespace and a name. V4.1 has a form of its own for it, which came with
@@ -401,7 +401,7 @@ def read_allowed(
 
 
 def client_names(tools: Iterable[RequestTool], dialect: Dialect) -> dict[str, ToolName]:
-    """The way back: from the name in the prompt to the client's own."""
+    """The client's name of each tool, by its name in the prompt."""
     named = [(prompt_name(tool.key, dialect), tool) for tool in tools]
     refuse_duplicate_names((name, tool.path) for name, tool in named)
     return {name: ToolName(tool.name, tool.namespace, tool.kind, tool.path) for name, tool in named}

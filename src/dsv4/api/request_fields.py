@@ -374,7 +374,7 @@ _PREFIX = 'an assistant message with "prefix": true at the end'
 
 UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
     "chat": {
-        "web_search_options": _refused("none: nobody here can search the web"),
+        "web_search_options": _refused("none: this server cannot search the web"),
         # Of servers that render templates.
         "documents": _refused_but(([], ()), "the documents in messages"),
         "chat_template": _refused(_OWN_TEMPLATE),

@@ -23,7 +23,7 @@ class ServerSummary:
 
 
 def summary_of_settings(settings: Settings) -> ServerSummary:
-    """What the settings alone tell, where nothing is running."""
+    """What the settings tell without a running server."""
     return ServerSummary(
         url=f"http://{settings.host}:{settings.port}",
         model=settings.model or "deepseek-v4",
