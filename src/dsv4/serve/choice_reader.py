@@ -290,8 +290,12 @@ class CompletionReader(ChoiceReader):
         return self._counted(super().sampled.partition(str(THINK_END))[0])
 
     def _counted(self, text: str) -> int:
-        # Without a vocabulary: about four characters make a token.
-        return len(text) // 4 if self._tokenizer is None else self._tokenizer.count(text)
+        return estimated_tokens(text) if self._tokenizer is None else self._tokenizer.count(text)
+
+
+def estimated_tokens(text: str) -> int:
+    """How many tokens a text has, without a vocabulary: about four characters make a token."""
+    return len(text) // 4
 
 
 def total_usage(readers: Sequence[ChoiceReader], prompt_tokens: int) -> Usage:

@@ -36,6 +36,7 @@ from dsv4.serve.asgi import (
     send_json,
 )
 from dsv4.serve.backend import BackendError, Options, is_chat
+from dsv4.serve.choice_reader import estimated_tokens
 from dsv4.serve.completion_run import (
     BrokenOff,
     CompletionClient,
@@ -172,18 +173,24 @@ class CompletionRoute:
         call, recalled = await server.sampled_turns.recalled(key.name, received.call)
         server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await encode_prompt(call, server, received.size)
-        prepared = PreparedRequest(
-            key, received, call, prompt, ids, Options(1), [], None, recalled, began
+        tokens = prompt_length(prompt, ids)
+        shared = None if ids is None else server.prefixes.shared(key.name, ids)
+        return PreparedRequest(
+            key=key,
+            received=received,
+            call=call,
+            prompt=prompt,
+            ids=ids,
+            prompt_tokens=tokens,
+            options=self._options(call, tokens, await self._grammar(call)),
+            turn_ids=tuple(new_id("turn_") for _ in range(call.n)),
+            shared=shared,
+            recalled=recalled,
+            began=began,
         )
-        if ids is not None:
-            prepared.shared = server.prefixes.shared(key.name, ids)
-        prepared.options = self._options(prepared, await self._grammar(call))
-        prepared.turn_ids = [new_id("turn_") for _ in range(call.n)]
-        return prepared
 
-    def _options(self, prepared: PreparedRequest, grammar: Grammar | None) -> Options:
-        server, call = self._server, prepared.call
-        tokens, context = prepared.prompt_tokens, server.context
+    def _options(self, call: ApiRequest, tokens: int, grammar: Grammar | None) -> Options:
+        server, context = self._server, self._server.context
         if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
         sampling = call.sampling
@@ -280,6 +287,11 @@ def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[in
         raise ApiError(
             f"The server cannot make prompts: {server.vocabulary_problem}.", status=500
         ) from None
+
+
+def prompt_length(prompt: Prompt, ids: list[int] | None) -> int:
+    """How many tokens a prompt has: about as many, where there are no ids."""
+    return estimated_tokens(prompt.text) if ids is None else len(ids)
 
 
 def read_json(data: bytes, deepest: int) -> JsonObject:

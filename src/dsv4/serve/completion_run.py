@@ -63,7 +63,7 @@ class ReceivedRequest:
     in_thread: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PreparedRequest:
     """A request with its prompt and the options for the backend.
 
@@ -76,8 +76,9 @@ class PreparedRequest:
     call: ApiRequest
     prompt: Prompt
     ids: list[int] | None
+    prompt_tokens: int
     options: Options
-    turn_ids: list[str]
+    turn_ids: tuple[str, ...]
     shared: int | None
     recalled: int
     began: float
@@ -85,11 +86,6 @@ class PreparedRequest:
     @property
     def body(self) -> JsonObject:
         return self.received.body
-
-    @property
-    def prompt_tokens(self) -> int:
-        # Without a vocabulary: about four characters make a token.
-        return len(self.ids) if self.ids is not None else len(self.prompt.text) // 4
 
 
 class CompletionClient(NamedTuple):

@@ -34,7 +34,13 @@ from dsv4.serve.asgi import (
 )
 from dsv4.serve.backend import BackendError
 from dsv4.serve.choice_reader import joined_events
-from dsv4.serve.completion_route import check_counts, encoded_now, read_json, retry_headers
+from dsv4.serve.completion_route import (
+    check_counts,
+    encoded_now,
+    prompt_length,
+    read_json,
+    retry_headers,
+)
 from dsv4.serve.completion_run import client_error, is_expected
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.server import GatewayState
@@ -192,9 +198,7 @@ class PlainRoutes:
     # In threads.
 
     def count_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
-        prompt, ids = self._encoded(self._body(data), "messages")
-        # Without a vocabulary: about four characters make a token.
-        return {"input_tokens": len(prompt.text) // 4 if ids is None else len(ids)}
+        return {"input_tokens": prompt_length(*self._encoded(self._body(data), "messages"))}
 
     def tokenize(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """The ids of a text, or of a request's prompt."""
