@@ -181,8 +181,8 @@ def test_a_long_history_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for messages in (2_000, 20_000):
         call = conversation(messages)
         CountedHash.fed = 0
-        memory = SampledTurns(MemoryTurnStore(10, 10_000), None)
-        asyncio.run(memory.recalled("ann", call))
+        turns = SampledTurns(MemoryTurnStore(10, 10_000), None)
+        asyncio.run(turns.recalled("ann", call))
         hashed.append(CountedHash.fed)
     short, long = hashed
     assert short > 0

@@ -326,9 +326,9 @@ def resolve(
 
 
 class ResolvedOptions:
-    """What a request's options come to in a dialect, under a server's settings.
+    """The options of a request, resolved for a dialect and a server's settings.
 
-    It is the same for any messages, so the same options need this once.
+    They do not depend on the messages, so they can be cached.
     """
 
     def __init__(

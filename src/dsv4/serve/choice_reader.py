@@ -136,15 +136,14 @@ class ChoiceReader(ABC):
     A subclass says how a piece is read, and how tokens are counted.
     """
 
-    # What generation can end with: whatever comes after it would not be shown.
-    _ending_events: tuple[type, ...] = (StopHit,)
-
     def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None) -> None:
         self._call = call
         self._tokenizer = tokenizer
         self._log = EventLog(joins=not call.logprobs)
         self._logprobs = TokenLogprobs() if call.logprobs else None
         self._stop_string: str | None = None
+        # What generation can end with: whatever comes after it would not be shown.
+        self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
         self.has_ids = False
         self.counts = Counts()

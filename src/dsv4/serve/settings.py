@@ -24,7 +24,7 @@ CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ImageRule: TypeAlias = Literal["replace", "refuse"]
 # Every name that requests use: what each comes to is the dialect's.
-Effort: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
+EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
 
 # The type of a setting: a class, or what `typing` makes of classes.
@@ -86,7 +86,7 @@ class Settings:
     cors_origins: tuple[str, ...] = _setting((), "web origins that may call the server")
 
     thinking: bool = _setting(True, "enable thinking unless a request says otherwise")
-    effort: Effort = _setting("high", "reasoning effort unless a request says otherwise")
+    effort: EffortName = _setting("high", "reasoning effort unless a request says otherwise")
     systems: SystemPlace = _setting(
         "reminder",
         "where to put system messages after the first turn, in dialects without a system token",
