@@ -52,7 +52,12 @@ class Comment(list[ProtocolEvent]):
 
 
 class ChatWriter(EventWriter):
-    """The chunks of a completion."""
+    """The chunks of a completion.
+
+    `call` is the request that is answered. `id` (made if not given), `created` (a time in seconds)
+    and `model` (the request's if not given) are written into the response. `seal` is asked, when
+    reasoning ends, what the client is to give back with it.
+    """
 
     id_prefix = "chatcmpl-"
     frame = staticmethod(event_writer.unnamed_frame)

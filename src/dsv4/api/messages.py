@@ -51,7 +51,12 @@ TEXT_BLOCK = (ContentDelta, "text_delta", "text")
 
 
 class MessagesWriter(EventWriter):
-    """The stream events of a message."""
+    """The stream events of a message.
+
+    `call` is the request that is answered. `id` (made if not given), `created` (a time in seconds)
+    and `model` (the request's if not given) are written into the response. `seal` is asked, when
+    reasoning ends, what the client is to give back with it.
+    """
 
     id_prefix = "msg_"
     frame = staticmethod(event_writer.named_frame)

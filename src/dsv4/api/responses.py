@@ -151,7 +151,12 @@ class OpenItem:
 
 
 class ResponsesWriter(EventWriter):
-    """The stream events of a response."""
+    """The stream events of a response.
+
+    `call` is the request that is answered. `id` (made if not given), `created` (a time in seconds)
+    and `model` (the request's if not given) are written into the response. `seal` is asked, when
+    reasoning ends, what the client is to give back with it.
+    """
 
     id_prefix = "resp_"
     frame = staticmethod(event_writer.named_frame)
