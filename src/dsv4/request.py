@@ -14,7 +14,6 @@ from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import CallDelivery, new_call_id
-from dsv4.values import FrozenRecord
 
 # The options of a `Request`, for functions that pass them on to one.
 
@@ -38,8 +37,8 @@ class RequestOptions(TypedDict, total=False):
 # A request: the one home of every option, with the prompt and the parser that fit each other.
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Request(FrozenRecord):
+@dataclass(frozen=True)
+class Request:
     """A conversation and every option of it.
 
     Options are checked when a request is made, messages when they are encoded. Nothing is copied,

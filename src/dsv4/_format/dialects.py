@@ -23,11 +23,10 @@ from dsv4._format.texts import (
 )
 from dsv4._format.tokens import MarkupText, Special, markup
 from dsv4.errors import OptionError, UnknownModel, short_repr
-from dsv4.values import FrozenRecord
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Tags(FrozenRecord):
+@dataclass(frozen=True)
+class Tags:
     """The markup of tool calls: tag names, and every fragment that is written with them."""
 
     calls: str
@@ -95,8 +94,8 @@ Arguments: TypeAlias = Literal["object", "text", "anything"]
 ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Dialect(FrozenRecord):
+@dataclass(frozen=True)
+class Dialect:
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
     A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
