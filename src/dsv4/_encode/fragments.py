@@ -97,7 +97,7 @@ class Fragment(str):
 
 # Fragments are made once for this many messages, and serve all prompts; for more, each time. A
 # million messages must not leave a million fragments.
-CACHED_OPENINGS = 4096
+_CACHED_OPENINGS = 4096
 
 
 class Openings(dict[int | None, Fragment]):
@@ -114,12 +114,25 @@ class Openings(dict[int | None, Fragment]):
         self._text = markup(text)
         self._labels = (label, announces)
         self._more = (begins, ending)
+        self._first: list[Fragment] = []
 
     def __missing__(self, index: int | None) -> Fragment:
         made = Fragment(self._text, *self._labels, index, *self._more)
-        if index is None or index < CACHED_OPENINGS:
+        if index is None or index < _CACHED_OPENINGS:
             self[index] = made
         return made
+
+    def first(self, count: int) -> list[Fragment] | Openings:
+        """The fragments of the first `count` messages, to be indexed in a loop.
+
+        They are in a list, which takes a third of the time to index, unless there are too many.
+        """
+        if len(self._first) < count:
+            if count > _CACHED_OPENINGS:
+                return self
+            # Another thread may do the same: then one of the lists is dropped.
+            self._first = [self[n] for n in range(min(2 * count, _CACHED_OPENINGS))]
+        return self._first
 
 
 class Piece(NamedTuple):
@@ -263,26 +276,6 @@ RESPONSE_FORMAT_START = Fragment(
 # Parts of a block of calls.
 CALL_NAME_END = Fragment(NAME_END, CALLS_LABEL)
 BETWEEN_CALLS = Fragment("\n", CALLS_LABEL)
-
-
-# The three that are needed for nearly every message, as lists: to find something in a list takes a
-# third of the time.
-_HOT = (USER, ASK_THINKING, ASK_ANSWER)
-_hot_lists: tuple[list[Fragment], ...] = ([], [], [])
-
-
-def hot_openings(count: int) -> Sequence[list[Fragment] | Openings]:
-    """USER, ASK_THINKING and ASK_ANSWER for this many messages."""
-    global _hot_lists
-    known = _hot_lists
-    if count <= len(known[0]):
-        return known
-    if count > CACHED_OPENINGS:
-        return _HOT
-    size = min(2 * count, CACHED_OPENINGS)
-    # Another thread may do the same: then one of the results is forgotten.
-    _hot_lists = known = tuple([openings[n] for n in range(size)] for openings in _HOT)
-    return known
 
 
 class DialectFragments:

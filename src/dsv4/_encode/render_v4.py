@@ -35,7 +35,6 @@ from dsv4._encode.fragments import (
     URL,
     USER,
     effort_fragment,
-    hot_openings,
 )
 from dsv4._encode.inputs import (
     IMAGE_TYPES,
@@ -101,11 +100,7 @@ class RendererV4(TurnWriter):
         calls_before: Any = None,
         task_before: Any = None,
     ) -> None:
-        # What TurnWriter.__init__ does: to call it would take as long again.
-        self.messages = messages
-        self.dialect = dialect
-        self.rules = rules
-        self.flat = []
+        super().__init__(messages, dialect, rules)
         self.shown_from = shown_from
         self.vanishing_before = vanishing_before
         self.first = first
@@ -144,7 +139,11 @@ class RendererV4(TurnWriter):
         """
         flat, messages, shown_from = self.flat, self.messages, self.shown_from
         count, lists = len(messages), self.dialect.lists_are_blocks
-        users, thinking, answering = hot_openings(count)
+        users, thinking, answering = (
+            USER.first(count),
+            ASK_THINKING.first(count),
+            ASK_ANSWER.first(count),
+        )
         # Whether the turn before asks for thoughts, or for an answer without; None if for nothing.
         asks: bool | None = None
         task = self.task_before  # the turn before carries this task …
@@ -472,7 +471,7 @@ def maybe_plain_chat(
         or dialect.image_text_refused
     ):
         return None
-    users, _, answers = hot_openings(len(messages))
+    users, answers = USER.first(len(messages)), ASK_ANSWER.first(len(messages))
     flat: list[str] = [BOS] if bos else []
     if effort and thinking:
         flat.append(effort_fragment(effort))

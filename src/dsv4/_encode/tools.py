@@ -92,7 +92,7 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
 # Tool schemas as the prompt shows them (docs/format.md, section 5).
 
 
-_schemas_cache: CacheSegment[str] = TEXT_CACHE.shelf()
+_schemas_cache: CacheSegment[str] = TEXT_CACHE.segment()
 
 
 class PrewrittenText(str):
@@ -112,11 +112,11 @@ def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) 
         key = marshal.dumps((tools, named, namespaces))
     except ValueError:
         return _written_schemas(tools, named, namespaces, location)
-    text = _schemas_cache.recall(key)
+    text = _schemas_cache.get(key)
     if text is None:
         text = _written_schemas(tools, named, namespaces, location)
         if _is_complete_key(key, tools):
-            _schemas_cache.keep(key, text)
+            _schemas_cache.put(key, text)
     return text
 
 
@@ -222,23 +222,23 @@ class Parameters(Fragment):
 class ParametersWriter:
     """Turns the arguments of one call into its parameters, joined with newlines.
 
-    What a text of arguments came to is remembered: agents send the same calls again with every
-    request. `shelf.young` may be asked directly, by the text.
+    Results are cached by the text of the arguments: agents send the same calls again with every
+    request. `cache.recent` may be asked directly.
     """
 
     def __init__(self, tags: Tags, rule: Arguments) -> None:
         self._tags = tags
         self._rule = rule
         self._opening, self._closing = str(tags.parameter_open), str(tags.parameter_close)
-        self.shelf: CacheSegment[Parameters] = TEXT_CACHE.shelf()
+        self.cache: CacheSegment[Parameters] = TEXT_CACHE.segment()
 
     def write(self, arguments: Any) -> str:
         """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
         if arguments.__class__ is str:
-            known = self.shelf.recall(arguments)
+            known = self.cache.get(arguments)
             if known is None:
                 known = self._from_text(arguments)
-                self.shelf.keep(arguments, known)
+                self.cache.put(arguments, known)
             return known
         if isinstance(arguments, str):
             return self._from_text(str.__str__(arguments))

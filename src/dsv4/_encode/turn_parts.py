@@ -156,7 +156,7 @@ class TurnWriter:
             ):
                 name = qualified_call_name(call, function, ("messages", index, "tool_calls", n))
             arguments = function.get("arguments")
-            known = writer.shelf.young.get(arguments) if arguments.__class__ is str else None
+            known = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
             parameters = self._parameters(writer, function, index, n) if known is None else known
             flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
             opening = BETWEEN_CALLS
