@@ -9,6 +9,7 @@ import ast
 import importlib
 import inspect
 import re
+import typing
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -99,6 +100,8 @@ def callables(value: Any) -> Iterator[tuple[str, Any]]:
     """Functions and methods; and a class, where it is made with options and not put together."""
     if inspect.isfunction(value):
         yield value.__name__, value
+    elif typing.is_typeddict(value):  # its fields are described where they are declared
+        return
     elif isinstance(value, type) and not issubclass(value, BaseException):
         options = inspect.signature(value).parameters.values()
         if any(option.kind is option.KEYWORD_ONLY for option in options):

@@ -82,7 +82,7 @@ def test_the_package() -> None:
         # looking and training
         *("check", "Finding", "dataset", "profiles", "decode", "Decoded", "Note"),
         # both
-        *("DIALECTS", "Dialect", "dialect_for", "__version__"),
+        *("DIALECTS", "V3_2_SERVED", "Dialect", "dialect_for", "types", "__version__"),
         *("Error", "OptionError", "EncodeError", "ParseError", "UnknownModel"),
     }
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)

@@ -4,7 +4,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dsv4 import dataset
+from dsv4 import dataset, types
 from dsv4._check import Finding, check
 from dsv4._decode import Decoded, Note, decode
 from dsv4._encode.cache import set_cache_size
@@ -91,6 +91,7 @@ __all__ = [
     "parse_task",
     "profiles",
     "set_cache_size",
+    "types",
 ]
 
 

@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from typing import Any, TypedDict
 
 from dsv4._encode.encode import check_options, visible_tools
 from dsv4._encode.encode import encode as encode
-from dsv4._encode.inputs import maybe_dict
+from dsv4._encode.inputs import MessageFields, maybe_dict
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import CallDelivery, new_call_id
-
-# The options of a `Request`, for functions that pass them on to one.
+from dsv4.types import (
+    DialectName,
+    Effort,
+    MessageInput,
+    ResponseFormatParam,
+    ToolChoice,
+    ToolInput,
+)
 
 
 class RequestOptions(TypedDict, total=False):
-    """Each as a keyword, so that a type checker sees it."""
+    """The options of a `Request`, for functions that pass them on as keywords."""
 
-    tools: Iterable[Any] | None
-    tool_choice: str | Mapping[str, Any]
-    response_format: Mapping[str, Any] | None
+    tools: Iterable[ToolInput] | None
+    tool_choice: ToolChoice
+    response_format: ResponseFormatParam | None
     thinking: bool
-    effort: str | int | None
+    effort: Effort | None
     drop_thinking: bool
     bos: bool
-    context: Iterable[Any]
-    dialect: str | Dialect
+    context: Iterable[MessageInput]
+    dialect: DialectName | Dialect
     stop: Sequence[str] | str
     prefix: str
-
-
-# A request: the one home of every option, with the prompt and the parser that fit each other.
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,17 @@ class Request:
     Raises an `OptionError` for an option that is not what it should be.
     """
 
-    messages: Iterable[Any]
+    messages: Iterable[MessageInput]
     _: KW_ONLY
-    tools: Iterable[Any] | None = None
-    tool_choice: str | Mapping[str, Any] = "auto"
-    response_format: Mapping[str, Any] | None = None
+    tools: Iterable[ToolInput] | None = None
+    tool_choice: ToolChoice = "auto"
+    response_format: ResponseFormatParam | None = None
     thinking: bool = True
-    effort: str | int | None = None
+    effort: Effort | None = None
     drop_thinking: bool = True
     bos: bool = True
-    context: Iterable[Any] = ()
-    dialect: str | Dialect = "v4"
+    context: Iterable[MessageInput] = ()
+    dialect: DialectName | Dialect = "v4"
     stop: Sequence[str] | str = ()
     prefix: str = ""
 
@@ -93,6 +96,22 @@ class Request:
             self.stop,
             self.prefix,
         )
+
+    @classmethod
+    def _trusted(cls, messages: Sequence[MessageFields], options: Mapping[str, Any]) -> Request:
+        """A request of dicts and of options that have been checked already.
+
+        The constructor would check them once more and set fields one by one, which takes longer
+        than a short conversation takes to encode.
+        """
+        request = object.__new__(cls)
+        values = request.__dict__
+        values |= _DEFAULTS
+        for name, default in _DEFAULT_FACTORIES:
+            values[name] = default()
+        values |= options
+        values["messages"] = messages
+        return request
 
     def encode(self) -> Prompt:
         """The exact prompt.
@@ -133,7 +152,7 @@ class Request:
         """
         return StreamParser(
             ending=self.encode().ending if ending is None else ending,
-            tools=self._tools_shown(),
+            tools=self._visible_tools(),
             tool_choice=self.tool_choice,
             dialect=self.dialect,
             strict=strict,
@@ -142,9 +161,17 @@ class Request:
             new_id=new_id,
         )
 
-    def _tools_shown(self) -> list[Any]:
+    def _visible_tools(self) -> list[Any]:
         """The tools that the prompt shows: the request's own, and those on its messages."""
         own = () if self.tools is None else self.tools
         before = () if self.context is None else self.context
         given = (*own, *(tool for _, tool in visible_tools(before, self.messages)))
         return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]
+
+
+_DEFAULTS = {each.name: each.default for each in fields(Request) if each.default is not MISSING}
+_DEFAULT_FACTORIES = tuple(
+    (each.name, each.default_factory)
+    for each in fields(Request)
+    if each.default_factory is not MISSING
+)

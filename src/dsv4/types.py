@@ -38,6 +38,7 @@ __all__ = [
     "SystemMessageParam",
     "Task",
     "TextPartParam",
+    "ThinkingMode",
     "ToolCallParam",
     "ToolChoice",
     "ToolChoiceMode",
@@ -61,6 +62,9 @@ Effort: TypeAlias = Literal["low", "high", "max"] | int
 
 ToolChoiceMode: TypeAlias = Literal["auto", "none", "required"]
 """Whether tools may, must not or must be called."""
+
+ThinkingMode: TypeAlias = Literal["chat", "thinking"]
+"""Whether the model thinks before it answers, as the released functions say it."""
 
 Task: TypeAlias = Literal["action", "query", "authority", "domain", "title", "read_url"]
 """A quick instruction, which a message carries in place of an answer's opening."""

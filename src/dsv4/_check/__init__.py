@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 from dsv4._check.findings import KINDS, Finding, Purpose
+from dsv4.request import Request
+from dsv4.types import MessageInput
 
 __all__ = [
     "KINDS",
@@ -13,8 +16,15 @@ __all__ = [
 ]
 
 
+# The body of a Chat request, of which any field may be wrong: that is what is checked.
+ChatBody: TypeAlias = Mapping[str, Any]
+
+
 def check(
-    body: Any, *, profile: str | None = None, purpose: Purpose | None = None
+    body: Iterable[MessageInput] | ChatBody | Request,
+    *,
+    profile: str | None = None,
+    purpose: Purpose | None = None,
 ) -> list[Finding]:
     """What is wrong with a conversation, or will surprise whoever wrote it.
 

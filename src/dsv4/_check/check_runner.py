@@ -154,7 +154,7 @@ def _with_error_replaced(request: Request, location: Location) -> Request | None
     """The conversation with something harmless in the place of an error."""
     index = message_index(location)
     if index is not None:
-        messages = list(request.messages)
+        messages: list[Any] = list(request.messages)
         messages[index] = _mended_call(messages[index], location) or _harmless_message(
             messages[index]
         )

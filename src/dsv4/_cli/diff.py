@@ -78,7 +78,7 @@ def _only_document(path: str) -> FileDocument:
 
 def _profile_dialect(args: argparse.Namespace, body: Any) -> str:
     """V4 or V4.1, from the options, or else from the request's model."""
-    dialect = dialect_option(args)
+    dialect: str | None = dialect_option(args)
     if dialect is None and isinstance(body, dict):
         try:
             dialect = str(dsv4.dialect_for(body.get("model")))  # type: ignore[arg-type]

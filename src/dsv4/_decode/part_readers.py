@@ -82,7 +82,7 @@ def _tools_at(text: str, at: int, opening: str, closing: str, end: int) -> Secti
     return Section(at, stop + len(closing), tools, None)
 
 
-def _is_function(value: Any) -> bool:
+def _is_function(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("name"), str) and bool(value["name"])
 
 

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dsv4._decode.decoded import Note
 from dsv4._decode.part_readers import CallBlocks, Section, sections
+from dsv4._encode.inputs import as_inputs
 from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, Dialect
 from dsv4.errors import OptionError
 from dsv4.request import Request
+from dsv4.types import DialectName, Effort
 
 # Text that spells a token, hidden from the reader.
 #
@@ -52,7 +54,7 @@ class SpellingMask:
             done = place + 1
         return "".join([*parts, text[done:]])
 
-    def unmasked(self, value: Any) -> Any:
+    def unmasked(self, value: object) -> Any:
         """A value read from the masked text, with all texts in it as they were."""
         if not self._back:
             return value
@@ -208,14 +210,20 @@ class PromptReading:
         return Request(
             mask.unmasked(self.messages),
             thinking=self.thinking,
-            effort=self.effort if self.thinking else None,
+            effort=cast("Effort | None", self.effort) if self.thinking else None,
             drop_thinking=self.drop,
             bos=self.bos,
-            context=self.context,
-            dialect=dialect.name if DIALECTS.get(dialect.name) is dialect else dialect,
+            context=as_inputs(self.context),
+            dialect=_name_or_dialect(dialect),
             prefix=mask.unmasked(self.prefix),
             tool_choice=mask.unmasked(self.tool_choice),
         )
+
+
+def _name_or_dialect(dialect: Dialect) -> DialectName | Dialect:
+    """The name of a release; a dialect that is none by itself."""
+    is_release = DIALECTS.get(dialect.name) is dialect
+    return cast("DialectName", dialect.name) if is_release else dialect
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ class _ReaderV32:
         else:
             self._system(turn.start, turn.end)
 
-    def _add(self, role: str, content: str, **fields: Any) -> dict[str, Any]:
+    def _add(self, role: str, content: str, **fields: object) -> dict[str, Any]:
         message = {"role": role, "content": content, **fields}
         self.reading.messages.append(message)
         return message

@@ -115,7 +115,7 @@ class _MessageWriterV4:
         elif last.role == "user" and last.asked is None and not (last.task or has_token):
             self._add("system", "")  # a user turn at the end would ask
 
-    def _add(self, role: str, content: Any, **fields: Any) -> dict[str, Any]:
+    def _add(self, role: str, content: object, **fields: object) -> dict[str, Any]:
         message = {"role": role, "content": content, **fields}
         self._messages.append(message)
         return message

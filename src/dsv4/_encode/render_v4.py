@@ -38,7 +38,9 @@ from dsv4._encode.fragments import (
 )
 from dsv4._encode.inputs import (
     IMAGE_TYPES,
+    ContentBlock,
     MessageFields,
+    SampledMessage,
     is_nonempty,
     maybe_dict,
     maybe_list,
@@ -97,8 +99,8 @@ class RendererV4(TurnWriter):
         shown_from: float = -1,
         vanishing_before: int = -1,
         first: int | None = 0,
-        calls_before: Any = None,
-        task_before: Any = None,
+        calls_before: Sequence[Any] | None = None,
+        task_before: object = None,
     ) -> None:
         super().__init__(messages, dialect, rules)
         self.shown_from = shown_from
@@ -181,7 +183,7 @@ class RendererV4(TurnWriter):
                 elif asks is not None:
                     flat.append(thinking[index] if asks else answering[index])
                 thinks = index > shown_from and task is None
-                if message.__class__ is not dict:
+                if type(message) is SampledMessage:
                     self._sampled_turn(message, content, index, thinks)
                 else:
                     if asks is None or task is not None:
@@ -255,7 +257,7 @@ class RendererV4(TurnWriter):
             return None
         return index >= self.shown_from
 
-    def _other(self, role: str, content: Any, message: MessageFields, index: int) -> bool | None:
+    def _other(self, role: str, content: object, message: MessageFields, index: int) -> bool | None:
         """Writes such a turn. Returns whether it asks for thoughts, None if it does not ask."""
         if role not in ("latest_reminder", "developer") or role not in self.dialect.roles:
             raise unknown_role(role, ("messages", index, "role"), self.dialect.roles)
@@ -272,7 +274,7 @@ class RendererV4(TurnWriter):
 
     # Tasks.
 
-    def _task(self, task: Any, tasked: int | None, answer: int | None) -> None:
+    def _task(self, task: object, tasked: int | None, answer: int | None) -> None:
         """What a task of the message `tasked` asks (section 7) of the message `answer`."""
         if tasked is None:
             return
@@ -343,7 +345,7 @@ class RendererV4(TurnWriter):
             sort_results(blocks)
         return blocks
 
-    def _result(self, content: Any, index: int, place: Location) -> None:
+    def _result(self, content: object, index: int, place: Location) -> None:
         """What a tool gave, where that is not simply text."""
         location = ("messages", index, *place)
         if len(place) > 1:  # a block of a user's list: its content is inside
@@ -364,7 +366,7 @@ class RendererV4(TurnWriter):
             else:
                 self._other_block(block.kind, block.content, (*location, n))
 
-    def _other_block(self, kind: str, block: Any, location: Location) -> None:
+    def _other_block(self, kind: str, block: MessageFields, location: Location) -> None:
         if kind in IMAGE_TYPES and self.dialect.image_token is not None:
             self._add_image(block, location)
             self.flat.append(IMAGE)
@@ -379,7 +381,9 @@ class RendererV4(TurnWriter):
 
     # Turns as they were sampled.
 
-    def _sampled_turn(self, message: Any, content: Any, index: int, thinks: bool) -> None:
+    def _sampled_turn(
+        self, message: SampledMessage, content: object, index: int, thinks: bool
+    ) -> None:
         """A turn of which the model's own text, or its ids, are known."""
         field, other = self.rules.reasoning_fields
         reasoned = is_nonempty(message.get(field)) or is_nonempty(message.get(other))
@@ -392,7 +396,7 @@ class RendererV4(TurnWriter):
             if is_nonempty(message.get("tool_calls")):
                 self._last_calls = maybe_list(message["tool_calls"])
 
-    def _read_turn(self, message: MessageFields, content: Any, index: int, thinks: bool) -> None:
+    def _read_turn(self, message: MessageFields, content: object, index: int, thinks: bool) -> None:
         """The same turn as the format writes it."""
         flat = self.flat
         if thinks:
@@ -409,7 +413,7 @@ def _header(thinks: bool, answer: int | None) -> str:
     return ASK_THINKING[answer] if thinks else ASK_ANSWER[answer]
 
 
-def _blocks_given(message: MessageFields, content: Any) -> Any:
+def _blocks_given(message: MessageFields, content: object) -> Any:
     """The content of a message that has `content_blocks` (section 12.1).
 
     They take the place of a user's content, and of a list on any role; of other texts they only
@@ -440,7 +444,7 @@ def _listed_blocks(
         yield wanted, index, kind, content, (field, n)
 
 
-def _user_block(item: Any, location: Location) -> Any:
+def _user_block(item: object, location: Location) -> ContentBlock:
     """An item of a user's list, where that is blocks: nothing but a block will do."""
     if isinstance(item, str):
         problem = f'found {short_repr(item)}, expected a block such as {{"type": "text"}}'

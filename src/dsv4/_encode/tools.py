@@ -101,7 +101,7 @@ class PrewrittenText(str):
     __slots__ = ()
 
 
-def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
+def schemas_text(tools: object, named: bool, namespaces: bool, location: Location) -> str:
     """One JSON object a line, in the order given."""
     if tools.__class__ is PrewrittenText:
         return str.__str__(tools)
@@ -109,7 +109,8 @@ def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) 
     # every change, and never stands for two different lists. It notes which values are one object,
     # so equal lists may have two keys: that is only a miss.
     try:
-        key = marshal.dumps((tools, named, namespaces))
+        given: Any = tools  # what cannot be written is refused
+        key = marshal.dumps((given, named, namespaces))
     except ValueError:
         return _written_schemas(tools, named, namespaces, location)
     text = _schemas_cache.get(key)
@@ -120,7 +121,7 @@ def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) 
     return text
 
 
-def _is_complete_key(key: bytes, tools: Any) -> bool:
+def _is_complete_key(key: bytes, tools: object) -> bool:
     """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
     writes as if it were bytes."""
     try:
@@ -129,7 +130,7 @@ def _is_complete_key(key: bytes, tools: Any) -> bool:
         return False
 
 
-def _written_schemas(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schemas(tools: object, named: bool, namespaces: bool, location: Location) -> str:
     listed = maybe_list(tools)
     if listed is None:
         raise refusal(location, f"found {short_repr(tools)}, expected a list of tools")
@@ -138,7 +139,7 @@ def _written_schemas(tools: Any, named: bool, namespaces: bool, location: Locati
     )
 
 
-def _written_schema(tool: Any, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schema(tool: object, named: bool, namespaces: bool, location: Location) -> str:
     fields, function = function_of(tool, named, location)
     inside = function_location(fields, function, location)
     if namespaces and _has_name(function):
@@ -146,11 +147,11 @@ def _written_schema(tool: Any, named: bool, namespaces: bool, location: Location
     return json_at(function, inside)
 
 
-def _has_name(function: Any) -> bool:
+def _has_name(function: object) -> bool:
     return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
-def function_of(tool: Any, named: bool, location: Location) -> tuple[MessageFields, Any]:
+def function_of(tool: object, named: bool, location: Location) -> tuple[MessageFields, Any]:
     """A tool, and its function object: the tool itself, where that is given bare."""
     fields = maybe_dict(tool)
     if fields is None:
@@ -232,7 +233,7 @@ class ParametersWriter:
         self._opening, self._closing = str(tags.parameter_open), str(tags.parameter_close)
         self.cache: CacheSegment[Parameters] = TEXT_CACHE.segment()
 
-    def write(self, arguments: Any) -> str:
+    def write(self, arguments: object) -> str:
         """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
         if arguments.__class__ is str:
             known = self.cache.get(arguments)
@@ -308,7 +309,7 @@ def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def _exact_key(key: Any) -> str:
+def _exact_key(key: object) -> str:
     if not isinstance(key, str):
         raise EncodeError((), f"found the key {short_repr(key)}, expected text")
     return str.__str__(key)

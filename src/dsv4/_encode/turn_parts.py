@@ -94,7 +94,7 @@ class TurnWriter:
                 schema = json_at(response_format, (*location, "response_format"))
             self.flat += RESPONSE_FORMAT_START, schema
 
-    def _content(self, content: Any, index: int, between: str = BETWEEN_ITEMS) -> None:
+    def _content(self, content: object, index: int, between: str = BETWEEN_ITEMS) -> None:
         """Content that may be a list: texts, and images where the dialect has them, joined."""
         location = ("messages", index, "content")
         listed = maybe_list(content) if self.dialect.lists_are_blocks else None
@@ -132,7 +132,7 @@ class TurnWriter:
             field, text = other, message.get(other)
         return text if text.__class__ is str else text_of(text, ("messages", index, field))
 
-    def _calls(self, calls: Any, index: int) -> None:
+    def _calls(self, calls: object, index: int) -> None:
         if calls.__class__ is not list:
             listed = () if calls is None else maybe_list(calls)
             if listed is None:
@@ -192,7 +192,7 @@ class UnseenImage:
         self.image = image
 
 
-def _plain_call(call: Any, location: Location) -> MessageFields:
+def _plain_call(call: object, location: Location) -> MessageFields:
     """A call and its function object as dicts."""
     fields = maybe_dict(call)
     if fields is None:
@@ -204,7 +204,7 @@ def _plain_call(call: Any, location: Location) -> MessageFields:
     return {**fields, "function": function}
 
 
-def _exact_name(name: Any, location: Location) -> str:
+def _exact_name(name: object, location: Location) -> str:
     if not isinstance(name, str):
         raise EncodeError(location, f"found {short_repr(name)}, expected the tool's name")
     return str.__str__(name)

@@ -119,7 +119,7 @@ def call_places(calls: Sequence[Any]) -> dict[Any, int]:
     return places
 
 
-def result_place(id: Any, places: dict[Any, int]) -> int:
+def result_place(id: object, places: dict[Any, int]) -> int:
     """Where a result belongs. One whose call is unknown counts as the first call's."""
     return places.get(id, 0) if isinstance(id, (str, int)) else 0
 

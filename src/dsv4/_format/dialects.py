@@ -217,11 +217,11 @@ V3_2 = replace(
     arguments="object",
     tools_section=TOOLS_SECTION_V3_2,
 )
-# The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
 _LINES = TOOLS_SECTION_V3_2.splitlines(keepends=True)
 V3_2_SERVED = replace(
     V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )
+"""The dialect "v3.2" as vLLM and SGLang write it: without the blank lines of the tools text."""
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
 _BY_NAME = {release.name: release for release in _RELEASES}

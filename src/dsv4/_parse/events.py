@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-
 # The kinds of departures from the strict grammar, each with its sentence.
 #
 # docs/parsing.md has an example of each.

@@ -319,7 +319,7 @@ def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[ViewRow]:
         yield ViewRow(index, role, name, None, lines, ghost=_REASONS[rule])
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, str):
         return value
     try:

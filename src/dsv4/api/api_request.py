@@ -5,10 +5,11 @@ and on the server's settings is decided here, once for all protocols.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias
 
+from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._parse.parser import StreamParser
@@ -164,7 +165,7 @@ def client_path(call: ApiRequest, location: Location) -> str:
 
 def _tool_path(call: ApiRequest, index: str | int) -> str:
     """Where a tool is declared that may have had others before it, or another name."""
-    shown = list(call.request.tools or ())
+    shown = [fields_of(tool) for tool in call.request.tools or ()]
     return call.names[shown[int(index)]["name"]].path
 
 
@@ -335,7 +336,7 @@ class ResolvedOptions:
     def _for_prompt(self, tools: VisibleTools, effort: str | int | None) -> dict[str, Any]:
         """The options of the `Request`."""
         asked = self.asked
-        prompted: dict[str, Any] = {**REQUEST_DEFAULTS, "effort": effort, "dialect": self.dialect}
+        prompted: dict[str, Any] = {"effort": effort, "dialect": self.dialect}
         if not self.thinking:
             prompted["thinking"] = False
         if tools.functions is not None:
@@ -354,23 +355,21 @@ class ResolvedOptions:
         """The request with the messages that are asked about."""
         turns = TurnBuilder(asked, self.dialect, self.settings)
         messages, prefix = continued_turns(turns.messages, asked, self.thinking)
-        call = self.with_turns(messages)
-        if prefix:
-            call.request.__dict__["prefix"] = prefix
+        call = self.with_turns(messages, prefix)
         if turns.marks:
             call.__dict__["marks"] = turns.marks
         return call
 
-    def with_turns(self, messages: list[Message]) -> ApiRequest:
+    def with_turns(self, messages: list[Message], prefix: str = "") -> ApiRequest:
         """The request with messages that are turns as they are.
 
         Constructors would take longer than a short conversation takes to encode: they set fields
         one by one, and a `Request` checks what has been checked here.
         """
-        request = _new_object(Request)
-        held = request.__dict__
-        held |= self._prompted
-        held["messages"] = messages
+        options = self._prompted
+        if prefix:
+            options = {**options, "prefix": prefix}
+        request = Request._trusted(messages, options)
         call = _new_object(ApiRequest)
         held = call.__dict__
         held |= self._served
@@ -379,10 +378,6 @@ class ResolvedOptions:
 
 
 _new_object = object.__new__
-# The options of a `Request` that says nothing. Those of a class are found more slowly.
-REQUEST_DEFAULTS = {
-    option.name: option.default for option in fields(Request) if option.default is not MISSING
-}
 
 # What is said for the server alone.
 SERVER_FIELDS = (

@@ -26,6 +26,7 @@ from dsv4._parse.parser import StreamParser
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, short_repr
 from dsv4.request import Request
+from dsv4.types import Effort
 from dsv4.version import how_to_install
 
 __all__ = [
@@ -261,7 +262,7 @@ def apply_chat_template(
     return_assistant_tokens_mask: bool = False,
     thinking: bool | None = None,
     enable_thinking: bool | None = None,
-    reasoning_effort: str | int | None = None,
+    reasoning_effort: Effort | None = None,
     drop_thinking: bool = Request.drop_thinking,
     response_format: Mapping[str, Any] | None = Request.response_format,
     tokenizer_kwargs: dict[str, Any] | None = None,

@@ -28,6 +28,7 @@ from dsv4._format import tokens
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
+from dsv4.types import AssistantMessageParam
 
 # What comes from a message's own data. The markup of calls is the model's own too.
 _BODY = ("caller", "model")
@@ -150,7 +151,7 @@ class Renderer:
 
 
 # Whatever comes before a new turn, it is an answer.
-_ANSWERED = {"role": "assistant", "content": ""}
+_ANSWERED: AssistantMessageParam = {"role": "assistant", "content": ""}
 
 
 def _attribute(rendered: RenderedTokens, piece: Piece, count: int) -> None:

@@ -6,6 +6,7 @@ else is the released module's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4._encode.turn_rules import VLLM
@@ -51,6 +52,7 @@ from dsv4.compat.release import (
     tools_from_openai_format,
     user_msg_template,
 )
+from dsv4.types import Effort, MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -97,12 +99,12 @@ __all__ = [
 
 
 def encode_messages(
-    messages: list[dict[str, Any]],
-    thinking_mode: str,
-    context: list[dict[str, Any]] | None = None,
+    messages: Sequence[MessageInput],
+    thinking_mode: ThinkingMode,
+    context: Sequence[MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: str | None = None,
+    reasoning_effort: Effort | None = None,
 ) -> str:
     """The prompt of a conversation, as text."""
     return _encode_by(
@@ -119,9 +121,9 @@ def encode_messages(
 def render_message(
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: str,
+    thinking_mode: ThinkingMode,
     drop_thinking: bool = True,
-    reasoning_effort: str | None = None,
+    reasoning_effort: Effort | None = None,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
     return _render_by(VLLM, index, messages, thinking_mode, drop_thinking, reasoning_effort)
@@ -132,6 +134,6 @@ def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     return _parameters_by(VLLM, tool_call)
 
 
-def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
+def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     return _parse_by(VLLM, text, thinking_mode)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from dsv4._encode.inputs import as_inputs
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
@@ -47,7 +48,7 @@ def render(body: Object, dialect: str) -> str:
     if not messages:
         return str(tokens.BOS)
     request = Request(
-        messages,
+        as_inputs(messages),
         thinking=thinking,
         effort=effort if thinking else None,
         drop_thinking=drop,

@@ -32,6 +32,7 @@ from dsv4.tokens.vocabulary import (
     find_vocabulary,
     is_bundled,
 )
+from dsv4.types import DialectName
 from dsv4.version import how_to_install
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Coder:
         self,
         vocabulary: Vocabulary,
         engine: str = "auto",
-        dialect: str | Dialect | None = None,
+        dialect: DialectName | Dialect | None = None,
         checkpoint: str | None = None,
     ) -> None:
         """`checkpoint` is the name of what the vocabulary came with, if not the vocabulary's own.
@@ -133,7 +134,7 @@ class Coder:
         cls,
         source: str | os.PathLike[str] | None = None,
         engine: str = "auto",
-        dialect: str | Dialect | None = None,
+        dialect: DialectName | Dialect | None = None,
     ) -> Self:
         """The tokenizer of the bundled V4 vocabulary, of a `tokenizer.json` or of a checkpoint.
 
@@ -155,7 +156,7 @@ class Coder:
 
     @classmethod
     def wrap(
-        cls, tokenizer: Any, engine: str = "auto", dialect: str | Dialect | None = None
+        cls, tokenizer: object, engine: str = "auto", dialect: DialectName | Dialect | None = None
     ) -> Self:
         """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object.
 
@@ -186,7 +187,7 @@ class Coder:
             self._dialect = V4 if bundled else self.dialect_for(None)
         return self._dialect
 
-    def dialect_for(self, wanted: str | Dialect | None) -> Dialect:
+    def dialect_for(self, wanted: DialectName | Dialect | None) -> Dialect:
         """A dialect by name; raises `VocabularyError` where its tokens are not in the vocabulary.
 
         None gives the one that is recognised.
@@ -276,7 +277,7 @@ class Coder:
         listed = as_list(ids, ("ids",), "a list of ids")
         return b"".join(map(self.bytes_of, listed)).decode("utf-8", "replace")
 
-    def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
+    def prompt(self, ids: Iterable[int], *, dialect: DialectName | Dialect | None = None) -> Prompt:
         """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
 
         `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import as_message, maybe_list
+from dsv4._encode.inputs import MessageFields, as_message, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.turn_rules import call_places
 from dsv4.errors import OptionError, short_repr
@@ -22,6 +22,7 @@ from dsv4.request import Request, RequestOptions
 from dsv4.tokens.coder import Coder, common_prefix_length
 from dsv4.tokens.masks import AttributedIds, Weigh
 from dsv4.tokens.session import Session
+from dsv4.types import MessageInput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -152,7 +153,7 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     return best
 
 
-def _removable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
+def _removable(messages: Sequence[MessageFields]) -> list[list[int]]:
     """What can go, the first to go first: whole rounds, then the calls of the last round."""
     together = _between_call_and_result(messages)
     roles = [message.get("role") for message in messages]
@@ -173,7 +174,7 @@ def _removable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
     return [group for group in groups if group]
 
 
-def _between_call_and_result(messages: Sequence[dict[str, Any]]) -> set[int]:
+def _between_call_and_result(messages: Sequence[MessageFields]) -> set[int]:
     """The messages before which nothing can be cut: a call is before them, its result is not."""
     made: dict[Any, int] = {}
     latest: int | None = None
@@ -201,7 +202,7 @@ class Tokenizer(Coder):
     """
 
     def expand(
-        self, messages: Iterable[Any] | Request, **options: Unpack[RequestOptions]
+        self, messages: Iterable[MessageInput] | Request, **options: Unpack[RequestOptions]
     ) -> list[Example]:
         """A conversation as training examples, each turn as it was sampled.
 
@@ -222,7 +223,7 @@ class Tokenizer(Coder):
         return fit(self.count, request, limit)
 
 
-def _as_request(messages: Iterable[Any] | Request, options: RequestOptions) -> Request:
+def _as_request(messages: Iterable[MessageInput] | Request, options: RequestOptions) -> Request:
     if not isinstance(messages, Request):
         return Request(messages, **options)
     if options:

@@ -16,6 +16,7 @@ from typing import Any
 
 from dsv4._decode import decode
 from dsv4._encode.encode import encode
+from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect, dialect_named
@@ -24,6 +25,7 @@ from dsv4.api.request_fields import without_surrogates
 from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
 from dsv4.serve.demo.smallest_value import smallest_value
 from dsv4.tokens import Tokenizer
+from dsv4.types import AssistantMessageParam, ToolCallParam
 
 # What a prompt asks of the model: read back from the prompt itself, as the model sees it.
 
@@ -51,7 +53,7 @@ class DemoPrompt:
 def read_prompt(prompt: Prompt) -> DemoPrompt:
     """What the prompt asks."""
     request = decode(prompt, dialect=prompt.dialect).request
-    messages = list(request.messages)
+    messages = [fields_of(message) for message in request.messages]
     ending = request.encode().ending
     text, results = _last_texts(messages)
     return DemoPrompt(
@@ -259,11 +261,15 @@ def model_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
     """The answer's own text, without what the prompt has written of it already."""
-    calls = [
+    calls: list[ToolCallParam] = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
         for n, (name, arguments) in enumerate(answer.calls)
     ]
-    message = {"role": "assistant", "content": answer.content, "tool_calls": calls}
+    message: AssistantMessageParam = {
+        "role": "assistant",
+        "content": answer.content,
+        "tool_calls": calls,
+    }
     if asked.thinking:
         message["reasoning_content"] = answer.reasoning
     prompt = encode(

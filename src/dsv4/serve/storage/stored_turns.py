@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from dsv4._encode.inputs import fields_of
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
 from dsv4.serve.settings import SettingError
@@ -273,7 +274,7 @@ class SampledTurns:
         for n, turn in zip(spoken, turns, strict=True):
             if turn is not None:
                 # The rules must see the reasoning, which the client may have left out.
-                message: Any = {**messages[n], "reasoning_content": turn.reasoning}
+                message: Any = {**fields_of(messages[n]), "reasoning_content": turn.reasoning}
                 messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
                 found += 1
         if not found:
