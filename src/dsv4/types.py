@@ -81,6 +81,7 @@ class SupportsToDict(Protocol):
 
     def to_dict(self) -> Mapping[str, Any]:
         """The fields as a dict."""
+        ...
 
 
 class SupportsModelDump(Protocol):
@@ -88,6 +89,7 @@ class SupportsModelDump(Protocol):
 
     def model_dump(self) -> Mapping[str, Any]:
         """The fields as a dict."""
+        ...
 
 
 # Content.

@@ -174,7 +174,7 @@ def effort_text(effort: object, dialect: Dialect, rules: Conventions) -> str:
     if effort is None:
         return dialect.efforts[None]
     # By exact type, because True would find 1.
-    if effort.__class__ is str or effort.__class__ is int:
+    if type(effort) is str or type(effort) is int:
         text = dialect.efforts.get(effort)
         if text is not None:
             return text
@@ -226,13 +226,10 @@ def encode(
     """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _flag_error(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
-    release = dialect if dialect.__class__ is Dialect else dialect_named(dialect)
+    release = dialect if type(dialect) is Dialect else dialect_named(dialect)
     effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
-    new, before = messages, context
-    if new.__class__ is not list:
-        new = as_list(messages, ("messages",), "a list of messages")
-    if before.__class__ is not tuple:
-        before = as_list(() if context is None else context, ("context",), "a list of messages")
+    new: Sequence[Any] = messages if type(messages) is list else _message_list(messages, "messages")
+    before: Sequence[Any] = context if type(context) is tuple else _message_list(context, "context")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
     mode, tool = (
@@ -265,6 +262,11 @@ def encode(
     if prefix.__class__ is not str or prefix or forced:
         _open_answer(done.flat, prefix, forced, tool, release)
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
+
+
+def _message_list(messages: Iterable[MessageInput] | None, name: str) -> Sequence[Any]:
+    given = () if messages is None and name == "context" else messages
+    return as_list(given, (name,), "a list of messages")
 
 
 # Options.

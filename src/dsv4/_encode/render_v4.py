@@ -160,7 +160,7 @@ class RendererV4(TurnWriter):
             if role == "user" or role == "tool":
                 stop = index + 1
                 if (
-                    content.__class__ is not str
+                    type(content) is not str
                     or "task" in message
                     or (stop < count and messages[stop]["role"] in ("user", "tool"))
                 ):
@@ -191,7 +191,7 @@ class RendererV4(TurnWriter):
                     if thinks:
                         flat.append(self._reasoning(message, index))
                         flat.append(REASONING_END)
-                    if content.__class__ is str:
+                    if type(content) is str:
                         flat.append(content)
                     else:
                         self._content(content, index, BETWEEN_MODEL_ITEMS)
@@ -210,7 +210,7 @@ class RendererV4(TurnWriter):
                     asks, task = None, None
                 else:
                     asks, task = self._system_opening(index), None
-                if content.__class__ is str:
+                if type(content) is str:
                     flat.append(content)
                 else:
                     self._content(content, index)

@@ -103,7 +103,7 @@ class PrewrittenText(str):
 
 def schemas_text(tools: object, named: bool, namespaces: bool, location: Location) -> str:
     """One JSON object a line, in the order given."""
-    if tools.__class__ is PrewrittenText:
+    if type(tools) is PrewrittenText:
         return str.__str__(tools)
     # Marshal writes plain values by exact type and in order: so the key tells 1 from True, sees
     # every change, and never stands for two different lists. It notes which values are one object,
@@ -164,14 +164,19 @@ def function_of(tool: object, named: bool, location: Location) -> tuple[MessageF
         function = given if as_dict is None else as_dict
     if function is None and not named:
         raise refusal(location, f'found {short_repr(tool)}, expected a tool with a "function"')
-    if named and not isinstance(function, dict):
+    if named:
+        _check_named(fields, function, location)
+    return fields, function
+
+
+def _check_named(tool: MessageFields, function: object, location: Location) -> None:
+    if not isinstance(function, dict):
         problem = f"found {short_repr(function)}, expected a function object"
         raise refusal((*location, "function"), problem)
-    if named and not (isinstance(function.get("name"), str) and function["name"]):
-        found = short_repr(function.get("name"))
-        place = (*function_location(fields, function, location), "name")
-        raise refusal(place, f"found {found}, expected the tool's name")
-    return fields, function
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        place = (*function_location(tool, function, location), "name")
+        raise refusal(place, f"found {short_repr(name)}, expected the tool's name")
 
 
 # Tool calls as markup: `function.arguments` -> parameters -> text (docs/format.md, section 4).
@@ -235,7 +240,7 @@ class ParametersWriter:
 
     def write(self, arguments: object) -> str:
         """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
-        if arguments.__class__ is str:
+        if type(arguments) is str:
             known = self.cache.get(arguments)
             if known is None:
                 known = self._from_text(arguments)
@@ -271,16 +276,16 @@ class ParametersWriter:
 
     def _joined(self, arguments: Iterable[tuple[str, Any]]) -> Parameters:
         opening, closing = self._opening, self._closing
-        parameters = []
-        try:
-            for key, value in arguments:
-                if value.__class__ is str:
-                    parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
-                else:
-                    text = FAST_WRITERS.get(value.__class__, to_json)(value)
-                    parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
-        except JSON_ERRORS as error:
-            raise not_json(value, (key,), error) from None
+        parameters: list[str] = []
+        for key, value in arguments:
+            if value.__class__ is str:
+                parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
+                continue
+            try:
+                text = FAST_WRITERS.get(value.__class__, to_json)(value)
+            except JSON_ERRORS as error:
+                raise not_json(value, (key,), error) from None
+            parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
         return Parameters.joined(parameters, self._tags)
 
 

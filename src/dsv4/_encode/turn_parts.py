@@ -88,7 +88,7 @@ class TurnWriter:
             schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
             self.flat += words.tools_start, schemas, words.tools_end
         if is_nonempty(response_format):
-            if response_format.__class__ is PrewrittenText:
+            if type(response_format) is PrewrittenText:
                 schema = str.__str__(response_format)
             else:
                 schema = json_at(response_format, (*location, "response_format"))
@@ -126,25 +126,20 @@ class TurnWriter:
     def _reasoning(self, message: MessageFields, index: int) -> str:
         field, other = self.rules.reasoning_fields
         text = message.get(field)
-        if text.__class__ is str and text:
+        if type(text) is str and text:
             return text
         if not is_nonempty(text):
             field, text = other, message.get(other)
-        return text if text.__class__ is str else text_of(text, ("messages", index, field))
+        return text if type(text) is str else text_of(text, ("messages", index, field))
 
     def _calls(self, calls: object, index: int) -> None:
-        if calls.__class__ is not list:
-            listed = () if calls is None else maybe_list(calls)
-            if listed is None:
-                problem = f"found {short_repr(calls)}, expected a list of calls"
-                raise EncodeError(("messages", index, "tool_calls"), problem)
-            calls = listed
-        if not calls:
+        listed = calls if type(calls) is list else _call_list(calls, index)
+        if not listed:
             return
-        self._last_calls = calls
+        self._last_calls = listed
         words, writer = self._for_calls or self._look_up_for_calls()
         flat, opening, namespaces = self.flat, words.block_open, self.dialect.namespaces
-        for n, call in enumerate(calls):
+        for n, call in enumerate(listed):
             if call.__class__ is not dict or call.get("function").__class__ is not dict:
                 call = _plain_call(call, ("messages", index, "tool_calls", n))
             function = call["function"]
@@ -190,6 +185,14 @@ class UnseenImage:
 
     def __init__(self, image: MessageFields) -> None:
         self.image = image
+
+
+def _call_list(calls: object, index: int) -> Sequence[Any]:
+    listed = () if calls is None else maybe_list(calls)
+    if listed is None:
+        problem = f"found {short_repr(calls)}, expected a list of calls"
+        raise EncodeError(("messages", index, "tool_calls"), problem)
+    return listed
 
 
 def _plain_call(call: object, location: Location) -> MessageFields:

@@ -161,7 +161,7 @@ def _unpickled(values: dict[str, Any]) -> Dialect:
     """The dialect of these values: the very one, where a release has them."""
     dialect = Dialect(**values)
     released = DIALECTS.get(dialect.name)
-    return released if released == dialect else dialect
+    return dialect if released is None or released != dialect else released
 
 
 V4 = Dialect(

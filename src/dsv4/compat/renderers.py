@@ -60,7 +60,7 @@ class Renderer:
             message_roles=[message["role"] for message in messages],
             message_tool_names=extract_message_tool_names(list(messages)),
         )
-        owned = self._tokenizer.owned(prompt)
+        owned = self._tokenizer.attributed(prompt)
         rendered.token_ids = owned.ids
         for start, end, piece in owned:
             _attribute(rendered, piece, end - start)
@@ -125,7 +125,7 @@ class Renderer:
         if before[-1:] != [eos]:
             before.append(eos)
         after = encode(new_messages, context=[_ANSWERED], **self._options)
-        owned = self._tokenizer.owned(after)
+        owned = self._tokenizer.attributed(after)
         unknown = len(before)
         bridged = RenderedTokens(
             token_ids=before + owned.ids,

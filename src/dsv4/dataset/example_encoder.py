@@ -314,7 +314,7 @@ class ChunkEncoder:
         # another example.
         mask = [0, *map(int, weights[1:])] if ids else []
         if skipped:
-            mask = mask_without_messages(mask, self._tokenizer.owned(prompt), skipped)
+            mask = mask_without_messages(mask, self._tokenizer.attributed(prompt), skipped)
         images = list(prompt.images) if self.job.images else None
         if prompt.images and self.job.form in ARRAY_FORMATS:
             problem = f"found {len(prompt.images)} images, which .{self.job.form} has no place for"
@@ -340,18 +340,18 @@ class ChunkEncoder:
                 return []
             tally.cut += 1
         if self.job.counts:
-            owned = self._tokenizer.owned(prompt)
+            owned = self._tokenizer.attributed(prompt)
             tally.counts.add(owned, len(example.ids), example.mask, place)
         return [example]
 
     def _images_before(self, prompt: Prompt, end: int) -> list[Any]:
-        owned = self._tokenizer.owned(prompt)
+        owned = self._tokenizer.attributed(prompt)
         count = sum(piece.field == "image" for start, _, piece in owned if start < end)
         return list(prompt.images[:count])
 
     def _last_turn(self, prompt: Prompt, longest: int) -> int:
         """Where the last of the model's turns ends that is whole within that many tokens."""
-        owned = self._tokenizer.owned(prompt)
+        owned = self._tokenizer.attributed(prompt)
         ends = [end for _, end, piece in owned if piece.field == "eos" and end <= longest]
         return ends[-1] if ends else 0
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
@@ -102,6 +102,13 @@ REMEMBERED_LENGTH = 64
 _NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 
+@runtime_checkable
+class _FastTokenizer(Protocol):
+    """What `tokenizers.Tokenizer` and objects like it have."""
+
+    def to_str(self) -> str: ...
+
+
 class Coder:
     """The ids of prompts. Special tokens come from the format alone, whatever a text spells.
 
@@ -164,7 +171,7 @@ class Coder:
         same vocabulary share it. Raises an `OptionError` for anything but a fast tokenizer.
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        if not hasattr(backend, "to_str"):
+        if not isinstance(backend, _FastTokenizer):
             found = short_repr(tokenizer)
             raise OptionError("tokenizer", f"found {found}, expected a fast tokenizer")
         name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
@@ -214,7 +221,7 @@ class Coder:
         ids: list[int] = []
         added = self._specials(prompt)
         if prompt.sampled:
-            return self.owned(prompt).ids
+            return self.attributed(prompt).ids
         for run, special in prompt.runs():
             if run:
                 try:
@@ -245,8 +252,8 @@ class Coder:
         A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises
         what `encode` raises, and an `OptionError` for a policy that there is not.
         """
-        owned = self.owned(prompt)
-        return owned.ids, owned.weights(weigher(policy, prompt.pieces))
+        attributed = self.attributed(prompt)
+        return attributed.ids, attributed.weights(weigher(policy, prompt.pieces))
 
     def check_text(self, prompt: Prompt) -> None:
         """Raises an `EncodeError` where a text of the prompt is none that UTF-8 can write."""
@@ -257,7 +264,7 @@ class Coder:
 
     def spans(self, prompt: Prompt) -> list[Span]:
         """Which tokens of `prompt` came from which message and field. The spans cover them all."""
-        return self.owned(prompt).spans()
+        return self.attributed(prompt).spans()
 
     def count(self, prompt: Prompt | str) -> int:
         """How many tokens `prompt` has, which may also be a text."""
@@ -266,7 +273,7 @@ class Coder:
     def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
         """How many tokens each field takes in `prompt`: (message, field) -> tokens."""
         cost: Counter[tuple[int | None, str]] = Counter()
-        for start, end, piece in self.owned(prompt):
+        for start, end, piece in self.attributed(prompt):
             cost[piece.message, piece.field] += end - start
         return dict(cost)
 
@@ -325,7 +332,9 @@ class Coder:
 
     # Ids and whose they are.
 
-    def owned(self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE) -> AttributedIds:
+    def attributed(
+        self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE
+    ) -> AttributedIds:
         """The ids of `prompt`, and the pieces they came from.
 
         `sampled` gives the ids of all that the model wrote in some messages, by index.
@@ -333,7 +342,7 @@ class Coder:
         added = self._specials(prompt)
         if prompt.sampled:
             sampled = {**self._given_ids(prompt.sampled), **sampled}
-        return self._owned(prompt.pieces, added, sampled)
+        return self._attributed(prompt.pieces, added, sampled)
 
     def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
         think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
@@ -342,32 +351,32 @@ class Coder:
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
         """The ids of `pieces` by themselves, apart from the prompt they are of."""
-        return self._owned(pieces, self.vocabulary.added, _NONE).ids
+        return self._attributed(pieces, self.vocabulary.added, _NONE).ids
 
-    def _owned(
+    def _attributed(
         self, pieces: Sequence[Piece], added: dict[str, int], sampled: Mapping[int, Sequence[int]]
     ) -> AttributedIds:
-        owned = AttributedIds()
+        attributed = AttributedIds()
         for kind, run in _text_runs(pieces, sampled):
             first = run[0]
-            if kind is _ALONE:
-                owned.add((added[first.text],), first)
+            if kind is None:  # _ALONE
+                attributed.add((added[first.text],), first)
             elif kind != _TEXT:
-                owned.add(sampled[kind], first)
+                attributed.add(sampled[kind], first)
             else:
-                self._add_text(owned, run)
-        return owned
+                self._add_text(attributed, run)
+        return attributed
 
-    def _add_text(self, owned: AttributedIds, run: Sequence[Piece]) -> None:
+    def _add_text(self, attributed: AttributedIds, run: Sequence[Piece]) -> None:
         try:
             ids = self._text_ids("".join(piece.text for piece in run))
         except _HalfCharacter:
             raise _half_character(run) from None
         if len(run) == 1:
-            owned.add(ids, run[0])
+            attributed.add(ids, run[0])
         else:
             length_of = self.vocabulary.length_of.__getitem__
-            owned.add_run(ids, run, piece_token_ends(run, map(length_of, ids)))
+            attributed.add_run(ids, run, piece_token_ends(run, map(length_of, ids)))
 
     # Inside.
 

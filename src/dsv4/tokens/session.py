@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
     tail: AttributedIds
 
     @property
-    def owned(self) -> AttributedIds:
+    def attributed(self) -> AttributedIds:
         """The ids, and the pieces they came from."""
         ends = self.settled.ends[: self.pieces]
         whole = AttributedIds()
@@ -308,7 +308,7 @@ class Session:
     def _encode_tail(self) -> None:
         start = 0 if self._starts_over else self._settled_messages
         prompt = self._prompt_from(start)
-        new = self._tokenizer.owned(prompt, self._kept(prompt, start)).counted_from(start)
+        new = self._tokenizer.attributed(prompt, self._kept(prompt, start)).counted_from(start)
         old, before = self._tail, len(self._settled.ids)
         if self._starts_over:
             old, before = _joined(self._settled, self._tail), 0

@@ -52,10 +52,12 @@ def expand(tokenizer: Coder, request: Request) -> list[Example]:
     """The examples of a request's messages, the first turns first."""
     messages = list(request.messages)
     examples: list[Example] = []
-    for start, end, owned in _stretches(tokenizer, request, messages):
+    for start, end, attributed in _stretches(tokenizer, request, messages):
         prompt = replace(request, messages=messages[:end]).encode()
-        shared = common_prefix_length(examples[-1].ids, owned.ids) if examples else 0
-        examples.append(Example(prompt, owned.ids, owned.weights(_model_from(start)), shared))
+        shared = common_prefix_length(examples[-1].ids, attributed.ids) if examples else 0
+        examples.append(
+            Example(prompt, attributed.ids, attributed.weights(_model_from(start)), shared)
+        )
     return examples
 
 
@@ -72,11 +74,11 @@ def _stretches(
             session.append(message)
         now = session.snapshot()
         if session.rewritten is not None:
-            yield start, end, before.owned
+            yield start, end, before.attributed
             start = end
         before, end = now, stop
     if end:
-        yield start, end, before.owned
+        yield start, end, before.attributed
 
 
 def _sampled_ends(messages: list[Any]) -> Iterator[int]:
