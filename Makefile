@@ -30,6 +30,11 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 # Counting takes long, so the others run without it, and those that go through the same lines often.
 COVERAGE := --cov --cov-fail-under=95
 
+# pyright runs in Node.js, and fetches itself from npm when it first runs: both may be missing.
+PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
+	then $(BIN)/pyright --pythonpath $(BIN)/python; \
+	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
+
 .PHONY: demo examples test test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
@@ -50,6 +55,7 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(PYRIGHT)
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 	$(BIN)/pytest $(PARALLEL) -m "not counted and not large"
 	$(MAKE) --no-print-directory -j 2 smoke-in-a-browser smoke-on-other-pythons

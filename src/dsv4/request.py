@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from functools import lru_cache
 from typing import Any, TypedDict
 
 from dsv4._encode.encode import check_options, visible_tools
@@ -106,8 +107,9 @@ class Request:
         """
         request = object.__new__(cls)
         values = request.__dict__
-        values |= _DEFAULTS
-        for name, default in _DEFAULT_FACTORIES:
+        plain, made = _defaults(cls)
+        values |= plain
+        for name, default in made:
             values[name] = default()
         values |= options
         values["messages"] = messages
@@ -169,9 +171,12 @@ class Request:
         return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]
 
 
-_DEFAULTS = {each.name: each.default for each in fields(Request) if each.default is not MISSING}
-_DEFAULT_FACTORIES = tuple(
-    (each.name, each.default_factory)
-    for each in fields(Request)
-    if each.default_factory is not MISSING
-)
+@lru_cache
+def _defaults(
+    kind: type[Request],
+) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
+    """The defaults of the fields: those that are shared, and what makes those that are not."""
+    shared = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    factories = ((each.name, each.default_factory) for each in fields(kind))
+    made = tuple((name, factory) for name, factory in factories if factory is not MISSING)
+    return shared, made
