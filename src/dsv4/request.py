@@ -146,7 +146,7 @@ class Request:
         """A parser for what the model writes after the prompt.
 
         `ending` is the prompt's, where you have encoded it: it is not encoded again then. With
-        `strict` it accepts well-formed completions alone; with `calls="whole"` nothing of a
+        `strict` it accepts only well-formed completions; with `calls="whole"` nothing of a
         call is seen before it is complete; `new_id` makes the ids of calls. Returns a
         `StreamParser` that fits the prompt that `encode` gives: it begins in the reasoning or the
         answer, as the prompt leaves the model, or inside the block that a forced `tool_choice`

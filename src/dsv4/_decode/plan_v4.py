@@ -22,18 +22,16 @@ from dsv4._decode.turn_splitter import PromptTurn, TurnSplitter, TurnState
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 
-# Turns that nothing parts from what stands before them.
-#
-# An answer without its end leaves no trace of where it ends, and one without a header none of
-# where it begins; nor does a system text have a beginning. But where tokens are known to be
-# tokens, the end of reasoning and a block of calls are an answer's own, and a tools section is a
-# system's.
-
 
 def separate_unmarked_turns(
     turns: list[PromptTurn], shown: list[bool], found: ScannedPrompt
 ) -> list[PromptTurn]:
-    """The turns with such answers as turns of their own.
+    """The turns, with those as turns of their own that no token separates from the turn before.
+
+    An answer without its end leaves no trace of where it ends, and one without a header none of
+    where it begins; nor does a system text have a beginning. But where tokens are known to be
+    tokens, the end of reasoning and a block of calls can only be an answer's, and a tools section
+    only a system's.
 
     `shown` says of each turn whether an answer in its place has a thinking part.
     """
@@ -125,9 +123,6 @@ def _end_of_content(start: int, end: int, reasons: bool, found: ScannedPrompt) -
         stop = found.blocks.found[block][0]
         return stop if stop < end else None
     return thought if thought >= 0 else None
-
-
-# What must be known of a prompt of the V4 family before its turns are written as messages.
 
 
 # Stands for everything that came before a prompt that goes on with a conversation.

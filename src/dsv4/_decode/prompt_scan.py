@@ -1,7 +1,6 @@
 """What a prompt contains whichever way it is read: structural tokens, sections and calls.
 
-Text that only spells a token is hidden first: the first character of each such spelling is
-replaced
+Text that only spells a token is hidden first: the first character of each such spelling is replaced
 by one that the prompt does not contain, so positions stay the same and the change can be undone.
 The encoder always writes the assistant token together with a think token, so the pair is one
 lexeme. `PromptReading` collects what one interpretation of the prompt yields.
@@ -26,19 +25,16 @@ from dsv4.errors import OptionError
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort
 
-# Text that spells a token, hidden from the reader.
-#
-# The first character of each spelling is put aside for one that the prompt does not hold. So what
-# is left to be found are tokens, every position stays the same, and the way back is a
-# replacement.
-
-
 # Characters for private use, which no text of the format needs.
 _PRIVATE_USE = range(0xF0000, 0xFFFFD)
 
 
 class SpellingMask:
-    """A prompt with some spellings hidden: `text`. `unmasked` undoes it in a value."""
+    """A prompt in which text that only spells a token is hidden: `text`.
+
+    The first character of each spelling is replaced by one that the prompt does not contain. So
+    only tokens are left to be found, every position stays the same, and `unmasked` undoes it.
+    """
 
     def __init__(self, text: str, hidden: Iterable[int]) -> None:
         places = sorted(set(hidden))
@@ -73,13 +69,6 @@ def _stand_ins(text: str, characters: set[str]) -> dict[str, str]:
         return {character: next(free) for character in sorted(characters)}
     except StopIteration:
         raise OptionError("prompt", "found every character for private use in it") from None
-
-
-# The tokens that give a prompt of the V4 family its structure.
-#
-# The encoder always writes the assistant token together with a think token, so the pair is one
-# lexeme, and an assistant token by itself is text. Think tokens elsewhere, DSML and the image
-# token structure nothing at this level: the tools section is full of them.
 
 
 class LexemeKind(IntEnum):
@@ -163,9 +152,6 @@ def _tokens(text: str, kinds: dict[str, LexemeKind], start: int) -> Iterator[Pro
         if kind is not None:
             at = match.start()
             yield _fast_lexeme((kind, at, at + len(found)))
-
-
-# What is read from a prompt, before it is a request.
 
 
 @dataclass(frozen=True)

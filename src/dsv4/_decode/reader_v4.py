@@ -60,9 +60,6 @@ class AdjacentUserTurns:
         return not any(part.is_result for part in plan.parts_of(n))
 
 
-# Prompts of the V4 family -> messages and options.
-
-
 # A task that keeps a user turn from being joined by the next, and is written nowhere.
 UNWRITTEN_TASK = "query"
 

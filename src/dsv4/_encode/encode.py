@@ -53,8 +53,6 @@ from dsv4.types import (
     ToolInput,
 )
 
-# The whole of encoding, in the order of docs/format.md: merge, sort, drop, render.
-
 
 def render_conversation(
     messages: Sequence[Any],
@@ -184,7 +182,7 @@ def effort_text(effort: object, dialect: Dialect, rules: Conventions) -> str:
     raise OptionError(rules.effort_option, problem)
 
 
-# A request's own options, checked and put where the format wants them.
+# The options of a request, checked and put where the format wants them.
 
 
 TOOL_CHOICES = ("auto", "none", "required")

@@ -17,13 +17,6 @@ from dsv4._format.endings import NOTHING, Ending
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
 from dsv4._format.tokens import MarkupText, Special, markup
 
-# What a prompt is made of: the format's own words as fragments, and pieces with their origin.
-#
-# Encoding is the hot path, so it only collects texts, in one flat list. The format's own words in
-# it are `Fragment`s: strings that know what they are, which message they open and what kind of
-# text comes after them. Everything else about a prompt is made from these, when somebody asks.
-
-
 Origin: TypeAlias = Literal["template", "caller", "model"]
 """Who wrote a text: the format's own words and tokens, the caller, or the model."""
 Field: TypeAlias = Literal[
@@ -55,9 +48,9 @@ class Fragment(str):
     """Text of the format's own.
 
     `parts` are its texts and special tokens, labelled `label`. Plain text after it is labelled
-    `announces`. It opens the message of the index `message`; None is no message, and `GOES_ON` the
-    one that is open. Where `begins` is given, the model's own text begins after it. `ending` is how
-    a prompt ends that ends with it.
+    `announces`. It opens the message of the index `message`; None is no message, and
+    `SAME_MESSAGE` the one that is open. Where `begins` is given, the model's own text begins after
+    it. `ending` is how a prompt ends that ends with it.
     """
 
     __slots__ = ("_parts", "announces", "begins", "ending", "label", "message")
@@ -182,9 +175,7 @@ def ending_of(flat: Sequence[str]) -> Ending:
     return NOTHING
 
 
-# The format's own words, labelled: what the renderers write around the texts they are given.
-#
-# The fields here are the ones that `Prompt.pieces` shows; docs/encoding.md lists them.
+# The format's own words: what the renderers write around the texts they are given.
 
 
 BLANK_LINE = "\n\n"
@@ -201,7 +192,7 @@ CALLS_LABEL: Label = ("model", "tool_calls")
 BOS = Fragment(tokens.BOS, ("template", "bos"), message=None)
 
 # What opens a message. An empty one stands where the format writes nothing. Those for what the
-# model writes are for answers without a header, and where a header alone does not tell.
+# model writes are for answers without a header, and where the header does not tell.
 SYSTEM = Openings("", _HEADER, _CONTENT)
 LATER_SYSTEM = Openings(tokens.SYSTEM, _HEADER, _CONTENT)
 USER = Openings(tokens.USER, _HEADER, _CONTENT)

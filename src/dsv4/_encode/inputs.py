@@ -15,14 +15,6 @@ from dsv4._format.dialects import ROLES
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
 from dsv4.types import MessageInput, Sampled
 
-# What callers give -> plain dicts and lists.
-#
-# Most give dicts and lists, and those are taken as they are: nothing is copied. Others give
-# objects that can turn themselves into one: messages of the `openai` package and other pydantic
-# models, rows of pandas, arrays of numpy, mappings of any kind. Each is turned once, and never
-# changed.
-
-
 MessageFields: TypeAlias = dict[str, Any]
 
 _DICT = frozenset({dict})
@@ -157,10 +149,7 @@ def unknown_role(
     return refusal(location, f"found {short_repr(role)}, expected one of {', '.join(roles)}")
 
 
-# The forms in which callers give text: a string, nothing, or a list of blocks.
-#
-# What comes out is always exactly a `str`. A caller's string may be of a class of its own, even
-# one of ours, and such a thing in a prompt would be more than text.
+# Content: a string, nothing, or a list of blocks.
 
 
 # The types of blocks that are images where the dialect has images.

@@ -13,9 +13,6 @@ from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._format.tokens import THINK_END, MarkupText, Special, spelled
 
-# What encoding gives: a prompt, and the views of it, which are made when somebody asks.
-
-
 _Omitted: TypeAlias = tuple[Omission, ...] | Callable[[], tuple[Omission, ...]]
 
 

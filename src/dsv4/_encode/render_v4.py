@@ -1,7 +1,6 @@
 """The renderer of the V4 layout (docs/format.md, section 4), and a fast path for plain chats.
 
-The fast path writes exactly what the renderer would write for a conversation of texts: an
-optional
+The fast path writes exactly what the renderer would write for a conversation of texts: an optional
 system message, then users and assistants in turn, ending with a user.
 """
 
@@ -64,9 +63,6 @@ from dsv4._encode.turn_rules import (
 from dsv4._format.dialects import ROLES, Dialect
 from dsv4.errors import EncodeError, Location, short_repr
 
-# Turns -> flat pieces (docs/format.md, section 4): one method for each kind of turn.
-
-
 # A part of a user turn: where it belongs among the results, None for all else; the index of its
 # message, its type, its content, its place in the message.
 _UserTurnBlock: TypeAlias = tuple[int | None, int, str, Any, Location]
@@ -82,7 +78,8 @@ class RendererV4(TurnWriter):
     What it must know beforehand, section 3 decides:
 
     - `shown_from`: turns at or after this index think aloud;
-    - `vanishing_before`: messages before this index go if their role does not last;
+    - `vanishing_before`: messages before this index are dropped if their role does not
+      survive dropping;
     - `first`: the first turn of the whole conversation that stays, None where that is in a context
       or is no message of the caller's;
     - `calls_before`, `task_before`: the calls that results may answer before there are any here,
@@ -455,19 +452,15 @@ def _user_block(item: object, location: Location) -> ContentBlock:
     return block
 
 
-# The shortest way for the commonest conversation: a chat of texts, which asks at its end.
-#
-# What the renderer would write for it needs none of what the renderer prepares for. A chat is
-#
-# - a system message or none, then users and assistants in turn, a user last; - every message a
-# dict with `role` and `content`, which is a text, and of an assistant also   `reasoning_content`,
-# which is dropped.
-
-
 def maybe_plain_chat(
     messages: Sequence[Any], dialect: Dialect, thinking: bool, bos: bool, effort: str
 ) -> list[str] | None:
-    """The pieces of a chat whose old reasoning is not shown. None for any other conversation."""
+    """The pieces of a plain chat whose old reasoning is not shown. None for anything else.
+
+    A plain chat is an optional system message, then users and assistants in turn, a user last.
+    Every message is a dict with `role` and `content`, which is a text; an assistant's may also have
+    `reasoning_content`, which is dropped. This takes half the time of the renderer.
+    """
     if (
         dialect.layout != "v4"
         or dialect.systems_ask != "never"

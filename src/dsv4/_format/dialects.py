@@ -1,7 +1,6 @@
 """The releases of the format, each a value with one field for each visible difference.
 
-docs/format.md, sections 9 to 13, describes them; each release states only where it differs from
-the
+docs/format.md, sections 9 to 13, describes them; each release states only where it differs from the
 one it is based on. Code asks for a field, never for a release.
 """
 

@@ -39,13 +39,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-# What turns text into ids. No engine recognises the added vocabulary in its text.
-#
-# Two choices are made for you. "auto" is the engine that encodes fastest; "one-shot" the one that
-# is loaded fastest, for a program that encodes a little and ends: `tokenizers` reads the V4
-# vocabulary in a third of the time that fastokens needs to prepare for its speed.
-
-
 # Text without special tokens -> ids.
 TextEncoder: TypeAlias = Callable[[str], list[int]]
 
@@ -91,9 +84,6 @@ _ENGINES: dict[str, Callable[[Vocabulary], TextEncoder]] = {
 }
 
 
-# Prompts -> ids and back: the vocabulary and its engine, with nothing that grows.
-
-
 # Short runs between special tokens come again and again: the ids of this many are remembered.
 REMEMBERED_RUNS = 16_384
 REMEMBERED_LENGTH = 64
@@ -110,7 +100,7 @@ class _FastTokenizer(Protocol):
 
 
 class Coder:
-    """The ids of prompts. Special tokens come from the format alone, whatever a text spells.
+    """The ids of prompts. Special tokens come only from the format, whatever a text spells.
 
     Nothing is loaded before it is needed. One tokenizer may be used from many threads.
     """

@@ -1,8 +1,7 @@
 """`Tokenizer`: ids of prompts, training examples, and conversations cut to fit a limit.
 
 When reasoning is dropped from earlier turns, no single prompt contains all that was sampled: a
-conversation is then grown turn by turn, and each prompt that a later turn would rewrite becomes
-an
+conversation is then grown turn by turn, and each prompt that a later turn would rewrite becomes an
 example.
 """
 
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-# A conversation as training examples, each turn as it was sampled.
-#
-# When reasoning is dropped from earlier turns, what was sampled is in no single prompt. The
-# conversation is grown stretch by stretch, and wherever a stretch would rewrite what was there,
-# what was there is an example. A session does the growing: so all of it is encoded once, however
-# long it is, and an example costs what it is long.
-
-
 class Example(NamedTuple):
     """One training example: a prompt, its ids, and weights for what was sampled in it.
 
@@ -49,7 +40,11 @@ class Example(NamedTuple):
 
 
 def expand(tokenizer: Coder, request: Request) -> list[Example]:
-    """The examples of a request's messages, the first turns first."""
+    """The examples of a request's messages, the first turns first.
+
+    The conversation is grown turn by turn in a session. Wherever a turn would rewrite the prompt so
+    far, that prompt is an example. So everything is encoded once, however long it is.
+    """
     messages = list(request.messages)
     examples: list[Example] = []
     for start, end, attributed in _stretches(tokenizer, request, messages):
@@ -194,11 +189,8 @@ def _between_call_and_result(messages: Sequence[MessageFields]) -> set[int]:
     return {n for n, result in enumerate(reached) if n <= result}
 
 
-# Prompts -> ids and back, and what is made of whole conversations.
-
-
 class Tokenizer(Coder):
-    """The ids of prompts. Special tokens come from the format alone, whatever a text spells.
+    """The ids of prompts. Special tokens come only from the format, whatever a text spells.
 
     Nothing is loaded before it is needed. One tokenizer may be used from many threads.
     """
