@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from dsv4._encode.cache import TEXT_CACHE, CacheSegment
 from dsv4._encode.fragments import CALLS_LABEL, SAME_MESSAGE, Fragment
 from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list, text_of
-from dsv4._encode.json_text import FAST_WRITERS, JSON_ERRORS, json_at, not_json, to_json
+from dsv4._encode.json_text import FAST_WRITERS, JSON_ERRORS, json_at, not_json, scan_json, to_json
 from dsv4._format.dialects import NAMESPACE_END, STRING_FALSE, STRING_TRUE, Arguments, Tags
 from dsv4._format.endings import NOTHING
 from dsv4.errors import EncodeError, Location, refusal, short_repr
@@ -186,7 +186,6 @@ def _check_named(tool: MessageFields, function: object, location: Location) -> N
 RAW_PARAMETER = "arguments"
 
 _json_decoder = json.JSONDecoder()
-_scan_json: Callable[[str, int], tuple[Any, int]] = _json_decoder.scan_once  # type: ignore[attr-defined]
 
 
 class Parameters(Fragment):
@@ -295,7 +294,7 @@ parameters_writer = lru_cache(ParametersWriter)
 def _read_json(text: str) -> Any:
     """What `json.loads` gives, which spends a third of its time looking for space around."""
     try:
-        value, end = _scan_json(text, 0)
+        value, end = scan_json(text, 0)
         if end == len(text):
             return value
     except StopIteration:  # no value begins here
