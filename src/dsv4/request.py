@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields
-from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from dsv4._encode.encode import check_options, visible_tools
 from dsv4._encode.encode import encode as encode
@@ -107,10 +106,10 @@ class Request:
         """
         request = object.__new__(cls)
         values = request.__dict__
-        plain, made = _defaults(cls)
-        values |= plain
-        for name, default in made:
-            values[name] = default()
+        defaults = _defaults.get(cls) or _defaults_of(cls)
+        values |= defaults.shared
+        for name, make in defaults.made:
+            values[name] = make()
         values |= options
         values["messages"] = messages
         return request
@@ -171,12 +170,19 @@ class Request:
         return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]
 
 
-@lru_cache
-def _defaults(
-    kind: type[Request],
-) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
-    """The defaults of the fields: those that are shared, and what makes those that are not."""
+class _Defaults(NamedTuple):
+    """The defaults of a class's fields: those that are shared, and what makes the others."""
+
+    shared: dict[str, Any]
+    made: tuple[tuple[str, Callable[[], Any]], ...]
+
+
+_defaults: dict[type[Request], _Defaults] = {}
+
+
+def _defaults_of(kind: type[Request]) -> _Defaults:
     shared = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
     factories = ((each.name, each.default_factory) for each in fields(kind))
     made = tuple((name, factory) for name, factory in factories if factory is not MISSING)
-    return shared, made
+    _defaults[kind] = _Defaults(shared, made)
+    return _defaults[kind]
