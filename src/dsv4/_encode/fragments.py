@@ -94,7 +94,10 @@ _CACHED_OPENINGS = 4096
 
 
 class Openings(dict[int | None, Fragment]):
-    """A fragment for each message that it may open: `USER[3]` opens the message of index 3."""
+    """A fragment for each message that it may open: `USER[3]` opens the message of index 3.
+
+    `listed` has those of the first messages, as far as they have been needed: see `first`.
+    """
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class Openings(dict[int | None, Fragment]):
         self._text = markup(text)
         self._labels = (label, announces)
         self._more = (begins, ending)
-        self._first: list[Fragment] = []
+        self.listed: list[Fragment] = []
 
     def __missing__(self, index: int | None) -> Fragment:
         made = Fragment(self._text, *self._labels, index, *self._more)
@@ -120,12 +123,12 @@ class Openings(dict[int | None, Fragment]):
 
         They are in a list, which takes a third of the time to index, unless there are too many.
         """
-        if len(self._first) < count:
+        if len(self.listed) < count:
             if count > _CACHED_OPENINGS:
                 return self
             # Another thread may do the same: then one of the lists is dropped.
-            self._first = [self[n] for n in range(min(2 * count, _CACHED_OPENINGS))]
-        return self._first
+            self.listed = [self[n] for n in range(min(2 * count, _CACHED_OPENINGS))]
+        return self.listed
 
 
 class Piece(NamedTuple):

@@ -33,6 +33,8 @@ from dsv4._encode.fragments import (
     UNSUPPORTED_START,
     URL,
     USER,
+    Fragment,
+    Openings,
     effort_fragment,
 )
 from dsv4._encode.inputs import (
@@ -468,7 +470,11 @@ def maybe_plain_chat(
         or dialect.image_text_refused
     ):
         return None
-    users, answers = USER.first(len(messages)), ASK_ANSWER.first(len(messages))
+    count = len(messages)
+    users: list[Fragment] | Openings = USER.listed
+    answers: list[Fragment] | Openings = ASK_ANSWER.listed
+    if len(users) < count or len(answers) < count:
+        users, answers = USER.first(count), ASK_ANSWER.first(count)
     flat: list[str] = [BOS] if bos else []
     if effort and thinking:
         flat.append(effort_fragment(effort))
