@@ -7,12 +7,13 @@ makes rules from a shape sees plain keywords only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4.errors import Location, path_of, refusal, short_repr
+from dsv4.schema import TYPES, json_identity, resolve
 
 # Keywords of a schema that a grammar does not enforce.
 
@@ -62,18 +63,13 @@ class Relaxations:
         return tuple(self._found.values())
 
 
-# JSON schemas -> shapes: alternatives without references and combinations.
-#
-# A schema is first written as "one of these, each of which is all of that". So whoever makes
-# rules from a shape looks at plain keywords alone.
+# Shapes.
 
 
 # A schema with many alternatives under several allOf could become any number of shapes.
 MOST_SHAPES = 256
 # Schemas nested deeper than this are of no use to a model, and dangerous to recursive functions.
 MOST_NESTED = 64
-
-TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 
 class Subschema(NamedTuple):
@@ -290,15 +286,6 @@ def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
     return [value for value in one if json_identity(value) in known]
 
 
-def json_identity(value: Any) -> Hashable:
-    """What is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(value, (list, tuple)):
-        return (list, tuple(map(json_identity, value)))
-    if isinstance(value, Mapping):
-        return (dict, frozenset((name, json_identity(member)) for name, member in value.items()))
-    return (isinstance(value, bool), value)
-
-
 _CONJUNCTION_OF: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
@@ -406,15 +393,10 @@ class SchemaDocument:
         if not isinstance(pointer, str) or pointer[:1] != "#" or pointer[1:2] not in ("", "/"):
             expected = "a reference into the same schema, as #/$defs/name"
             raise refusal(place, f"found {short_repr(pointer)}, expected {expected}")
-        found, where = self.root, self.location
-        for step in _steps(pointer):
-            key: Any = step
-            if isinstance(found, (list, tuple)) and step.isdecimal() and int(step) < len(found):
-                key = int(step)
-            elif not isinstance(found, Mapping) or step not in found:
-                raise refusal(place, f"found {short_repr(pointer)}, which is not there")
-            found, where = found[key], (*where, key)
-        return Subschema(found, where)
+        found = resolve(pointer, self.root)
+        if found is None:
+            raise refusal(place, f"found {short_repr(pointer)}, which is not there")
+        return Subschema(found.schema, (*self.location, *found.steps))
 
     # Conjunction.
 
@@ -470,15 +452,6 @@ def _check_number(alternatives: int, location: Location) -> None:
     if alternatives > MOST_SHAPES:
         problem = f"found {alternatives} alternatives, expected at most {MOST_SHAPES}"
         raise refusal(location, problem)
-
-
-def _steps(pointer: str) -> Iterator[str]:
-    for step in pointer.split("/")[1:]:
-        if "%" in step:
-            from urllib.parse import unquote  # slow to import, and hardly ever needed
-
-            step = unquote(step)
-        yield step.replace("~1", "/").replace("~0", "~")
 
 
 def _merged_properties(one: Shape, other: Shape) -> Iterator[tuple[str, Conjunction]]:

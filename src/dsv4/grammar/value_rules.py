@@ -30,33 +30,15 @@ from dsv4.grammar.rules import (
     repeat,
     sequence,
 )
-from dsv4.grammar.schema_shapes import (
-    TYPES,
-    UNENFORCED,
-    Conjunction,
-    SchemaDocument,
-    Shape,
-    json_identity,
-)
+from dsv4.grammar.schema_shapes import UNENFORCED, Conjunction, SchemaDocument, Shape
+from dsv4.schema import TYPES, has_type, json_identity
 
 # Whether a value fits a shape: for values that a schema lists itself.
 
 
-_PYTHON_TYPES: dict[str, Any] = {
-    "null": type(None),
-    "boolean": bool,
-    "integer": int,
-    "number": (int, float),
-    "string": str,
-    "array": (list, tuple),
-    "object": Mapping,
-}
-
-
 def fits_shape(value: Any, shape: Shape, document: SchemaDocument) -> bool:
     """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
-    kinds = [kind for kind in shape.types if is_of_type(value, kind)]
-    if not kinds:
+    if not has_type(value, shape.types):
         return False
     if isinstance(value, bool) or value is None:
         return True
@@ -67,15 +49,6 @@ def fits_shape(value: Any, shape: Shape, document: SchemaDocument) -> bool:
     if isinstance(value, Mapping):
         return _object_fits(value, shape, document)
     return _array_fits(value, shape, document)
-
-
-def is_of_type(value: Any, kind: str) -> bool:
-    """Whether a value is of a type."""
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _PYTHON_TYPES[kind])
 
 
 def _number_fits(value: float, shape: Shape) -> bool:
@@ -197,7 +170,7 @@ class ValueRules:
         """The types that values of a shape may have. A number may be whole."""
         kinds = [kind for kind in TYPES if kind in shape.types]
         if (listed := shape.get("enum")) is not None:
-            kinds = [kind for kind in kinds if any(is_of_type(value, kind) for value in listed)]
+            kinds = [kind for kind in kinds if any(has_type(value, (kind,)) for value in listed)]
         if "number" in kinds and "integer" in kinds:
             kinds.remove("integer")
         self._note_unenforced(shape, kinds)

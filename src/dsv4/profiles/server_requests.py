@@ -33,35 +33,35 @@ def server_refusal(path: str, problem: str) -> EncodeError:
 Object: TypeAlias = dict[str, Any]
 
 
-def object_at(value: Any, path: str) -> Object:
+def object_at(value: object, path: str) -> Object:
     if not isinstance(value, dict):
         raise server_refusal(path, f"found {short_repr(value)}, expected an object")
     return value
 
 
-def maybe_object(value: Any, path: str) -> Object:
+def maybe_object(value: object, path: str) -> Object:
     """An object, empty where the field is absent or null."""
     return {} if value is None else object_at(value, path)
 
 
-def list_at(value: Any, path: str) -> Sequence[Any]:
+def list_at(value: object, path: str) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
         raise server_refusal(path, f"found {short_repr(value)}, expected a list")
     return value
 
 
-def maybe_list(value: Any, path: str) -> Sequence[Any]:
+def maybe_list(value: object, path: str) -> Sequence[Any]:
     """A list, empty where the field is absent or null."""
     return () if value is None else list_at(value, path)
 
 
-def text_at(value: Any, path: str) -> str:
+def text_at(value: object, path: str) -> str:
     if not isinstance(value, str):
         raise server_refusal(path, f"found {short_repr(value)}, expected text")
     return value
 
 
-def one_of(value: Any, expected: Sequence[str], path: str) -> str:
+def one_of(value: object, expected: Sequence[str], path: str) -> str:
     if not isinstance(value, str) or value not in expected:
         raise server_refusal(
             path, f"found {short_repr(value)}, expected one of {', '.join(expected)}"
@@ -75,7 +75,7 @@ def messages_of(body: Object) -> Iterator[tuple[Object, str]]:
         yield object_at(message, f"messages[{index}]"), f"messages[{index}]"
 
 
-def named_choice(choice: Any) -> str | None:
+def named_choice(choice: object) -> str | None:
     """The name of the tool that a `tool_choice` asks for, where it is an object."""
     if not isinstance(choice, dict):
         return None
@@ -84,7 +84,7 @@ def named_choice(choice: Any) -> str | None:
     return text_at(function.get("name"), "tool_choice.function.name")
 
 
-def as_object(body: Any) -> Object:
+def as_object(body: object) -> Object:
     """The body of a request: an object with messages. A bare list of messages is one too."""
     return {"messages": body} if isinstance(body, (list, tuple)) else object_at(body, "request")
 
