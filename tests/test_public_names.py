@@ -80,7 +80,17 @@ def test_the_package() -> None:
         *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
         *("Finish", "AbortReason", "DiagnosticKind", "Hold"),
         # looking and training
-        *("check", "Finding", "dataset", "profiles", "decode", "Decoded", "Note"),
+        *(
+            "check",
+            "Finding",
+            "FindingKind",
+            "FINDING_KINDS",
+            "dataset",
+            "profiles",
+            "decode",
+            "Decoded",
+            "Note",
+        ),
         # both
         *("DIALECTS", "Dialect", "dialect_for", "__version__"),
         *("Error", "OptionError", "EncodeError", "ParseError", "UnknownModel"),

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dsv4._check.findings import KINDS, Finding, Purpose
+from dsv4._check.findings import FINDING_KINDS, Finding, FindingKind, Purpose
+from dsv4.request import Request
+from dsv4.types import MessageInput
 
 __all__ = [
-    "KINDS",
+    "FINDING_KINDS",
     "Finding",
+    "FindingKind",
     "check",
 ]
 
 
 def check(
-    body: Any, *, profile: str | None = None, purpose: Purpose | None = None
+    body: Sequence[MessageInput] | Mapping[str, Any] | Request,
+    *,
+    profile: str | None = None,
+    purpose: Purpose | None = None,
 ) -> list[Finding]:
     """What is wrong with a conversation, or will surprise whoever wrote it.
 
