@@ -1,5 +1,6 @@
-"""Rules on calls, their results, and the tools and schemas that they belong to. Schemas are checked
-with `jsonschema` where it is installed, else by hand as far as types, names and choices go.
+"""Rules on calls, their results, and the tools and schemas that they belong to.
+
+Arguments are checked with `jsonschema` where it is installed, else by hand as far as types, names and choices go.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The check itself: errors first, each replaced so that those after it come to light; then the
-rules.
+"""Runs the check: first what cannot be encoded, each error replaced so that those after it are
+found too; then the rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules on names of fields: those that nothing reads."""
+"""Rules on names of fields: fields that nothing reads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dsv4._encode.turn_rules import NATIVE
 from dsv4._inputs.request_bodies import CHAT_FIELDS_READ, role_of
 from dsv4._inputs.sharegpt import is_sharegpt
 
-# What a message of each role has. Some of it is lost by the rules of the format, which is another
-# rule's to say.
+# What a message of each role has. What the format leaves out of these is
+# reported by other rules.
 _COMMON = {"role", "content", "content_blocks", "task", "tools", "response_format"}
 _FIELDS: dict[str, set[str]] = {
     "system": _COMMON,

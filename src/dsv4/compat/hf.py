@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-# What objects of `transformers` tell: vocabulary, dialect, the schema of a function.
+# Tokenizers: their vocabulary and dialect.
 
 
 # Where a tokenizer has our function, with the dialect that was chosen for it.
@@ -109,7 +109,7 @@ def tokenizer_over(tokenizer: Any) -> Any:
     return known
 
 
-# `transformers`' `parse_response`: from what the model wrote to a message, in its shape.
+# Responses: from what the model wrote to a message, as `transformers` has it.
 
 
 def parse_response(
@@ -233,10 +233,7 @@ def response_template(dialect: str | Dialect) -> dict[str, Any]:
     }
 
 
-# `transformers`' `apply_chat_template` and `parse_response`, by the encoder and the parser.
-#
-# Text from outside never becomes a special token here, arguments may be JSON strings, and all
-# dialects are there. Options that `transformers` has too mean what they mean there.
+# Prompts.
 
 
 _log = logging.getLogger("dsv4")

@@ -25,7 +25,7 @@ from dsv4.grammar.rules import (
     sequence,
 )
 
-# The format's own words as a grammar needs them: the one module here that knows where they are.
+# The format's markup. No other module of this package knows where it comes from.
 
 
 # What reasoning and content must not hold (docs/format.md, section 8).
@@ -84,10 +84,7 @@ class CallMarkup:
         return (self.value_end,) if markup_in_values else (str(tokens.DSML),)
 
 
-# A completion as rules: reasoning, content, calls (docs/format.md, section 8).
-#
-# The token that ends a completion is no text, so it is not here: an engine allows it wherever the
-# rules may end.
+# The completion.
 
 
 FREE_TEXT = TextExpr(FORBIDDEN)

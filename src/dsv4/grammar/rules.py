@@ -12,10 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-# What a text may be, as a value: expressions, and the rules that they refer to.
-#
-# This is the one description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`)
-# is a way to write it.
+# Expressions.
 
 
 LAST_CHARACTER = sys.maxunicode
@@ -128,7 +125,7 @@ EMPTY: Expression = SequenceExpr(())
 NEVER: Expression = ChoiceExpr(())
 
 
-# What the dear parts of a grammar may take an engine in all: milliseconds, roughly.
+# What the expensive parts of a grammar may cost an engine in all: milliseconds, roughly.
 _MOST_SPENT = 10_000
 
 
@@ -258,9 +255,6 @@ def one_of(characters: CharSet) -> Expression:
     return LiteralExpr(chr(first)) if first == last and not more else characters
 
 
-ANY = complement()
-
-
 # The inside of a JSON string.
 
 
@@ -288,7 +282,7 @@ def expanded_string_end(part: StringEndExpr) -> Expression:
     return lexeme(choice(sequence(begun, more), sequence(STRING_ESCAPE, text, more)))
 
 
-# Rules without dead ends: what no text can satisfy goes, and so does what nothing refers to.
+# Removing rules that no text can satisfy, and those that nothing refers to.
 
 
 def satisfiable_rules(bodies: dict[str, Expression]) -> frozenset[str]:

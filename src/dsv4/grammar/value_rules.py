@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dsv4._encode.json_text import to_json
@@ -33,10 +33,10 @@ from dsv4.grammar.rules import (
 from dsv4.grammar.schema_shapes import UNENFORCED, Conjunction, SchemaDocument, Shape
 from dsv4.schema import TYPES, has_type, json_identity
 
-# Whether a value fits a shape: for values that a schema lists itself.
+# Whether a value that a schema lists fits a shape.
 
 
-def fits_shape(value: Any, shape: Shape, document: SchemaDocument) -> bool:
+def fits_shape(value: object, shape: Shape, document: SchemaDocument) -> bool:
     """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
     if not has_type(value, shape.types):
         return False
@@ -48,7 +48,7 @@ def fits_shape(value: Any, shape: Shape, document: SchemaDocument) -> bool:
         return _string_fits(value, shape)
     if isinstance(value, Mapping):
         return _object_fits(value, shape, document)
-    return _array_fits(value, shape, document)
+    return not isinstance(value, (list, tuple)) or _array_fits(value, shape, document)
 
 
 def _number_fits(value: float, shape: Shape) -> bool:
@@ -70,7 +70,7 @@ def _string_fits(value: str, shape: Shape) -> bool:
         return True
 
 
-def _any_fits(value: Any, together: Conjunction, document: SchemaDocument) -> bool:
+def _any_fits(value: object, together: Conjunction, document: SchemaDocument) -> bool:
     for shape in document.shapes(together):
         listed = shape.get("enum")
         known = listed is None or json_identity(value) in map(json_identity, listed)
@@ -79,14 +79,14 @@ def _any_fits(value: Any, together: Conjunction, document: SchemaDocument) -> bo
     return False
 
 
-def _array_fits(value: Any, shape: Shape, document: SchemaDocument) -> bool:
+def _array_fits(value: Sequence[object], shape: Shape, document: SchemaDocument) -> bool:
     if not shape.get("minItems", 0) <= len(value) <= shape.get("maxItems", len(value)):
         return False
     wanted = [*shape.prefix, *[shape.items] * len(value)]
     return all(_any_fits(item, part, document) for item, part in zip(value, wanted, strict=False))
 
 
-def _object_fits(value: Mapping[str, Any], shape: Shape, document: SchemaDocument) -> bool:
+def _object_fits(value: Mapping[str, object], shape: Shape, document: SchemaDocument) -> bool:
     if any(name not in value for name in shape.get("required", ())):
         return False
     other = shape.additional or ()
@@ -96,7 +96,7 @@ def _object_fits(value: Mapping[str, Any], shape: Shape, document: SchemaDocumen
     )
 
 
-# Shapes -> rules: the values that fit a schema, as JSON or as the raw text of a parameter.
+# Rules.
 
 
 # More items than these are not counted: engines refuse, or take seconds.

@@ -17,10 +17,7 @@ from dsv4.profiles.profile import Profile, profile_named, render
 from dsv4.profiles.request_facts import Location, RequestFact
 from dsv4.profiles.server_requests import Object, as_object, served_dialect
 
-# What servers do differently, as a table: a row for each topic, a cell for each server.
-#
-# docs/servers.md shows the table. A cell holds the words for both dialects, or for V4 and V4.1
-# apart.
+# The table: a row for each difference, a cell for each server.
 
 
 CellWords: TypeAlias = str | tuple[str, str]
@@ -356,7 +353,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
 )
 
 
-# Where the prompts of two servers part, and why, in words.
+# The comparison of one request.
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def _v4_float(value: float) -> str:
     return f"{sign}0.0000{digits.lstrip('-').replace('.', '')}"
 
 
-# deepseek-recipe 0.2.0, which the official API is built on: from a request to a conversation.
+# The conversation.
 
 
 Effort: TypeAlias = Literal["low", "high", "max"]

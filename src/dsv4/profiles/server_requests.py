@@ -1,7 +1,7 @@
 """What all server profiles share: reading the fields of a request, refusing one, and the dialects
 as servers write them.
 
-This is the one place where the encoder's own dialects are changed for a server.
+No other module changes the encoder's own dialects for a server.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
 from dsv4.errors import EncodeError, short_repr
 
-# What a server says no to, and where it stands in the request.
+# Refusals.
 
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
@@ -27,7 +27,7 @@ def server_refusal(path: str, problem: str) -> EncodeError:
     return EncodeError(tuple(location), problem)
 
 
-# Reading the body of a request: what servers check before they write a prompt.
+# Reading the body of a request.
 
 
 Object: TypeAlias = dict[str, Any]
@@ -90,8 +90,6 @@ def as_object(body: object) -> Object:
 
 
 # The dialects as servers write them, which is not always as they were released.
-#
-# This is the one place where the encoder's own dialects are changed for a server.
 
 
 # vLLM and SGLang serve V4.1 with a copy of the encoder from before namespaces, which keeps the
