@@ -1,6 +1,7 @@
 """Rules on calls, their results, and the tools and schemas that they belong to.
 
-Arguments are checked with `jsonschema` where it is installed, else by hand as far as types, names and choices go.
+Arguments are checked with `jsonschema` where it is installed, else by hand as far as types, names
+and choices go.
 """
 
 from __future__ import annotations

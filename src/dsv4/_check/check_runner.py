@@ -199,12 +199,14 @@ def _traps(body: object, overrides: RequestOverrides, profile: str) -> list[Rule
     ]
 
 
-def _as_body(body: object) -> object:
+def _as_body(body: object) -> dict[str, Any]:
     """The Chat request that a server is sent."""
     if isinstance(body, list):
         return {"messages": body}
-    if not isinstance(body, Request):
+    if isinstance(body, dict):
         return body
+    if not isinstance(body, Request):
+        raise InputError(f"found {short_repr(body)}, expected a list of messages or a request")
     asked = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
     given = {name: value for name, value in asked.items() if value}
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}

@@ -1,8 +1,8 @@
 """The search for words in a text, state by state, and what is left of an expression after a text.
 
 A state is the longest end of what was read that is the start of a word; the empty state is where
-the search begins, and where most characters lead back to. A prompt may end in the middle of a completion; what may follow is the
-derivative of the expression (Brzozowski, 1964).
+the search begins, and where most characters lead back to. A prompt may end in the middle of a
+completion; what may follow is the derivative of the expression (Brzozowski, 1964).
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dsv4.errors import Location, refusal, short_repr
 from dsv4.grammar.completion_rules import NOT_IN_OTHER_NAMES, CallMarkup

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from dsv4._encode.json_text import JSON_ERRORS, to_json
 from dsv4._format import tokens
@@ -33,6 +32,7 @@ from dsv4.profiles.server_requests import (
 ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
 # The efforts that write something; any other writes nothing.
 EFFORTS = ("high", "max")
+FORMATS = ("text", "json_object", "json_schema")
 BLANK_LINE = "\n\n"
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -63,7 +63,7 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     return ThinkingMode(thinking, served_dialect("v4").efforts[effort] if shown else "")
 
 
-def _thinking(arguments: Object, effort: Any) -> bool:
+def _thinking(arguments: Object, effort: object) -> bool:
     for name in ("thinking", "enable_thinking"):
         if name in arguments:
             return bool(arguments[name])
@@ -85,20 +85,20 @@ def _front(messages: Sequence[Object], schemas: Sequence[str], body: Object) -> 
     return BLANK_LINE.join(text for text in texts if text)
 
 
-def _format(given: Any) -> Any:
+def _format(given: object) -> object:
+    """The schema that the answer must follow. None: any text."""
     if given is None:
         return None
-    kinds = ("text", "json_object", "json_schema")
-    kind = one_of(object_at(given, "response_format").get("type"), kinds, "response_format.type")
-    if kind == "json_object":
-        return given.get("schema") or {}
+    fields = object_at(given, "response_format")
+    kind = one_of(fields.get("type"), FORMATS, "response_format.type")
     if kind == "text":
         return None
-    wrapper = object_at(given.get("json_schema"), "response_format.json_schema")
-    return wrapper.get("schema") or {}
+    if kind == "json_schema":
+        fields = object_at(fields.get("json_schema"), "response_format.json_schema")
+    return fields.get("schema") or {}
 
 
-def _schema(tool: Any, path: str) -> str:
+def _schema(tool: object, path: str) -> str:
     function = object_at(object_at(tool, path).get("function"), f"{path}.function")
     return _json(
         {
@@ -127,7 +127,7 @@ def _message(message: Object, path: str) -> Object:
     return read
 
 
-def _content(content: Any, path: str) -> str:
+def _content(content: object, path: str) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
@@ -139,12 +139,13 @@ def _content(content: Any, path: str) -> str:
     return "\n".join(texts)
 
 
-def _id(value: Any) -> str | None:
+def _id(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _call(call: Any, path: str) -> Object:
-    function = object_at(object_at(call, path).get("function"), f"{path}.function")
+def _call(call: object, path: str) -> Object:
+    fields = object_at(call, path)
+    function = object_at(fields.get("function"), f"{path}.function")
     name = text_at(function.get("name"), f"{path}.function.name")
     arguments, path = function.get("arguments"), f"{path}.function.arguments"
     if isinstance(arguments, str):
@@ -152,7 +153,7 @@ def _call(call: Any, path: str) -> Object:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:
             raise server_refusal(path, f"found {short_repr(arguments)}: {error}") from None
-    return {"id": _id(call.get("id")), "name": name, "arguments": object_at(arguments, path)}
+    return {"id": _id(fields.get("id")), "name": name, "arguments": object_at(arguments, path)}
 
 
 # Turns.
@@ -221,11 +222,11 @@ def _calls(calls: Sequence[Object]) -> str:
     return tags.block_open + "\n".join(written) + tags.block_close
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     return STRING_TRUE + value if isinstance(value, str) else STRING_FALSE + _json(value)
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     """JSON with the numbers of a C++ stream."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{to_json(k)}: {_json(v)}" for k, v in value.items()) + "}"

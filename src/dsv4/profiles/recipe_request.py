@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from dsv4._encode.json_text import to_json
 from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
@@ -18,6 +18,7 @@ from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_para
 from dsv4.profiles.server_requests import (
     Object,
     ThinkingMode,
+    check_chosen,
     list_at,
     maybe_list,
     messages_of,
@@ -50,7 +51,7 @@ def read_object(text: str) -> dict[str, Any] | None:
         return None
 
 
-def checked_json(value: Any, path: str, big_integers: bool) -> Any:
+def checked_json(value: object, path: str, big_integers: bool) -> Any:
     """A value of the request's body as it arrives, or an error where it cannot."""
     try:
         return _checked(value, DEEPEST_NESTING, big_integers)
@@ -58,7 +59,7 @@ def checked_json(value: Any, path: str, big_integers: bool) -> Any:
         raise server_refusal(path, f"found {short_repr(value)}: {error}") from None
 
 
-def _constant(name: str) -> Any:
+def _constant(name: str) -> NoReturn:
     raise _NotJson(f"{name} is no JSON")
 
 
@@ -72,7 +73,7 @@ def _integer(text: str) -> int | float:
 _decoder = json.JSONDecoder(parse_constant=_constant, parse_int=_integer)
 
 
-def _checked(value: Any, depth: int, big_integers: bool = True) -> Any:
+def _checked(value: object, depth: int, big_integers: bool = True) -> Any:
     if isinstance(value, str):
         return _text(value)
     if value is None or isinstance(value, bool):
@@ -92,7 +93,7 @@ def _checked(value: Any, depth: int, big_integers: bool = True) -> Any:
     return [_checked(item, depth - 1, big_integers) for item in value]
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if not isinstance(key, str):
         raise _NotJson(f"the key {short_repr(key)} is no text")
     return _text(key)
@@ -113,7 +114,7 @@ def _number(value: int, big_integers: bool) -> int | float:
     return float(value)
 
 
-def v4_json(value: Any) -> str:
+def v4_json(value: object) -> str:
     """JSON as V4's renderer writes it: as Python does, but for some small floats."""
     if isinstance(value, dict):
         items = (f"{to_json(key)}: {v4_json(item)}" for key, item in value.items())
@@ -186,7 +187,7 @@ class RecipeConversation:
     thinking: bool
     effort: Effort
     schemas: tuple[Object, ...]
-    format: Any = None
+    format: object = None
     json_object: bool = False
     forced: bool = False
 
@@ -235,8 +236,6 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     """The schemas to show, and whether one of them must be called."""
     choice = body.get("tool_choice")
     wanted = named_choice(choice)
-    if wanted is None and choice is not None:
-        one_of(choice, ("none", "auto", "required"), "tool_choice")
     listed = maybe_list(body.get("tools"), "tools")
     functions = [_function(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
     if not functions or choice == "none":
@@ -252,10 +251,7 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     for n, function in enumerate(functions):
         if not function.get("strict"):
             _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
-    if wanted is not None and wanted not in names:
-        raise server_refusal(
-            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
-        )
+    check_chosen(wanted, names)
     shown_tools = {
         f"tools[{n}].function": function
         for n, function in enumerate(functions)
@@ -264,9 +260,10 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     return tuple(_schemas(shown_tools, body)), forced
 
 
-def _function(tool: Any, path: str) -> Object:
-    one_of(object_at(tool, path).get("type"), ("function",), f"{path}.type")
-    function = object_at(tool.get("function"), f"{path}.function")
+def _function(tool: object, path: str) -> Object:
+    fields = object_at(tool, path)
+    one_of(fields.get("type"), ("function",), f"{path}.type")
+    function = object_at(fields.get("function"), f"{path}.function")
     name = text_at(function.get("name"), f"{path}.function.name")
     if not _NAME.fullmatch(name):
         problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
@@ -281,7 +278,7 @@ def _function(tool: Any, path: str) -> Object:
     return function
 
 
-def _check_parameters(parameters: Any, path: str) -> None:
+def _check_parameters(parameters: object, path: str) -> None:
     if parameters is None:
         return
     check_schema(parameters, path)
@@ -350,24 +347,25 @@ def _assistant(
             f"{path}.prefix", f"found {short_repr(prefix)}, expected true or false"
         )
     if prefix and not last:
-        raise server_refusal(f"{path}.prefix", "found true, expected it on the last message alone")
+        raise server_refusal(f"{path}.prefix", "found true, expected it only on the last message")
     return RecipeMessage(
         "assistant", text, (reasoning or "") if thinking else None, calls, prefix=bool(prefix)
     )
 
 
-def _content(content: Any, path: str, dialect: str) -> str:
+def _content(content: object, path: str, dialect: str) -> str:
     if isinstance(content, str):
         return content
     parts = list_at(content, path)
     return "\n\n".join(_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
 
 
-def _part(part: Any, path: str, dialect: str) -> str:
-    kind = one_of(object_at(part, path).get("type"), ("text", "image_url"), f"{path}.type")
+def _part(part: object, path: str, dialect: str) -> str:
+    fields = object_at(part, path)
+    kind = one_of(fields.get("type"), ("text", "image_url"), f"{path}.type")
     if kind == "text":
-        return text_at(part.get("text"), f"{path}.text")
-    image = object_at(part.get("image_url"), f"{path}.image_url")
+        return text_at(fields.get("text"), f"{path}.text")
+    image = object_at(fields.get("image_url"), f"{path}.image_url")
     text_at(image.get("url"), f"{path}.image_url.url")
     return RECIPE_NO_IMAGE if dialect == "v4" else RECIPE_IMAGE
 
@@ -379,7 +377,7 @@ def _without_billing(text: str) -> str:
     return text[after.end() :].lstrip() if after else ""
 
 
-def _calls(calls: Any, path: str) -> Iterator[RecipeCall]:
+def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
     if calls is None:
         return
     listed = list_at(calls, path)
@@ -425,7 +423,7 @@ def _unanswered(waiting: set[str], path: str) -> EncodeError:
     )
 
 
-def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[Any, bool]:
+def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, bool]:
     """The schema that the answer must follow, and whether it is any JSON object."""
     given = body.get("response_format")
     if given is None:
@@ -443,7 +441,7 @@ def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[Any, boo
     return _schema(object_at(given.get("json_schema"), "response_format.json_schema")), False
 
 
-def _schema(wrapper: Object) -> Any:
+def _schema(wrapper: Object) -> object:
     path = "response_format.json_schema.schema"
     for field in ("name", "description"):
         if wrapper.get(field) is not None:

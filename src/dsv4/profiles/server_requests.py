@@ -7,12 +7,13 @@ No other module changes the encoder's own dialects for a server.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
 from dsv4.errors import EncodeError, short_repr
+from dsv4.types import MessageInput
 
 # Refusals.
 
@@ -31,6 +32,8 @@ def server_refusal(path: str, problem: str) -> EncodeError:
 
 
 Object: TypeAlias = dict[str, Any]
+# A Chat Completions request, or only its messages.
+RequestBody: TypeAlias = Object | Sequence[MessageInput | Object]
 
 
 def object_at(value: object, path: str) -> Object:
@@ -75,13 +78,25 @@ def messages_of(body: Object) -> Iterator[tuple[Object, str]]:
         yield object_at(message, f"messages[{index}]"), f"messages[{index}]"
 
 
+TOOL_CHOICES = ("none", "auto", "required")
+
+
 def named_choice(choice: object) -> str | None:
-    """The name of the tool that a `tool_choice` asks for, where it is an object."""
-    if not isinstance(choice, dict):
-        return None
-    one_of(choice.get("type"), ("function",), "tool_choice.type")
-    function = object_at(choice.get("function"), "tool_choice.function")
-    return text_at(function.get("name"), "tool_choice.function.name")
+    """The name of the tool that a `tool_choice` asks for. None: it is absent, or a mode."""
+    if isinstance(choice, dict):
+        one_of(choice.get("type"), ("function",), "tool_choice.type")
+        function = object_at(choice.get("function"), "tool_choice.function")
+        return text_at(function.get("name"), "tool_choice.function.name")
+    if choice is not None:
+        one_of(choice, TOOL_CHOICES, "tool_choice")
+    return None
+
+
+def check_chosen(wanted: str | None, names: Collection[object]) -> None:
+    """Refuse a `tool_choice` that names a tool which is not declared."""
+    if wanted is not None and wanted not in names:
+        problem = f"found {short_repr(wanted)}, which is no tool"
+        raise server_refusal("tool_choice.function.name", problem)
 
 
 def as_object(body: object) -> Object:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
@@ -16,6 +15,7 @@ from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.server_requests import (
     Object,
     ThinkingMode,
+    check_chosen,
     list_at,
     maybe_list,
     maybe_object,
@@ -33,7 +33,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 # What V4 makes of an effort; any other text is high.
 V4_EFFORTS = {"low": "low", "minimal": "low", "medium": "low", "max": "max"}
 V4_1_EFFORTS = {None: "high", "xhigh": "high", "low": "low", "high": "high", "max": "max"}
-# What is kept of a message besides its role and text. On V4 `tools` are a developer's alone.
+# What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")
 V4_1_ROLES = ("system", "developer", "user", "assistant", "tool")
 
@@ -76,17 +76,11 @@ def _tools(body: Object) -> list[Object]:
     if not listed:
         raise server_refusal("tools", "found an empty list, expected a tool, or no such field")
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
-    wanted = named_choice(choice)
-    if wanted is not None and all(tool["function"]["name"] != wanted for tool in tools):
-        raise server_refusal(
-            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
-        )
-    if wanted is None and choice is not None:
-        one_of(choice, ("none", "auto", "required"), "tool_choice")
+    check_chosen(named_choice(choice), [tool["function"]["name"] for tool in tools])
     return tools
 
 
-def _tool(tool: Any, path: str) -> Object:
+def _tool(tool: object, path: str) -> Object:
     function = object_at(object_at(tool, path).get("function"), f"{path}.function")
     shown_function = {
         "name": text_at(function.get("name"), f"{path}.function.name"),
@@ -103,7 +97,7 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
 
 
-def _options(body: Object, dialect: str) -> tuple[bool, Any, bool]:
+def _options(body: Object, dialect: str) -> tuple[bool, str | int, bool]:
     """Whether the model thinks, how hard, and whether old reasoning is dropped."""
     arguments = dict(maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
     effort = body.get("reasoning_effort")
@@ -120,11 +114,11 @@ def _options(body: Object, dialect: str) -> tuple[bool, Any, bool]:
     return thinking, _v4_effort(effort) if dialect == "v4" else _v4_1_effort(effort), drop
 
 
-def _v4_effort(effort: Any) -> str:
+def _v4_effort(effort: object) -> str:
     return V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
 
 
-def _v4_1_effort(effort: Any) -> str | int:
+def _v4_1_effort(effort: object) -> str | int:
     if effort.__class__ is int and 1 <= effort <= 100:
         return int(effort)
     if effort is not None and (not isinstance(effort, str) or effort not in V4_1_EFFORTS):
@@ -163,7 +157,7 @@ def _content(message: Object, role: str, path: str, dialect: str) -> str:
     return ("\n" if dialect == "v4" and role == "tool" else "\n\n").join(parts)
 
 
-def _parts(content: Any, path: str) -> list[str]:
+def _parts(content: object, path: str) -> list[str]:
     """The texts of a content list. One that is null is passed over."""
     texts = []
     for n, part in enumerate(list_at(content, path)):
@@ -182,7 +176,7 @@ def _without_billing(part: str) -> str | None:
     return rest if newline else None
 
 
-def _calls(calls: Any, path: str) -> Iterator[Object]:
+def _calls(calls: object, path: str) -> Iterator[Object]:
     for n, call in enumerate(maybe_list(calls, path)):
         function = object_at(
             object_at(call, f"{path}[{n}]").get("function"), f"{path}[{n}].function"
@@ -193,7 +187,7 @@ def _calls(calls: Any, path: str) -> Iterator[Object]:
         yield {"id": call.get("id"), "function": {"name": name, "arguments": arguments}}
 
 
-def _arguments(arguments: Any, path: str) -> Object:
+def _arguments(arguments: object, path: str) -> Object:
     """The arguments as Python reads them. What is no JSON object is lost without a word."""
     try:
         value = json.loads(text_at(arguments, path))
