@@ -17,6 +17,7 @@ from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import short_repr
 from dsv4.profiles.server_requests import (
     Object,
+    ServerRules,
     ThinkingMode,
     list_at,
     maybe_list,
@@ -29,7 +30,13 @@ from dsv4.profiles.server_requests import (
     text_at,
 )
 
-ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
+RULES = ServerRules(
+    roles=("system", "developer", "user", "assistant", "tool", "latest_reminder"),
+    efforts=None,
+    thinking_switches=("thinking", "enable_thinking"),
+    separator="\n",
+    result_separator="\n",
+)
 # The efforts that write something; any other writes nothing.
 EFFORTS = ("high", "max")
 FORMATS = ("text", "json_object", "json_schema")
@@ -64,10 +71,7 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
 
 
 def _thinking(arguments: Object, effort: object) -> bool:
-    for name in ("thinking", "enable_thinking"):
-        if name in arguments:
-            return bool(arguments[name])
-    return bool(effort != "none")
+    return next(iter(RULES.switches(arguments)), effort != "none")
 
 
 # Before the first turn.
@@ -113,7 +117,7 @@ def _schema(tool: object, path: str) -> str:
 
 
 def _message(message: Object, path: str) -> Object:
-    role = one_of(message.get("role"), ROLES, f"{path}.role")
+    role = RULES.role(message.get("role"), f"{path}.role")
     read: Object = {
         "role": "system" if role == "developer" else role,
         "content": _content(message.get("content"), f"{path}.content"),
@@ -136,7 +140,7 @@ def _content(content: object, path: str) -> str:
     for n, part in enumerate(list_at(content, path)):
         one_of(object_at(part, f"{path}[{n}]").get("type"), ("text",), f"{path}[{n}].type")
         texts.append(text_at(part.get("text"), f"{path}[{n}].text"))
-    return "\n".join(texts)
+    return RULES.separator.join(texts)
 
 
 def _id(value: object) -> str | None:

@@ -17,6 +17,7 @@ from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_parameters
 from dsv4.profiles.server_requests import (
     Object,
+    ServerRules,
     ThinkingMode,
     check_chosen,
     list_at,
@@ -140,13 +141,16 @@ def _v4_float(value: float) -> str:
 
 Effort: TypeAlias = Literal["low", "high", "max"]
 
-ROLES = ("system", "user", "assistant", "tool", "latest_reminder")
 EFFORTS: dict[str | None, Effort] = {
     **{None: "high", "none": "high"},
     **{"minimal": "low", "low": "low"},
     **{"medium": "high", "high": "high", "xhigh": "high"},
     **{"ultra": "max", "max": "max"},
 }
+RULES = ServerRules(
+    roles=("system", "user", "assistant", "tool", "latest_reminder"),
+    efforts=tuple(name for name in EFFORTS if name is not None),
+)
 THINKING = {"enabled": True, "adaptive": True, "disabled": False}
 FORMATS = ("json_object", "json_schema", "regex", "text")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -219,9 +223,8 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
 
 
 def _mode(body: Object) -> tuple[bool, Effort]:
+    RULES.effort(body)
     effort = body.get("reasoning_effort")
-    if effort is not None:
-        one_of(effort, [name for name in EFFORTS if name], "reasoning_effort")
     thinking = effort != "none"
     if body.get("thinking") is not None:
         kind = object_at(body["thinking"], "thinking").get("type")
@@ -314,7 +317,7 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMess
     if not listed:
         raise server_refusal("messages", "found none, expected at least one message")
     for n, (message, path) in enumerate(listed):
-        role = one_of(message.get("role"), ROLES, f"{path}.role")
+        role = RULES.role(message.get("role"), f"{path}.role")
         if message.get("name") is not None:
             text_at(message["name"], f"{path}.name")
         if role == "assistant":
@@ -334,7 +337,7 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMess
 def _assistant(
     message: Object, path: str, thinking: bool, dialect: str, last: bool
 ) -> RecipeMessage:
-    content, reasoning = message.get("content"), message.get("reasoning_content")
+    content, reasoning = message.get("content"), RULES.reasoning(message)
     calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     if content is None and not calls:
         raise server_refusal(f"{path}.content", "found nothing, expected text or calls")
@@ -357,7 +360,9 @@ def _content(content: object, path: str, dialect: str) -> str:
     if isinstance(content, str):
         return content
     parts = list_at(content, path)
-    return "\n\n".join(_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
+    return RULES.separator.join(
+        _part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts)
+    )
 
 
 def _part(part: object, path: str, dialect: str) -> str:

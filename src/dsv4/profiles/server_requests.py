@@ -131,12 +131,48 @@ def served_dialect(name: str) -> Dialect:
     return found
 
 
-# Whether a model thinks, and what is written about how hard.
+# What servers differ in, as far as values say it.
+
+
+@dataclass(frozen=True)
+class ServerRules:
+    """How a server reads requests for models of one dialect.
+
+    - `roles`: the roles that messages may have; None if the encoder decides.
+    - `efforts`: what `reasoning_effort` may be; None if anything.
+    - `thinking_switches`: the options of `chat_template_kwargs` that switch thinking.
+    - `reasoning_fields`: the fields of a message that hold reasoning, the first one given counts.
+    - `separator`: what joins the texts of a content list; `result_separator` those of a tool's.
+    """
+
+    roles: tuple[str, ...] | None
+    efforts: tuple[str, ...] | None
+    thinking_switches: tuple[str, ...] = ()
+    reasoning_fields: tuple[str, ...] = ("reasoning_content",)
+    separator: str = "\n\n"
+    result_separator: str = "\n\n"
+
+    def role(self, value: object, path: str) -> str:
+        return text_at(value, path) if self.roles is None else one_of(value, self.roles, path)
+
+    def effort(self, body: Object) -> object:
+        """The effort that a request asks for. None: it asks for none."""
+        effort = body.get("reasoning_effort")
+        if effort is not None and self.efforts is not None:
+            one_of(effort, self.efforts, "reasoning_effort")
+        return effort
+
+    def switches(self, arguments: Object) -> list[bool]:
+        """What the template's options say of thinking, in the order in which they count."""
+        return [bool(arguments[name]) for name in self.thinking_switches if name in arguments]
+
+    def reasoning(self, message: Object) -> object:
+        return next((message[name] for name in self.reasoning_fields if name in message), None)
 
 
 @dataclass(frozen=True)
 class ThinkingMode:
-    """What a server makes of the options for thinking. `effort` is the text that it writes."""
+    """Whether the model thinks, and the text about its effort that a server writes."""
 
     thinking: bool
     effort: str

@@ -10,6 +10,7 @@ from dsv4.errors import short_repr
 from dsv4.profiles import recipe_prompts, recipe_request
 from dsv4.profiles.server_requests import (
     Object,
+    ServerRules,
     ThinkingMode,
     check_chosen,
     list_at,
@@ -24,8 +25,11 @@ from dsv4.profiles.server_requests import (
     text_at,
 )
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
-ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
+RULES = ServerRules(
+    roles=("system", "developer", "user", "assistant", "tool", "latest_reminder"),
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max"),
+    thinking_switches=("thinking",),
+)
 HIGHEST_NUMBER = 0.99
 
 
@@ -51,8 +55,8 @@ def render(body: Object, dialect: str) -> str:
 def mode(body: Object, dialect: str) -> ThinkingMode:
     effort = body.get("reasoning_effort")
     if effort is None or isinstance(effort, str):
-        name = None if effort is None else one_of(effort, EFFORTS, "reasoning_effort")
-        known: str | int = recipe_request.EFFORTS[name]
+        RULES.effort(body)
+        known: str | int = recipe_request.EFFORTS[effort]
     else:
         known = _number(effort, dialect)
     thinking = _thinking(body)
@@ -65,7 +69,7 @@ def _number(effort: object, dialect: str) -> int:
     if dialect == "v4.1" and 0 <= number <= HIGHEST_NUMBER:
         return max(1, round(100 * float(number)))
     where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
-    problem = f"found {short_repr(effort)}, expected one of {', '.join(EFFORTS)}{where}"
+    problem = f"found {short_repr(effort)}, expected one of {', '.join(RULES.efforts or ())}{where}"
     raise server_refusal("reasoning_effort", problem)
 
 
@@ -73,7 +77,7 @@ def _thinking(body: Object) -> bool:
     """Off unless `chat_template_kwargs` or an effort asks for it."""
     arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
     effort = body.get("reasoning_effort")
-    return bool(arguments.get("thinking", effort is not None and effort != "none"))
+    return next(iter(RULES.switches(arguments)), effort is not None and effort != "none")
 
 
 def _tools(body: Object) -> list[Object]:
@@ -116,13 +120,13 @@ def _messages(body: Object) -> Iterator[Object]:
 
 def _message(message: Object, path: str) -> Object:
     role = text_at(message.get("role"), f"{path}.role")
-    role = one_of(role if role == "user" else role.lower(), ROLES, f"{path}.role")
+    role = RULES.role(role if role == "user" else role.lower(), f"{path}.role")
     content = message.get("content")
     if content is None and role != "user":
         content = ""
     read: Object = {"role": "system" if role == "developer" else role, "content": content}
     if role == "assistant":
-        read["reasoning_content"] = message.get("reasoning_content")
+        read["reasoning_content"] = RULES.reasoning(message)
         if message.get("tool_calls"):
             calls = list_at(message["tool_calls"], f"{path}.tool_calls")
             read["tool_calls"] = [_call(c, f"{path}.tool_calls[{n}]") for n, c in enumerate(calls)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from dsv4._encode.prompt import Prompt
@@ -14,6 +15,7 @@ from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.server_requests import (
     Object,
+    ServerRules,
     ThinkingMode,
     check_chosen,
     list_at,
@@ -29,13 +31,26 @@ from dsv4.profiles.server_requests import (
 )
 from dsv4.request import Request
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_V4_RULES = ServerRules(
+    roles=None,
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    thinking_switches=("thinking", "enable_thinking"),
+    reasoning_fields=("reasoning", "reasoning_content"),
+    result_separator="\n",
+)
+RULES = {
+    "v4": _V4_RULES,
+    "v4.1": replace(
+        _V4_RULES,
+        roles=("system", "developer", "user", "assistant", "tool"),
+        result_separator=_V4_RULES.separator,
+    ),
+}
 # What V4 makes of an effort; any other text is high.
 V4_EFFORTS = {"low": "low", "minimal": "low", "medium": "low", "max": "max"}
 V4_1_EFFORTS = {None: "high", "xhigh": "high", "low": "low", "high": "high", "max": "max"}
 # What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")
-V4_1_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def render(body: Object, dialect: str) -> str:
@@ -100,12 +115,12 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
 def _options(body: Object, dialect: str) -> tuple[bool, str | int, bool]:
     """Whether the model thinks, how hard, and whether old reasoning is dropped."""
     arguments = dict(maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
-    effort = body.get("reasoning_effort")
+    rules = RULES[dialect]
+    effort = rules.effort(body)
     if effort is not None:
-        one_of(effort, EFFORTS, "reasoning_effort")
         arguments["reasoning_effort"] = effort
         arguments.setdefault("enable_thinking", effort != "none")
-    switches = [arguments[name] for name in ("thinking", "enable_thinking") if name in arguments]
+    switches = rules.switches(arguments)
     thinking = any(switches) if switches else True
     effort = arguments.get("reasoning_effort")
     if effort == "none":
@@ -133,15 +148,14 @@ def _v4_1_effort(effort: object) -> str | int:
 
 
 def _message(message: Object, path: str, dialect: str) -> Object:
-    role = text_at(message.get("role"), f"{path}.role")
-    if dialect == "v4.1":
-        one_of(role, V4_1_ROLES, f"{path}.role")
+    rules = RULES[dialect]
+    role = rules.role(message.get("role"), f"{path}.role")
     kept: Object = {"role": role, "content": _content(message, role, path, dialect)}
     kept |= {field: message[field] for field in KEPT if message.get(field) is not None}
     if message.get("tools") and (dialect == "v4.1" or role == "developer"):
         kept["tools"] = message["tools"]
     if role == "assistant":
-        reasoning = message.get("reasoning", message.get("reasoning_content"))
+        reasoning = rules.reasoning(message)
         kept["reasoning"] = "" if reasoning is None else text_at(reasoning, f"{path}.reasoning")
         kept["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     return kept
@@ -154,7 +168,8 @@ def _content(message: Object, role: str, path: str, dialect: str) -> str:
     parts = [content] if isinstance(content, str) else _parts(content, path)
     if dialect == "v4" and role == "system":
         parts = [part for part in map(_without_billing, parts) if part is not None]
-    return ("\n" if dialect == "v4" and role == "tool" else "\n\n").join(parts)
+    rules = RULES[dialect]
+    return (rules.result_separator if role == "tool" else rules.separator).join(parts)
 
 
 def _parts(content: object, path: str) -> list[str]:
