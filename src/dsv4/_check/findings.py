@@ -32,7 +32,7 @@ def quoted_json(value: object) -> str:
 # likely a mistake. A note is what the format does with a conversation that may well be right.
 Level: TypeAlias = Literal["error", "warning", "note"]
 
-# What a conversation is for: a prompt to be answered, or an example to learn from.
+# What a conversation is for: a prompt to be answered, or an example to train on.
 Purpose: TypeAlias = Literal["inference", "training"]
 PURPOSES: tuple[Purpose, ...] = ("inference", "training")
 

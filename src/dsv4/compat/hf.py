@@ -216,7 +216,7 @@ def apply_chat_template(
 ) -> Any:
     """The prompt of a conversation, or of each in a list of them, as ids or as text.
 
-    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text alone
+    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text only
     it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
     options of `transformers` mean what they mean there; `docs/template.md` lists them all. Returns
     what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
@@ -254,13 +254,13 @@ def apply_chat_template(
         _check_for_processor(prompts, return_assistant_tokens_mask, cut)
         return _processed(processor, prompts, padding, max_length, return_tensors, return_dict)
     ids, masks = _ids_and_masks(tokenizer, prompts, return_assistant_tokens_mask, cut)
-    alone = not batched and not return_tensors
+    is_single = not batched and not return_tensors
     if not (return_dict or padding or return_tensors):
-        return ids[0] if alone else ids
-    padded = _padded(tokenizer, ids[0] if alone else ids, padding, max_length, more)
+        return ids[0] if is_single else ids
+    padded = _padded(tokenizer, ids[0] if is_single else ids, padding, max_length, more)
     if return_assistant_tokens_mask:
         side = more.get("padding_side") or tokenizer.padding_side
-        padded["assistant_masks"] = _aligned(masks, padded, side, alone)
+        padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
     if return_tensors:
         padded.convert_to_tensors(return_tensors)
     return padded if return_dict else padded["input_ids"]
@@ -547,7 +547,7 @@ def _processed(
     return_tensors: str | None,
     return_dict: bool,
 ) -> Any:
-    """What a processor makes of prompts with images: it looks at them, and makes room for them."""
+    """What a processor makes of prompts with images: it looks at them, and adds ids for them."""
     encoded = processor(
         text=[str(prompt) for prompt in prompts],
         images=[[_source(record) for record in prompt.images] for prompt in prompts],
@@ -567,14 +567,14 @@ def _source(record: object) -> object:
 
 
 def _aligned(
-    masks: list[list[int]], padded: BatchEncoding, side: str, alone: bool
+    masks: list[list[int]], padded: BatchEncoding, side: str, is_single: bool
 ) -> list[int] | list[list[int]]:
     """The masks, with nothing over the padding."""
-    rows = [padded["input_ids"]] if alone else padded["input_ids"]
+    rows = [padded["input_ids"]] if is_single else padded["input_ids"]
     filled = [
         mask + [0] * (len(row) - len(mask))
         if side == "right"
         else [0] * (len(row) - len(mask)) + mask
         for mask, row in zip(masks, rows, strict=True)
     ]
-    return filled[0] if alone else filled
+    return filled[0] if is_single else filled

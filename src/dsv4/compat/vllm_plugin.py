@@ -121,7 +121,7 @@ class _Newest(threading.local):
 _newest = _Newest()
 
 
-class ReasoningAlone:
+class ReasoningReader:
     """Reads reasoning where no tool parser of ours does the rest.
 
     It ends where content begins, and what follows is passed on as it stands, for it may be another
@@ -174,7 +174,7 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         self._start_id = self.vocab.get(str(THINK_START))
         self._end_id = self.vocab.get(str(THINK_END))
         self._completion = _newest.begin(tokenizer)
-        self._alone: ReasoningAlone | None = None
+        self._reader: ReasoningReader | None = None
         self._passed_on = False
 
     @property
@@ -213,13 +213,13 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
     def extract_reasoning(
         self, model_output: str, request: VllmRequest
     ) -> tuple[str | None, str | None]:
-        """Reasoning, and the content; alone, reasoning and what follows it as it stands."""
+        """Reasoning and content; without our tool parser, reasoning and the unread rest."""
         if self._shares:
             self._completion.thinking = self._thinks
             message = self._completion.read(model_output, request)
             return message.reasoning or None, message.content or None
-        alone = ReasoningAlone(self._thinks)
-        reasoning, rest = map("".join, zip(alone.feed(model_output), alone.finish(), strict=True))
+        reader = ReasoningReader(self._thinks)
+        reasoning, rest = map("".join, zip(reader.feed(model_output), reader.finish(), strict=True))
         return reasoning or None, rest or None
 
     def extract_reasoning_streaming(
@@ -231,21 +231,21 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         current_token_ids: Sequence[int],
         delta_token_ids: Sequence[int],
     ) -> DeltaMessage | None:
-        """Nothing read yet, if a tool parser of ours reads all; alone, more reasoning."""
+        """Nothing read yet if our tool parser reads all; without it, more reasoning."""
         if self._shares:
             self._completion.thinking = self._thinks
             self._passed_on = True
             return _delta("", delta_text)
-        if self._alone is None:
-            self._alone = ReasoningAlone(self._thinks)
-        return _delta(*self._alone.feed(delta_text))
+        if self._reader is None:
+            self._reader = ReasoningReader(self._thinks)
+        return _delta(*self._reader.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
         """Whether what follows is the tool parser's to read."""
-        return self._passed_on or (self._alone is not None and self._alone.ended)
+        return self._passed_on or (self._reader is not None and self._reader.ended)
 
     def finish_streaming(self) -> DeltaMessage | None:
-        return None if self._alone is None else _delta(*self._alone.finish())
+        return None if self._reader is None else _delta(*self._reader.finish())
 
     @property
     def _shares(self) -> bool:

@@ -116,16 +116,16 @@ class CompletionRules:
     def _content_then(
         self, content: Expression, calls: Expression, markup: CallMarkup
     ) -> Expression:
-        """Content alone, or content and calls."""
-        alone = NEVER if self.calls_required else _free(content)
+        """Only content, or content and calls."""
+        without_calls = NEVER if self.calls_required else _free(content)
         if calls == NEVER:
-            return alone
+            return without_calls
         opened = literal(markup.block_open)
         if not self.preamble:
-            return choice(alone, sequence(opened, calls))
+            return choice(without_calls, sequence(opened, calls))
         if content == FREE_TEXT:
-            return choice(alone, sequence(self._until(markup.block_open), calls))
-        return choice(alone, sequence(choice(EMPTY, content), opened, calls))
+            return choice(without_calls, sequence(self._until(markup.block_open), calls))
+        return choice(without_calls, sequence(choice(EMPTY, content), opened, calls))
 
     def _calls(self, markup: CallMarkup, rules: Rules) -> Expression:
         """The calls of a block and its close."""

@@ -149,7 +149,7 @@ class Rules:
         return known
 
     def affords(self, milliseconds: int) -> bool:
-        """Whether there is room for a part that takes engines so long. If so, it is taken."""
+        """Whether the budget allows a part of this cost. If so, the cost is taken from it."""
         if self._spent + milliseconds > _MOST_SPENT:
             return False
         self._spent += milliseconds
@@ -268,7 +268,7 @@ STRING_ESCAPE = sequence(
 
 
 def has_no_surrogates(text: str) -> bool:
-    """Whether a text has whole characters alone: half of one cannot be written as UTF-8."""
+    """Whether a text has only whole characters: half of one cannot be written as UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -313,7 +313,7 @@ def _is_possible(part: Expression, found: set[str]) -> bool:
 def without_dead_ends(
     root: Expression, bodies: dict[str, Expression], kept: frozenset[str]
 ) -> tuple[Expression, dict[str, Expression]]:
-    """The same texts with the possible rules alone, and of these the ones that are needed."""
+    """The same texts with only those rules that are possible and needed."""
     root = _kept(root, kept)
     needed: dict[str, Expression] = {}
     waiting = list(_references(root))

@@ -328,14 +328,14 @@ class SchemaDocument:
         made = [own_shape(schema, location)]
         if "$ref" in schema:
             made = self._both(made, self._referred(schema["$ref"], location, following), location)
-        alone = made
+        own = made
         for n, member in enumerate(self._listed(schema, "allOf", location)):
             inside = self._alternatives(Subschema(member, (*location, "allOf", n)), following)
             made = self._both(made, inside, location)
-        if alone and not made:
+        if own and not made:
             place = (*location, "allOf")
             self.relaxations.note(place, "its schemas contradict each other")
-            made = alone
+            made = own
         for word in ("anyOf", "oneOf"):
             if word in schema:
                 made = self._both(made, self._any_of(schema, word, location, following), location)
@@ -476,7 +476,7 @@ def _merged_prefix(one: Shape, other: Shape) -> Iterator[Conjunction]:
 
 
 def _possible(shape: Shape) -> bool:
-    """Whether keywords alone tell that some value may fit."""
+    """Whether some value may fit, as far as the keywords tell."""
     return shape.types != () and shape.get("enum") != []
 
 

@@ -235,7 +235,7 @@ class ValueRules:
         return adjust(bound)
 
     def _number(self, shape: Shape) -> Expression:
-        """Of bounds, the sign alone is kept."""
+        """Of bounds, only the sign is kept."""
         negative = positive = True
         for name in ("minimum", "exclusiveMinimum"):
             bound = shape.get(name)
@@ -251,7 +251,7 @@ class ValueRules:
 
     def _note_sign(self, shape: Shape, name: str, enforced: bool) -> None:
         if not enforced:
-            reason = "of the bounds of a number with a point, the sign alone is enforced"
+            reason = "of the bounds of a number with a point, only the sign is enforced"
             self.relaxations.note(shape.keywords[name].location, reason)
 
     # Strings.
@@ -329,11 +329,11 @@ class ValueRules:
     ) -> Expression:
         """The first items one by one, each of which may be the last; then any number of others."""
         comma = self.json.comma
-        room = None if most is None else max(0, most - len(prefix))
-        more = repeat(sequence(comma, other), max(0, least - len(prefix)), room)
+        left = None if most is None else max(0, most - len(prefix))
+        more = repeat(sequence(comma, other), max(0, least - len(prefix)), left)
         if not prefix:
-            fewer = None if room is None else room - 1
-            if room == 0:
+            fewer = None if left is None else left - 1
+            if left == 0:
                 return EMPTY if least == 0 else NEVER
             some = sequence(other, repeat(sequence(comma, other), max(0, least - 1), fewer))
             return choice(EMPTY, some) if least == 0 else some

@@ -109,8 +109,8 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         title="`tool_choice` names a tool",
         applies_to=request_facts.choice_named,
         vllm="leaves no trace; all tools stay",
-        sglang="that tool alone is shown",
-        recipe="that tool alone is shown; needs thinking to be off; the prompt ends with an open "
+        sglang="only that tool is shown",
+        recipe="only that tool is shown; needs thinking to be off; the prompt ends with an open "
         "block of calls",
         llama="leaves no trace; all tools stay",
     ),

@@ -16,6 +16,7 @@ from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import short_repr
 from dsv4.profiles.server_requests import (
+    BLANK_LINE,
     Object,
     ServerRules,
     ThinkingMode,
@@ -40,7 +41,6 @@ RULES = ServerRules(
 # The efforts that write something; any other writes nothing.
 EFFORTS = ("high", "max")
 FORMATS = ("text", "json_object", "json_schema")
-BLANK_LINE = "\n\n"
 _INTEGERS = range(-(2**63), 2**63)
 
 

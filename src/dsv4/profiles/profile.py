@@ -74,7 +74,7 @@ def profile_named(name: str) -> Profile:
 def render(body: RequestBody, name: str, *, dialect: str = "v4") -> str:
     """The prompt that a server writes for a Chat Completions request.
 
-    `body` is the request, or its messages alone; it is not changed. `name` is a key of `PROFILES`,
+    `body` is the request, or only its messages; it is not changed. `name` is a key of `PROFILES`,
     or "deepseek-api". `dialect` is the model's: "v4", which every server writes with the effort
     texts of 31 July, or "v4.1".
 

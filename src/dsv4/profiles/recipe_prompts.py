@@ -18,9 +18,8 @@ from dsv4.profiles.recipe_request import (
     read_recipe_request,
     v4_json,
 )
-from dsv4.profiles.server_requests import Object, served_dialect
+from dsv4.profiles.server_requests import BLANK_LINE, Object, served_dialect
 
-BLANK_LINE = "\n\n"
 JsonWriter = Callable[[object], str]
 
 

@@ -342,8 +342,7 @@ def _assistant(
     if content is None and not calls:
         raise server_refusal(f"{path}.content", "found nothing, expected text or calls")
     text = "" if content is None else _content(content, f"{path}.content", dialect)
-    if reasoning is not None:
-        text_at(reasoning, f"{path}.reasoning_content")
+    thought = "" if reasoning is None else text_at(reasoning, f"{path}.reasoning_content")
     prefix = message.get("prefix")
     if prefix is not None and not isinstance(prefix, bool):
         raise server_refusal(
@@ -352,7 +351,7 @@ def _assistant(
     if prefix and not last:
         raise server_refusal(f"{path}.prefix", "found true, expected it only on the last message")
     return RecipeMessage(
-        "assistant", text, (reasoning or "") if thinking else None, calls, prefix=bool(prefix)
+        "assistant", text, thought if thinking else None, calls, prefix=bool(prefix)
     )
 
 
@@ -360,9 +359,8 @@ def _content(content: object, path: str, dialect: str) -> str:
     if isinstance(content, str):
         return content
     parts = list_at(content, path)
-    return RULES.separator.join(
-        _part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts)
-    )
+    texts = (_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
+    return RULES.separator.join(texts)
 
 
 def _part(part: object, path: str, dialect: str) -> str:

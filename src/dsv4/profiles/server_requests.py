@@ -134,6 +134,9 @@ def served_dialect(name: str) -> Dialect:
 # What servers differ in, as far as values say it.
 
 
+BLANK_LINE = "\n\n"
+
+
 @dataclass(frozen=True)
 class ServerRules:
     """How a server reads requests for models of one dialect.
@@ -149,8 +152,8 @@ class ServerRules:
     efforts: tuple[str, ...] | None
     thinking_switches: tuple[str, ...] = ()
     reasoning_fields: tuple[str, ...] = ("reasoning_content",)
-    separator: str = "\n\n"
-    result_separator: str = "\n\n"
+    separator: str = BLANK_LINE
+    result_separator: str = BLANK_LINE
 
     def role(self, value: object, path: str) -> str:
         return text_at(value, path) if self.roles is None else one_of(value, self.roles, path)
