@@ -67,7 +67,7 @@ def own_types(schema: Schema) -> Iterable[str]:
     if isinstance(named, str):
         return (named,)
     if named is not None:
-        return (name for name in _as_list(named) if isinstance(name, str))
+        return (name for name in _as_list(named)[: len(TYPES)] if isinstance(name, str))
     found = map(json_type, listed(schema, "enum"))
     return (name for name in found if name is not None)
 
@@ -89,6 +89,8 @@ def _parts_of(schema: object, root: object, followed: set[str], depth: int) -> I
     if not isinstance(schema, _OBJECT) or depth > MOST_NESTED:
         return
     yield from own_types(schema)
+    if _OTHER_SCHEMAS.isdisjoint(schema):
+        return
     for keyword in COMBINATIONS:
         for member in listed(schema, keyword):
             yield from _parts_of(member, root, followed, depth + 1)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dsv4.errors import Location, refusal, short_repr
 from dsv4.grammar.completion_rules import NOT_IN_OTHER_NAMES, CallMarkup
 from dsv4.grammar.json_rules import JsonRules, name_unlike
-from dsv4.grammar.member_rules import Member, Members
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
@@ -31,7 +30,7 @@ from dsv4.grammar.schema_shapes import (
     Shape,
     Subschema,
 )
-from dsv4.grammar.value_rules import ValueRules
+from dsv4.grammar.value_rules import Member, Members, ValueRules
 from dsv4.schema import Schema
 
 # What a tag cannot hold in a name.
