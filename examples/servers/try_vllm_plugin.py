@@ -117,13 +117,13 @@ def try_parser(name: str, dialect: str) -> None:
             assert found == expected, (found, expected)
     text = completion(MESSAGES[1], dialect)
     calls = text.partition(str(THINK_END))[2]
-    departures = {
+    deviations = {
         "half a call": text[: text.index("Paris")],
         "reasoning that does not end": text.replace(str(THINK_END), ""),
         "an example in reasoning": f"So:\n```{calls.lstrip()}\n```\n{THINK_END}Done.",
         "reasoning in two spans": f"A{THINK_END}b{THINK_START}c{THINK_END}d{calls}",
     }
-    for text in departures.values():
+    for text in deviations.values():
         expected = read_by_dsv4(text, dialect)
         pieces = [read_in_pieces(name, text, size) for size in (1, 5, 1000)]
         for found in (read_whole(name, text), *pieces):

@@ -10,7 +10,7 @@ import pytest
 from clients import EVENTS, WHOLE, Answering
 from hypothesis import given
 from hypothesis import strategies as st
-from saying import PROTOCOLS, body
+from request_bodies import PROTOCOLS, body
 
 import dsv4
 from completions import block, calling, corpus, declared
