@@ -11,9 +11,6 @@ from dsv4._format.tokens import TASK_TOKENS
 CONVERSATION_FILE = "a JSON list of messages or a Chat request"
 
 
-# The options.
-
-
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     """One file or several."""
     parser.add_argument(
@@ -122,9 +119,6 @@ def dialect_option(args: argparse.Namespace) -> str | None:
         return str(dsv4.dialect_for(args.model))
     except dsv4.UnknownModel as error:
         raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
-
-
-# Reading.
 
 
 def check_profile(name: str | None) -> None:
