@@ -17,12 +17,21 @@ function drawn(name, attributes, ...children) {
   return made;
 }
 
+/**
+ * The middle of a state's box.
+ * @param {string} name
+ * @returns {[number, number]}
+ */
 const middle = (name) => {
   const [column, row] = PLACES[name] ?? [0, 0];
   return [column * WIDTH + WIDTH / 2, row * HEIGHT + HEIGHT / 2];
 };
 
-/** Where a line from one place to another leaves the box around the first. */
+/**
+ * Where a line from one point to another leaves the box around the first.
+ * @param {[number, number]} from
+ * @param {[number, number]} to
+ */
 function border([x, y], [toX, toY]) {
   const [dx, dy] = [toX - x, toY - y];
   const scale = Math.min(
@@ -40,6 +49,7 @@ function path(from, to) {
   // One that would run through the box between goes around it.
   const skips = Math.max(Math.abs(dx) / WIDTH, Math.abs(dy) / HEIGHT) > 1.5 && (!dx || !dy);
   const bend = skips ? (dx ? 38 : 62) : 9;
+  /** @type {[number, number]} */
   const turn = [(a[0] + b[0]) / 2 + (dy / length) * bend, (a[1] + b[1]) / 2 - (dx / length) * bend];
   const [start, end] = [border(a, turn), border(b, turn)];
   return `M${start.map(Math.round)} Q${turn.map(Math.round)} ${end.map(Math.round)}`;

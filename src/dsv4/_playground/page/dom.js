@@ -4,8 +4,14 @@
  * An element. `properties` sets what an element has (`className`, `onclick`, `value`), and as
  * attributes what it has not (`role`, `aria-label`, `data-source`); undefined and false set nothing.
  * Children are nodes or texts; those that are null or false are left out.
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Record<string, any>} properties
+ * @param {...any} children
+ * @returns {HTMLElementTagNameMap[Name]}
  */
 export function element(name, properties = {}, ...children) {
+  /** @type {any} */
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
     if (value === undefined || value === false || value === null) continue;
@@ -16,7 +22,12 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-/** A button that does something. */
+/**
+ * A button that does something.
+ * @param {any} label
+ * @param {(event: MouseEvent) => unknown} onclick
+ * @param {Record<string, any>} properties
+ */
 export const button = (label, onclick, properties = {}) =>
   element("button", { type: "button", onclick, ...properties }, label);
 
@@ -66,26 +77,39 @@ export function tick(label, checked, onchange, properties = {}) {
 }
 
 /**
- * Fills an element with what `build(item)` makes of each item, in slices: what can be seen first
- * at once, the rest while the browser has nothing better to do. A later call for the same element
- * ends an earlier one. Resolves when all is there.
+ * Fills an element with what `build(item)` returns for each item, in slices: what can be seen first
+ * immediately, the rest while the browser is idle. A later call for the same element ends an earlier
+ * one. Until all is there, the element is marked as busy.
+ * @template Item
+ * @param {Element} root
+ * @param {Item[]} items
+ * @param {(item: Item, number: number) => Node} build
  */
 export function fill(root, items, build, { first = 60, slice = 120 } = {}) {
   const turn = (turns.get(root) ?? 0) + 1;
   turns.set(root, turn);
   const built = (from, to) => items.slice(from, to).map((item, n) => build(item, from + n));
+  root.setAttribute("aria-busy", "true");
   root.replaceChildren(...built(0, first));
-  return new Promise((resolve) => {
-    const go = (at) => {
-      if (turns.get(root) !== turn) return;
-      if (at >= items.length) return resolve();
-      root.append(...built(at, at + slice));
-      idle(() => go(at + slice));
-    };
-    idle(() => go(first));
-  });
+  const go = (at) => {
+    if (turns.get(root) !== turn) return;
+    if (at >= items.length) {
+      root.setAttribute("aria-busy", "false");
+      return;
+    }
+    root.append(...built(at, at + slice));
+    idle(() => go(at + slice));
+  };
+  idle(() => go(first));
 }
 
 const turns = new WeakMap();
-const idle = (then) =>
-  window.requestIdleCallback ? requestIdleCallback(then, { timeout: 50 }) : setTimeout(then);
+
+/**
+ * Runs something when the browser has nothing better to do. Safari has no idle callbacks.
+ * @param {() => void} then
+ */
+export const idle = (then) => {
+  if ("requestIdleCallback" in window) requestIdleCallback(() => then(), { timeout: 50 });
+  else setTimeout(then);
+};

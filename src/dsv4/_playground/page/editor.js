@@ -1,6 +1,6 @@
 // A text area with line numbers, in which places can be lit. The lines are drawn a second time
 // behind it, with the text unseen: that gives numbers that follow wrapped lines, and something that
-// places can be marked in (CSS highlights: painting alone, no layout).
+// places can be marked in (CSS highlights: painting only, no layout).
 
 import { element } from "./dom.js";
 
@@ -15,6 +15,7 @@ export class Editor {
   #area;
   #lines;
   #starts = [0];
+  /** @type {string[]} */
   #shown = [];
 
   constructor({ label, oninput, oncaret }) {
@@ -87,7 +88,7 @@ export class Editor {
       at += line.length + 1;
     }
     // Of both, the lines and what is typed in: their text must stand in the same place.
-    this.root.style.setProperty("--digits", String(lines.length).length);
+    this.root.style.setProperty("--digits", String(String(lines.length).length));
     this.light(null);
     this.mark(null);
   }
@@ -113,7 +114,11 @@ export class Editor {
     if (scroll) this.#reveal(range);
   }
 
-  /** The node and offset of a character, found among the lines by halving. */
+  /**
+   * The node and offset of a character, by binary search among the lines.
+   * @param {number} offset
+   * @returns {[Text, number]}
+   */
   #point(offset) {
     let [low, high] = [0, this.#starts.length - 1];
     while (low < high) {
@@ -121,11 +126,11 @@ export class Editor {
       if (this.#starts[middle] <= offset) low = middle;
       else high = middle - 1;
     }
-    const node = this.#lines.children[low].firstChild;
+    const node = /** @type {Text} */ (this.#lines.children[low].firstChild);
     return [node, Math.max(0, Math.min(offset - this.#starts[low], node.length))];
   }
 
-  /** The line at a height of the window, found by halving. */
+  /** The line at a height of the window, by binary search. */
   #lineAt(y) {
     const lines = this.#lines.children;
     let [low, high] = [0, lines.length - 1];

@@ -1,7 +1,7 @@
 // A request, and the prompt that it becomes: each lights up what it has to do with in the other.
 
-import { debounced } from "../calls.js";
-import { toClipboard } from "../copying.js";
+import { debounced } from "../server.js";
+import { toClipboard } from "../copybuttons.js";
 import { element } from "../dom.js";
 import { PromptPane } from "../promptpane.js";
 import { RequestPane } from "../requestpane.js";
@@ -29,8 +29,7 @@ export function mount(root, context) {
       set.update(answer.tools);
       left.detected(answer.protocol);
       left.complain(null);
-      // Tests wait for it.
-      root.shown = right.show(answer);
+      right.show(answer);
       right.wait(false);
     } catch (error) {
       if (!error.problem) throw error;
