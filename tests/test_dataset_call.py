@@ -13,11 +13,10 @@ import pytest
 
 import dsv4
 from builders import assistant, function, image, text, user
-from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
+from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher, encode_files
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
-from dsv4.dataset.dataset_run import Watcher
 from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
 
@@ -289,6 +288,7 @@ class TestLearning:
         summary = encode_files(
             [path], tmp_path / "o.jsonl", tokenizer=vocabulary, jobs=1, drop_untrained=True
         )
+        assert isinstance(summary, Summary)
         assert (summary.conversations, summary.examples, summary.untrained) == (2, 1, 1)
 
     def test_reasoning_that_is_left_out_is_counted(self, tmp_path: Path, vocabulary: Path) -> None:

@@ -214,7 +214,7 @@ def _turn_to_json(
 _FIELDS = {"reasoning": "reasoning_content", "header": "role", "eos": "content"}
 
 
-# What a client did, where the prompts alone tell no more than that something differs.
+# What a client did, where the prompts show only that something differs.
 _CLIENT_CAUSES = {
     ("no_reasoning", "reasoning"): "the client sent the turn back without its reasoning",
     ("sorted_arguments", "tool_calls"): "the client wrote the arguments anew",

@@ -273,7 +273,7 @@ def _request_code(page: PageRequest, dialect: str | None) -> tuple[str, str, str
 
 
 def _request_options(request: Request, dialect: str | None) -> str:
-    """All that a request says besides its messages."""
+    """The options of a request that differ from their defaults."""
     given = {
         field.name: getattr(request, field.name)
         for field in fields(request)

@@ -9,8 +9,8 @@ const asSaid = (words) => [UNSET, words];
 const VALUES = { [UNSET]: undefined, true: true, false: false };
 const read = (value) => (value in VALUES ? VALUES[value] : value);
 
-/** The part of the shared slice that api/prompt and its like take. */
-export function asked(request) {
+/** The part of the shared slice that api/prompt and api/cache take. */
+export function requestBody(request) {
   const { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice } = request.get();
   return { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice };
 }

@@ -2,7 +2,7 @@
 
 import { debounced } from "../server.js";
 import { button, element, fill } from "../dom.js";
-import { asked, examples, sourceOf, switches } from "../switches.js";
+import { examples, requestBody, sourceOf, switches } from "../switches.js";
 
 const number = (amount) => amount.toLocaleString("en");
 const percent = (part, whole) => (whole ? `${Math.floor((100 * part) / whole)}%` : "–");
@@ -29,7 +29,7 @@ export function mount(root, context) {
       { className: "toolbar" },
       set.root,
       examples(context),
-      context.copy(() => ({ ...asked(request), source: source(), variant: state.get().variant })),
+      context.copy(() => ({ ...requestBody(request), source: source(), variant: state.get().variant })),
     ),
     element("div", { className: "sheet-of-turns" }, intro, head, facts, strip),
   );
@@ -37,7 +37,7 @@ export function mount(root, context) {
   const ask = debounced(async () => {
     strip.setAttribute("aria-busy", "true");
     try {
-      const body = { ...asked(request), source: source(), variant: state.get().variant };
+      const body = { ...requestBody(request), source: source(), variant: state.get().variant };
       const answer = await context.call("cache", body);
       if (answer) show(answer);
     } catch (error) {

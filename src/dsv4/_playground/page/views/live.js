@@ -77,13 +77,13 @@ class Talk {
           this.#state.set({ offers });
         }),
         element("span", { className: "faint model" }, this.#context.settings.model),
-        this.#context.copy(() => this.#asked()),
+        this.#context.copy(() => this.#requestBody()),
       ),
       more,
     );
   }
 
-  #asked(messages = this.#said.messages) {
+  #requestBody(messages = this.#said.messages) {
     const { protocol, effort, offers, tools } = this.#said;
     return { protocol, effort: effort || null, messages, tools: offers ? JSON.parse(tools) : null };
   }
@@ -148,7 +148,7 @@ class Talk {
     this.#state.set({ messages, draft: "" });
     this.#draw();
     try {
-      const request = await this.#context.call("live", this.#asked(messages));
+      const request = await this.#context.call("live", this.#requestBody(messages));
       if (request !== undefined) await this.#answer(request, messages);
     } catch (error) {
       if (error.name !== "AbortError") this.#fail(error.message);

@@ -72,7 +72,7 @@ class Stream {
   }
 
   /** What api/trace is asked. */
-  #asked() {
+  #requestBody() {
     const { stop, tools, reason, ...options } = this.#options;
     return {
       ...options,
@@ -111,7 +111,7 @@ class Stream {
   async #ask(step) {
     let body;
     try {
-      body = this.#asked();
+      body = this.#requestBody();
     } catch (error) {
       return this.#refuse(`tools: not JSON: ${error.message}`);
     }
@@ -297,7 +297,7 @@ class Stream {
         "div",
         { className: "toolbar" },
         parts.example, parts.cut, parts.seed, parts.thinking,
-        this.#context.copy(() => this.#asked()),
+        this.#context.copy(() => this.#requestBody()),
       ),
       element(
         "details",
