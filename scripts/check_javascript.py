@@ -58,9 +58,9 @@ def _installed(npm: str) -> bool:
 
 
 def _type_checks(node: str) -> list[list[str]]:
-    """The logic in full, and all modules where parameters without a type may be anything."""
+    """The modules in which every parameter has a type, in full; then all, where it need not."""
     compiler = str(TOOLS / "node_modules" / "typescript" / "bin" / "tsc")
-    configurations = ("tsconfig.logic.json", "tsconfig.json")
+    configurations = ("tsconfig.typed.json", "tsconfig.json")
     return [[node, compiler, "--project", str(TESTS / name)] for name in configurations]
 
 

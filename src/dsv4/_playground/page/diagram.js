@@ -2,6 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 // Where each state stands: column and row. States that a good completion passes are in the middle.
+/** @type {Record<string, [number, number]>} */
 const PLACES = {
   STRAY: [0, 0], FENCED: [1, 0], JUNK: [2, 0], REMARK: [3, 0],
   ORPHANS: [0, 1], PROSE: [1, 1], BLOCK: [2, 1], INVOKE: [3, 1],
@@ -10,9 +11,17 @@ const PLACES = {
 };
 const [WIDTH, HEIGHT, WIDE, HIGH] = [124, 62, 88, 28];
 
+/**
+ * An element of SVG.
+ * @template {keyof SVGElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Record<string, string | number>} attributes
+ * @param {...(Node | string)} children
+ * @returns {SVGElementTagNameMap[Name]}
+ */
 function drawn(name, attributes, ...children) {
   const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   made.append(...children);
   return made;
 }
@@ -41,7 +50,11 @@ function border([x, y], [toX, toY]) {
   return [x + dx * scale, y + dy * scale];
 }
 
-/** A line between two states, bent to its left, so that there and back are two lines. */
+/**
+ * A line between two states, bent to its left, so that there and back are two lines.
+ * @param {string} from
+ * @param {string} to
+ */
 function path(from, to) {
   const [a, b] = [middle(from), middle(to)];
   const [dx, dy] = [b[0] - a[0], b[1] - a[1]];
@@ -56,10 +69,16 @@ function path(from, to) {
 }
 
 export class Diagram {
+  /** @type {Map<string, SVGGElement>} */
   #nodes = new Map();
+  /** @type {{ from: string, to: string, line: SVGPathElement }[]} */
   #lines = [];
   #title;
 
+  /**
+   * @param {import("./types.js").ParserState[]} states
+   * @param {[string, string][]} moves
+   */
   constructor(states, moves) {
     this.#title = drawn("title", {});
     const tip = drawn("marker", {
@@ -92,7 +111,11 @@ export class Diagram {
     this.#title.id = "state-title";
   }
 
-  /** Lights the state that reading is in; `seen` are those it has been in. */
+  /**
+   * Lights the current state; `seen` are those the parser has been in.
+   * @param {{ state: string, words: string, before: string }} at
+   * @param {Set<string>} seen
+   */
   light({ state, words, before }, seen) {
     this.#title.textContent = `The parser's states. The current one is ${state}: ${words}.`;
     const next = new Set(this.#lines.filter(({ from }) => from === state).map(({ to }) => to));

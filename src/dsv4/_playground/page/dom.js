@@ -36,8 +36,12 @@ let labels = 0;
 /**
  * A choice that makes something happen and is a choice no more: its first option says what it is
  * for. `onchoose(number)` is called with the number of the title that was chosen.
+ * @param {string} label
+ * @param {string[]} titles
+ * @param {(number: number) => void} onchoose
  */
 export function menu(label, titles, onchoose) {
+  /** @type {HTMLSelectElement} */
   const select = element(
     "select",
     {
@@ -53,9 +57,17 @@ export function menu(label, titles, onchoose) {
   return element("span", { className: "choice" }, select);
 }
 
-/** A labelled choice among options, each `[value, words]`. */
+/**
+ * A labelled choice among options, each `[value, words]`.
+ * @param {string} label
+ * @param {string[][]} options
+ * @param {string} value
+ * @param {(value: string) => void} onchange
+ * @param {Record<string, any>} properties
+ */
 export function choice(label, options, value, onchange, properties = {}) {
   const id = `choice-${++labels}`;
+  /** @type {HTMLSelectElement} */
   const select = element(
     "select",
     { id, onchange: () => onchange(select.value), ...properties },
@@ -65,8 +77,15 @@ export function choice(label, options, value, onchange, properties = {}) {
   return element("span", { className: "choice" }, element("label", { htmlFor: id }, label), select);
 }
 
-/** A labelled box to tick. */
+/**
+ * A labelled box to tick.
+ * @param {string} label
+ * @param {boolean} checked
+ * @param {(checked: boolean) => void} onchange
+ * @param {Record<string, any>} properties
+ */
 export function tick(label, checked, onchange, properties = {}) {
+  /** @type {HTMLInputElement} */
   const box = element("input", {
     type: "checkbox",
     checked,
@@ -88,9 +107,14 @@ export function tick(label, checked, onchange, properties = {}) {
 export function fill(root, items, build, { first = 60, slice = 120 } = {}) {
   const turn = (turns.get(root) ?? 0) + 1;
   turns.set(root, turn);
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   const built = (from, to) => items.slice(from, to).map((item, n) => build(item, from + n));
   root.setAttribute("aria-busy", "true");
   root.replaceChildren(...built(0, first));
+  /** @param {number} at */
   const go = (at) => {
     if (turns.get(root) !== turn) return;
     if (at >= items.length) {

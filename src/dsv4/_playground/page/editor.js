@@ -4,6 +4,8 @@
 
 import { element } from "./dom.js";
 
+/** @typedef {import("./types.js").Place} Place */
+
 const LIT = "json-lit";
 const WRONG = "json-wrong";
 
@@ -18,6 +20,13 @@ export class Editor {
   /** @type {string[]} */
   #shown = [];
 
+  /**
+   * @param {{
+   *   label: string,
+   *   oninput: (text: string) => void,
+   *   oncaret: (offset: number | null, isPointer: boolean) => void,
+   * }} options
+   */
   constructor({ label, oninput, oncaret }) {
     this.#lines = element("div", { className: "lines", "aria-hidden": "true" });
     this.#area = element("textarea", {
@@ -94,15 +103,20 @@ export class Editor {
   }
 
   /** Lights a place, `[start, end]`, or none. `scroll` brings it into view. */
-  light(place, { scroll = false } = {}) {
+  light(/** @type {Place | null} */ place, { scroll = false } = {}) {
     this.#highlight(LIT, place, scroll);
   }
 
   /** Marks a place as wrong. */
-  mark(place) {
+  mark(/** @type {Place | null} */ place) {
     this.#highlight(WRONG, place, false);
   }
 
+  /**
+   * @param {string} name
+   * @param {Place | null} place
+   * @param {boolean} scroll
+   */
   #highlight(name, place, scroll) {
     if (!window.CSS?.highlights) return;
     CSS.highlights.delete(name);
@@ -131,7 +145,7 @@ export class Editor {
   }
 
   /** The line at a height of the window, by binary search. */
-  #lineAt(y) {
+  #lineAt(/** @type {number} */ y) {
     const lines = this.#lines.children;
     let [low, high] = [0, lines.length - 1];
     while (low < high) {
@@ -143,11 +157,11 @@ export class Editor {
   }
 
   /** The last character of a line that belongs to a value: that line's value is there. */
-  #endOf(line) {
+  #endOf(/** @type {number} */ line) {
     return this.#starts[line] + this.#shown[line].replace(/[\s,]+$/, "").length;
   }
 
-  #reveal(range) {
+  #reveal(/** @type {Range} */ range) {
     const place = range.getBoundingClientRect();
     const frame = this.root.getBoundingClientRect();
     if (place.top >= frame.top && place.bottom <= frame.bottom) return;
@@ -155,7 +169,7 @@ export class Editor {
   }
 
   /** Puts the caret at a character, and the keyboard here. */
-  focus(offset) {
+  focus(/** @type {number} */ offset) {
     this.#area.focus({ preventScroll: true });
     this.#area.setSelectionRange(offset, offset);
     const range = new Range();
