@@ -56,6 +56,7 @@ test: $(VENV)/installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PYRIGHT)
+	$(BIN)/python scripts/check_javascript.py
 	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 	$(BIN)/pytest $(PARALLEL) -m "not counted and not large"
 	$(MAKE) --no-print-directory -j 2 smoke-in-a-browser smoke-on-other-pythons

@@ -110,7 +110,7 @@ class Unfolded:
 def check(body: dict[str, Any], tokenizer: Any = None) -> None:
     """Holds a trace against a parser and writers that are given the same pieces."""
     traced = json.loads(json.dumps(trace_completion(body, PlaygroundContext(tokenizer))))
-    pieces = cut_completion(body["text"], body["cut_completion"], body.get("seed", 0), tokenizer)
+    pieces = cut_completion(body["text"], body["cut"], body.get("seed", 0), tokenizer)
     assert "".join(pieces) == body["text"]
     names = ("thinking", "tools", "tool_choice", "stop", "calls")
     options = {name: body[name] for name in names if name in body}
