@@ -64,8 +64,8 @@ def value_is_documented(source: str, name: str) -> bool:
 
 def public_values(module: str) -> dict[str, Any]:
     """The public names of a module with what they stand for: each of them is there."""
-    room = imported(module)
-    return {name: getattr(room, name) for name in MODULES[module]}
+    public = imported(module)
+    return {name: getattr(public, name) for name in MODULES[module]}
 
 
 def is_documented(module: str, name: str, value: Any) -> bool:
