@@ -1,9 +1,9 @@
 """The gateway under load, and beside others: python bench/serve.py (bench/README.md explains it)
 
 Starts an engine that generates nothing but does it at a pace (serve_backend.py), the gateway as its
-users start it, and the others, each in a process of its own; opens all streams at the same time and notes
-when every token arrives. Nothing is read before all streams have ended, so that the measuring takes
-as little of the machine as it can.
+users start it, and the others, each in a process of its own; opens all streams at the same time and
+notes when every token arrives. Nothing is read before all streams have ended, so that the measuring
+takes as little of the machine as it can.
 """
 
 from __future__ import annotations

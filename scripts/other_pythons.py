@@ -42,7 +42,7 @@ WITHOUT_EXTRAS = [
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--all", action="store_true", help="all tests of the packages that need no extra")
+    options.add_argument("--all", action="store_true", help="also what takes longer")
     run_all = options.parse_args().all
     found = {version: path for version in SUPPORTED if (path := interpreter(version))}
     found.pop(sys.version_info[:2], None)

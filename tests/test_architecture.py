@@ -19,7 +19,7 @@ SRC = ROOT / "src"
 # What may become less, and never more. Lower a bound when the code allows it.
 MOST_FILES = 222
 MOST_LINES_OF_A_FILE = 700
-MOST_BARE_ANY = 509
+MOST_BARE_ANY = 100
 MOST_TESTS_OF_PRIVATE_MODULES = 66
 MOST_TOOLS_WITH_PRIVATE_MODULES = 8
 
@@ -103,11 +103,10 @@ def layer_of(module: str) -> int:
 
 
 def wing_of(module: str) -> str:
-    return next(
-        wing
-        for wing, layers in WINGS.items()
-        if any(package_of(module) in packages for packages in layers)
-    )
+    package = package_of(module)
+    found = [wing for wing, layers in WINGS.items() if package in set().union(*layers)]
+    assert found, f"{module} is in no wing"
+    return found[0]
 
 
 def is_inside(module: str, packages: tuple[str, ...]) -> bool:

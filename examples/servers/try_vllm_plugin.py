@@ -116,14 +116,15 @@ def try_parser(name: str, dialect: str) -> None:
         for found in (read_whole(name, text), *pieces):
             assert found == expected, (found, expected)
     text = completion(MESSAGES[1], dialect)
-    calls = text.partition(thinking_end_token)[2]
-    departures = {
+    end = thinking_end_token
+    calls = text.partition(end)[2]
+    malformed = {
         "half a call": text[: text.index("Paris")],
-        "reasoning that does not end": text.replace(thinking_end_token, ""),
-        "an example in reasoning": f"So:\n```{calls.lstrip()}\n```\n{thinking_end_token}Done.",
-        "reasoning in two spans": f"A{thinking_end_token}b{thinking_start_token}c{thinking_end_token}d{calls}",
+        "reasoning that does not end": text.replace(end, ""),
+        "an example in reasoning": f"So:\n```{calls.lstrip()}\n```\n{end}Done.",
+        "reasoning in two spans": f"A{end}b{thinking_start_token}c{end}d{calls}",
     }
-    for text in departures.values():
+    for text in malformed.values():
         expected = read_by_dsv4(text, dialect)
         pieces = [read_in_pieces(name, text, size) for size in (1, 5, 1000)]
         for found in (read_whole(name, text), *pieces):
