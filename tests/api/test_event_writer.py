@@ -16,6 +16,7 @@ import dsv4
 from completions import block, calling, corpus, declared
 from dsv4.api import ApiError, ContextOverflow, Settings, Usage
 from parts import part
+from rows import each_row
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 EOS = "<｜end▁of▁sentence｜>"
@@ -195,7 +196,7 @@ def check(
 
 
 @EVERY
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in part(corpus(), 3)])
+@each_row("case", [pytest.param(case, id=case["id"]) for case in part(corpus(), 3)])
 def test_the_sdks_rebuild_what_is_in_a_completion(sdk: Answering, protocol: str, case: Any) -> None:
     thinking = case["start"] == "reasoning"
     choice = case["tool_choice"] if case["tool_choice"] != "auto" else None

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._parse.parser import StreamParser
@@ -176,7 +177,7 @@ def client_path(call: ApiRequest, location: Location) -> str:
 
 def _tool_path(call: ApiRequest, index: str | int) -> str:
     """Where a tool is declared that may have had others before it, or another name."""
-    shown = list(call.request.tools or ())
+    shown = [fields_of(tool) for tool in call.request.tools or ()]
     return call.names[shown[int(index)]["name"]].path
 
 
@@ -354,7 +355,7 @@ class ResolvedOptions:
     def _prompt_options(self, tools: VisibleTools, effort: str | int | None) -> dict[str, Any]:
         """The fields of the `Request`, all but its messages."""
         asked = self.asked
-        prompted: dict[str, Any] = {**REQUEST_DEFAULTS, "effort": effort, "dialect": self.dialect}
+        prompted: dict[str, Any] = {"effort": effort, "dialect": self.dialect}
         if not self.thinking:
             prompted["thinking"] = False
         if tools.functions is not None:
@@ -390,31 +391,25 @@ class ResolvedOptions:
         those of its `Request`. Constructors would take longer than a short conversation takes to
         encode: they set fields one by one, and a `Request` checks what has been checked here.
         """
-        request = _trusted(Request, self._request_fields, request_fields, "messages", messages)
-        return _trusted(ApiRequest, self._api_fields, own, "request", request)
+        options = self._request_fields
+        if request_fields:
+            options = {**options, **request_fields}
+        call = object.__new__(ApiRequest)
+        held = call.__dict__
+        held |= self._api_fields
+        held |= own
+        held["request"] = Request._trusted(messages, options)
+        return call
 
 
-def _defaults(kind: type[Request] | type[ApiRequest]) -> dict[str, Any]:
-    """The fields of a class that may be left out, with their defaults."""
+def _defaults(kind: type[ApiRequest]) -> dict[str, Any]:
+    """The fields that may be left out, with their defaults."""
     given = {e.name: e.default for e in fields(kind) if e.default is not MISSING}
     made = {e.name: e.default_factory() for e in fields(kind) if e.default_factory is not MISSING}
     return given | made
 
 
-REQUEST_DEFAULTS, API_REQUEST_DEFAULTS = _defaults(Request), _defaults(ApiRequest)
-
-
-def _trusted(
-    kind: type[T], known: Mapping[str, Any], more: Mapping[str, Any], name: str, value: object
-) -> T:
-    """A frozen value of fields that were checked, made without its constructor."""
-    made = _new_object(kind)
-    held = made.__dict__
-    held |= known
-    if more:
-        held |= more
-    held[name] = value
-    return made
+API_REQUEST_DEFAULTS = _defaults(ApiRequest)
 
 
 _new_object = object.__new__

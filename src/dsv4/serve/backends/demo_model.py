@@ -12,20 +12,23 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dsv4._decode import decode
 from dsv4._encode.encode import encode
+from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.tokens import EOS
 from dsv4.api.neutral_request import arguments_object
 from dsv4.api.request_fields import without_surrogates
+from dsv4.schema import Schema, conjunction, listed, own_types, properties_of, required_of
 from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
 from dsv4.tokens import Tokenizer
+from dsv4.types import AssistantMessageParam, ToolCallParam
 
 # What a prompt asks of the model, read back from the prompt itself.
 
@@ -53,7 +56,7 @@ class DemoPrompt:
 def read_prompt(prompt: Prompt) -> DemoPrompt:
     """What the prompt asks."""
     request = decode(prompt, dialect=prompt.dialect).request
-    messages = list(request.messages)
+    messages = [fields_of(message) for message in request.messages]
     ending = request.encode().ending
     text, results = _last_texts(messages)
     return DemoPrompt(
@@ -193,7 +196,7 @@ def _smallest_arguments(tool: dict[str, Any]) -> dict[str, Any]:
 
 def _parameters(tool: dict[str, Any]) -> dict[str, Any]:
     schema = tool.get("parameters")
-    return _properties(schema) if isinstance(schema, dict) else {}
+    return dict(properties_of(schema)) if isinstance(schema, Mapping) else {}
 
 
 def _shell_call(asked: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] | None:
@@ -231,14 +234,13 @@ def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
 
 # The smallest JSON value that fits a schema, as far as it can be found without a search.
 
-
 _MAX_DEPTH = 32
 # A value has no more parts, whatever its schema asks for: letters, items and members.
 _MAX_PARTS = 10_000
 _EMPTY = {"boolean": False, "null": None}
 
 
-def smallest_value(schema: object) -> Any:
+def smallest_value(schema: object) -> object:
     """A value for `schema`."""
     return _SmallestValues(schema).value(schema)
 
@@ -250,44 +252,37 @@ class _SmallestValues:
         self._root = root
         self._left = _MAX_PARTS
 
-    def value(self, schema: object, depth: int = 0) -> Any:
+    def value(self, schema: object, depth: int = 0) -> object:
         self._left -= 1
-        if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._left < 0:
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._left < 0:
             return {}
         if "const" in schema:
             return schema["const"]
-        for key in ("enum", "examples"):
-            if isinstance(schema.get(key), list) and schema[key]:
-                return schema[key][0]
+        for keyword in ("enum", "examples"):
+            if values := listed(schema, keyword):
+                return values[0]
         if "default" in schema:
             return schema["default"]
-        if isinstance(schema.get("$ref"), str):
-            return self.value(self._referred(schema["$ref"]), depth + 1)
-        for key in ("anyOf", "oneOf"):
-            if isinstance(schema.get(key), list) and schema[key]:
-                return self.value(schema[key][0], depth + 1)
-        if isinstance(schema.get("allOf"), list) and schema["allOf"]:
+        if "$ref" in schema or "allOf" in schema:
             return self.value(self._merged(schema), depth + 1)
+        for keyword in ("anyOf", "oneOf"):
+            if alternatives := listed(schema, keyword):
+                return self.value(alternatives[0], depth + 1)
         return self._by_type(schema, depth)
 
-    def _by_type(self, schema: dict[str, Any], depth: int) -> Any:
-        kind = schema.get("type")
-        if isinstance(kind, list):
-            kind = kind[0] if kind else None
-        if kind is None:
-            kind = "object" if "properties" in schema else "string"
+    def _by_type(self, schema: Schema, depth: int) -> object:
+        unnamed = "object" if "properties" in schema else "string"
+        kind = next(iter(own_types(schema)), unnamed)
         if kind == "object":
-            properties = _properties(schema)
-            names = [name for name in _required(schema) if isinstance(name, str)]
+            properties = properties_of(schema)
+            names = required_of(schema)
             return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
         if kind == "array":
             items, count = schema.get("items", {}), self._taken(schema.get("minItems"))
             return [self.value(items, depth + 1) for _ in range(count)]
         if kind == "string":
             return "demo".ljust(self._taken(schema.get("minLength")), "o")
-        if kind in ("integer", "number"):
-            return _number(schema)
-        return _EMPTY.get(kind) if isinstance(kind, str) else None
+        return _number(schema) if kind in ("integer", "number") else _EMPTY.get(kind)
 
     def _taken(self, least: object) -> int:
         """As many parts as a schema asks for, of those that are left."""
@@ -295,44 +290,26 @@ class _SmallestValues:
         self._left -= taken
         return taken
 
-    def _referred(self, reference: str) -> Any:
-        found = self._root
-        for name in reference.lstrip("#/").split("/") if reference.strip("#/") else ():
-            name = name.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
-
-    def _merged(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """What `allOf` says, in one schema."""
-        merged: dict[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
-        for part in schema["allOf"]:
-            if isinstance(part, dict) and isinstance(part.get("$ref"), str):
-                part = self._referred(part["$ref"])
-            if isinstance(part, dict):
-                properties = {**_properties(part), **_properties(merged)}
-                required = [*_required(merged), *_required(part)]
-                merged |= {key: value for key, value in part.items() if key not in merged}
-                merged |= {"properties": properties, "required": required}
-        return merged
+    def _merged(self, schema: Schema) -> Schema:
+        """What a schema says together with all that it refers to and lists under `allOf`."""
+        parts = conjunction(schema, self._root)
+        merged = {keyword: part[keyword] for part in reversed(parts) for keyword in part}
+        merged["properties"] = {
+            name: member for part in reversed(parts) for name, member in properties_of(part).items()
+        }
+        merged["required"] = [name for part in parts for name in required_of(part)]
+        return {key: value for key, value in merged.items() if key not in ("$ref", "allOf")}
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    properties = schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
-
-
-def _required(schema: dict[str, Any]) -> list[Any]:
-    required = schema.get("required")
-    return required if isinstance(required, list) else []
-
-
-def _number(schema: dict[str, Any]) -> Any:
-    if isinstance(schema.get("minimum"), (int, float)):
-        return schema["minimum"]
-    if isinstance(schema.get("exclusiveMinimum"), (int, float)):
-        return schema["exclusiveMinimum"] + 1
-    least = schema.get("maximum")
-    return min(1, least) if isinstance(least, (int, float)) else 1
+def _number(schema: Schema) -> object:
+    least, above, most = (
+        schema.get(keyword) for keyword in ("minimum", "exclusiveMinimum", "maximum")
+    )
+    if isinstance(least, (int, float)):
+        return least
+    if isinstance(above, (int, float)):
+        return above + 1
+    return min(1, most) if isinstance(most, (int, float)) else 1
 
 
 # An answer as the model would write it.
@@ -359,11 +336,15 @@ def model_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
     """The answer's own text, without what the prompt has written of it already."""
-    calls = [
+    calls: list[ToolCallParam] = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
         for n, (name, arguments) in enumerate(answer.calls)
     ]
-    message = {"role": "assistant", "content": answer.content, "tool_calls": calls}
+    message: AssistantMessageParam = {
+        "role": "assistant",
+        "content": answer.content,
+        "tool_calls": calls,
+    }
     if asked.thinking:
         message["reasoning_content"] = answer.reasoning
     prompt = encode(

@@ -8,7 +8,10 @@ const FORMS = [
   ["pytest", "pytest"],
 ];
 
-/** Puts a text on the clipboard. */
+/**
+ * Puts a text on the clipboard.
+ * @param {string} text
+ */
 export async function toClipboard(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   // Pages that came over plain HTTP from another machine have no clipboard.
@@ -21,15 +24,30 @@ export async function toClipboard(text) {
 
 /**
  * A row of buttons that copy. `ask(form)` resolves to the text of a form, `link()` to the address
- * that restores the page, null where it would be too long; `tell` says what was done.
+ * that restores the page, null where it would be too long; `tell` reports what was done.
+ * @param {{
+ *   ask: (form: string) => Promise<string | undefined>,
+ *   link: () => Promise<string | null>,
+ *   tell: (words: string) => void,
+ * }} options
  */
 export function copyButtons({ ask, link, tell }) {
+  /**
+   * @param {HTMLButtonElement} control
+   * @param {string} words
+   */
   const done = (control, words) => {
     control.classList.add("done");
     setTimeout(() => control.classList.remove("done"), 1500);
     tell(words);
   };
+  /**
+   * @param {string} label
+   * @param {string} words
+   * @param {() => Promise<string | null | undefined>} text
+   */
   const made = (label, words, text) => {
+    /** @type {HTMLButtonElement} */
     const control = button(
       label,
       async () => {
@@ -40,7 +58,7 @@ export function copyButtons({ ask, link, tell }) {
           await toClipboard(copied);
           done(control, `Copied ${words}.`);
         } catch (error) {
-          tell(`Nothing was copied: ${error.message}`);
+          tell(`Nothing was copied: ${error instanceof Error ? error.message : error}`);
         }
       },
       { title: `Copy ${words}`, "aria-label": `Copy ${words}` },

@@ -32,7 +32,7 @@ def all_values(value: Any, location: Location = ()) -> dict[Location, Any]:
 def test_every_value_stands_where_it_is_said_to(value: Any, indent: Any, ascii: bool) -> None:
     text = f" \n{json.dumps(value, indent=indent, ensure_ascii=ascii)}\r\n"
     source = JsonSource(text)
-    read = {at: json.loads(text[slice(*place)]) for at, place in source.places.items()}
+    read = {at: json.loads(text[slice(*place)]) for at, place in source.ranges.items()}
     assert read == all_values(value)
 
 
@@ -40,7 +40,7 @@ def test_every_value_stands_where_it_is_said_to(value: Any, indent: Any, ascii: 
 def test_places_are_counted_as_browsers_count(value: Any) -> None:
     source = JsonSource(json.dumps(value, ensure_ascii=False))
     units = source.text.encode("utf-16-le", "surrogatepass")
-    for location, place in source.places.items():
+    for location, place in source.ranges.items():
         start, end = source.in_units(place)
         shown = units[2 * start : 2 * end].decode("utf-16-le", "surrogatepass")
         assert shown == source.text[slice(*place)], location
@@ -48,7 +48,7 @@ def test_places_are_counted_as_browsers_count(value: Any) -> None:
 
 def test_of_a_name_that_comes_twice_the_last_counts() -> None:
     source = JsonSource('{"a": 1, "a": 22}')
-    assert source.text[slice(*source.places["a",])] == "22"
+    assert source.text[slice(*source.ranges["a",])] == "22"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,14 @@
-// Asking the server: JSON in, JSON out. The newest question of a kind wins.
+// Calls of the server: JSON in, JSON out. The newest call of a name wins.
+
+/** @typedef {import("./types.js").Problem} Problem */
+/** @typedef {(name: string, body: object, signal?: AbortSignal) => Promise<any>} Post */
 
 /** What the server says is wrong: `problem` has message, path, location, start, end, line, column. */
 export class CallError extends Error {
+  /**
+   * @param {number} status
+   * @param {Problem} problem
+   */
   constructor(status, problem) {
     super(problem.message);
     this.status = status;
@@ -9,17 +16,31 @@ export class CallError extends Error {
   }
 }
 
-// In memory alone: a key is in no link and no storage.
+// Only in memory: a key is in no link and no storage.
 let key = "";
-export const useKey = (value) => void (key = value);
 
-/** Headers that show the key, where there is one. */
+/** @param {string} value */
+export const useKey = (value) => {
+  key = value;
+};
+
+/**
+ * The header with the key, if there is one.
+ * @returns {Record<string, string>}
+ */
 export const credentials = () => (key ? { authorization: `Bearer ${key}` } : {});
 
-/** One question. Rejects with a `CallError`, or with an `AbortError` once `signal` ends it. */
+/**
+ * Calls a function of the playground. Rejects with a `CallError`, or with an `AbortError` once
+ * `signal` ends it.
+ * @type {Post}
+ */
 export const post = (name, body, signal) => postTo(`api/${name}`, body, signal);
 
-/** The same, of another route of the playground's. */
+/**
+ * The same for another route of the playground.
+ * @type {Post}
+ */
 export async function postTo(path, body, signal) {
   const headers = { "content-type": "application/json", ...credentials() };
   const sent = { method: "POST", headers, body: JSON.stringify(body), signal };
@@ -34,11 +55,16 @@ export async function postTo(path, body, signal) {
 }
 
 /**
- * A function that asks, and of which only the newest call counts: an older one that is still on its
- * way is ended, and gives `undefined`.
+ * A function that calls the server, and of which only the newest call of a name counts: an older one
+ * that is still running is ended, and gives `undefined`.
  */
 export function latest(ask = post) {
+  /** @type {Map<string, AbortController>} */
   const running = new Map();
+  /**
+   * @param {string} name
+   * @param {object} body
+   */
   return async (name, body) => {
     running.get(name)?.abort();
     const control = new AbortController();
@@ -53,13 +79,21 @@ export function latest(ask = post) {
   };
 }
 
-/** A function that runs once, when it has not been called again for some milliseconds. */
+/**
+ * A function that runs once it has not been called for some milliseconds; `now` runs it immediately.
+ * @template {any[]} Given
+ * @param {(...given: Given) => unknown} run
+ * @param {number} wait
+ */
 export function debounced(run, wait) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
+  /** @param {Given} given */
   const later = (...given) => {
     clearTimeout(timer);
     timer = setTimeout(() => run(...given), wait);
   };
+  /** @param {Given} given */
   later.now = (...given) => {
     clearTimeout(timer);
     return run(...given);
