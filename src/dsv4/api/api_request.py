@@ -412,8 +412,6 @@ def _defaults(kind: type[ApiRequest]) -> dict[str, Any]:
 API_REQUEST_DEFAULTS = _defaults(ApiRequest)
 
 
-_new_object = object.__new__
-
 # What concerns only the server.
 SERVER_FIELDS = (
     *("sampling", "stream", "include_usage", "n", "logprobs", "top_logprobs", "user", "cache_key"),
