@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dsv4 import dataset, types
-from dsv4._check import Finding, check
+from dsv4._check import FINDING_KINDS, Finding, FindingKind, check
 from dsv4._decode import Decoded, Note, decode
 from dsv4._encode.cache import set_cache_size
 from dsv4._encode.encode import encode
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIALECTS",
+    "FINDING_KINDS",
     "V3_2_SERVED",
     "AbortReason",
     "ArgumentsDelta",
@@ -58,6 +59,7 @@ __all__ = [
     "Event",
     "Field",
     "Finding",
+    "FindingKind",
     "Finish",
     "Hold",
     "Message",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from dsv4._encode.encode import check_options, visible_tools
 from dsv4._encode.encode import encode as encode
-from dsv4._encode.inputs import MessageFields, maybe_dict
+from dsv4._encode.inputs import maybe_dict
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
@@ -98,7 +98,9 @@ class Request:
         )
 
     @classmethod
-    def _trusted(cls, messages: Sequence[MessageFields], options: Mapping[str, Any]) -> Request:
+    def _trusted(
+        cls, messages: Sequence[Mapping[str, object]], options: Mapping[str, Any]
+    ) -> Request:
         """A request of dicts and of options that have been checked already.
 
         The constructor would check them once more and set fields one by one, which takes longer

@@ -13,9 +13,6 @@ from dsv4.types import DialectName
 CONVERSATION_FILE = "a JSON list of messages or a Chat request"
 
 
-# The options.
-
-
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     """One file or several."""
     parser.add_argument(
@@ -125,9 +122,6 @@ def dialect_option(args: argparse.Namespace) -> DialectName | None:
         return cast("DialectName", dsv4.dialect_for(args.model).name)
     except dsv4.UnknownModel as error:
         raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
-
-
-# Reading.
 
 
 def check_profile(name: str | None) -> None:

@@ -25,10 +25,10 @@ from dsv4._encode.encode import encode
 from dsv4._encode.fragments import Piece
 from dsv4._encode.prompt import Prompt, without_final_header
 from dsv4._format import tokens
-from dsv4._parse.parse import assemble
+from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
-from dsv4.types import AssistantMessageParam
+from dsv4.types import AssistantMessageParam, ToolInput
 
 # What comes from a message's own data. The markup of calls is the model's own too.
 _BODY = ("caller", "model")
@@ -51,7 +51,7 @@ class Renderer:
         self,
         messages: Sequence[Any],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
         add_generation_prompt: bool = False,
     ) -> RenderedTokens:
         """The ids of messages, and for each id whose it is and whether the model writes it."""
@@ -70,17 +70,17 @@ class Renderer:
         self,
         messages: Sequence[Any],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
         add_generation_prompt: bool = False,
     ) -> list[int]:
-        """The ids alone."""
+        """Only the ids."""
         return self._tokenizer.encode(self._prompt(messages, tools, add_generation_prompt))
 
     def parse_response(
         self,
         token_ids: list[int],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
         prompt_ids: list[int] | None = None,
     ) -> ParsedResponse:
         """What the model wrote. Calls that were cut short are among its calls, and say so."""
@@ -111,7 +111,7 @@ class Renderer:
         previous_completion_ids: list[int],
         new_messages: Sequence[Any],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
     ) -> RenderedTokens | None:
         """The ids so far, as they were sampled, and what `new_messages` add to them.
 
@@ -139,7 +139,9 @@ class Renderer:
             _attribute(bridged, piece, end - start)
         return bridged
 
-    def _prompt(self, messages: Sequence[Any], tools: Any, asks: bool) -> Prompt:
+    def _prompt(
+        self, messages: Sequence[Any], tools: Sequence[ToolInput] | None, asks: bool
+    ) -> Prompt:
         prompt = encode(messages, tools=tools, **self._options)
         return prompt if asks else without_final_header(prompt)
 
@@ -160,7 +162,7 @@ def _attribute(rendered: RenderedTokens, piece: Piece, count: int) -> None:
     rendered.is_content += [piece.origin in _BODY] * count
 
 
-def _parsed(call: Any, status: ToolCallParseStatus) -> ParsedToolCall:
+def _parsed(call: ToolCall, status: ToolCallParseStatus) -> ParsedToolCall:
     try:
         arguments = json.loads(call.arguments)
     except ValueError:
