@@ -12,7 +12,7 @@ import dsv4
 from builders import EOS, assistant, call, calling, function, result, user
 from dsv4.request import Request
 from dsv4.tokens import Session, Tokenizer
-from strategies import dialects, messages, options
+from strategies import dialects, fitting, messages, options
 
 
 def by_definition(tokenizer: Tokenizer, conversation: list[Any], chosen: Any) -> list[Any]:
@@ -42,7 +42,8 @@ def test_as_defined(data: st.DataObject, v4_1_file: str) -> None:
     chosen = data.draw(dialects.flatmap(options))
     if data.draw(st.booleans()):
         chosen["tools"] = [function("f")]
-    conversation = data.draw(st.lists(messages, min_size=1, max_size=12))
+    drawn = data.draw(st.lists(messages, min_size=1, max_size=12))
+    conversation = fitting(drawn, chosen["dialect"])
     try:
         expected = by_definition(tokenizer, conversation, chosen)
     except dsv4.EncodeError:
@@ -55,6 +56,15 @@ def test_as_defined(data: st.DataObject, v4_1_file: str) -> None:
         assert example.weights == attributed.weights(
             lambda piece, start=start: piece.origin == "model" and (piece.message or 0) >= start
         )
+
+
+def test_a_role_that_the_dialect_lacks_is_refused_even_where_it_would_be_dropped(
+    v4_1_file: str,
+) -> None:
+    conversation = [{"role": "developer", "content": "x"}, user("a"), assistant("b")]
+    dsv4.encode(conversation, dialect="v4.1")
+    with pytest.raises(dsv4.EncodeError, match=r"^messages\[0\]\.role: found 'developer'"):
+        Tokenizer.load(v4_1_file).expand(conversation, dialect="v4.1")
 
 
 class Thing:
