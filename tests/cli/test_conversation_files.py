@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dsv4._check import KINDS
+import dsv4
 from dsv4._cli.main import main
 
 FOLDER = Path(__file__).parent.parent / "conversations"
@@ -35,4 +35,4 @@ def test_conversation(
 def test_every_kind_is_found_in_one() -> None:
     listed = [case.values[0] for name in ("wrong", "good") for case in cases(name)]
     found = {kind for case in listed for kind in case["kinds"]}
-    assert set(KINDS) - found == {"not_json"}
+    assert set(dsv4.FINDING_KINDS) - found == {"not_json"}

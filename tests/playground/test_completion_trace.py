@@ -26,6 +26,7 @@ from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4.errors import OptionError
 from dsv4.tokens import Tokenizer
+from rows import each_row
 
 CASES = corpus()
 JOINED = ("ReasoningDelta", "ContentDelta", "ArgumentsDelta")
@@ -140,7 +141,7 @@ def check(body: dict[str, Any], tokenizer: Any = None) -> None:
         assert list(unfolded.frames(protocol)) == sent(protocol, every, body, len(pieces) + 1)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+@each_row("case", [pytest.param(case, id=case["id"]) for case in CASES])
 def test_it_says_what_the_parser_does_at_every_character(case: dict[str, Any]) -> None:
     check(asked(case, cut="character"))
 

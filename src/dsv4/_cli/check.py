@@ -128,12 +128,12 @@ def write_fixed(args: argparse.Namespace) -> int:
 
 
 def _ignored(options: list[str]) -> set[str]:
-    from dsv4._check.findings import KINDS, is_kind
+    from dsv4._check.findings import FINDING_KINDS, is_kind
 
     names = {name.strip() for option in options for name in option.split(",") if name.strip()}
     for name in sorted(names):
         if not is_kind(name):
-            raise Failure(f'--ignore: found "{name}", expected one of {", ".join(KINDS)}')
+            raise Failure(f'--ignore: found "{name}", expected one of {", ".join(FINDING_KINDS)}')
     return names
 
 

@@ -239,7 +239,7 @@ def _only_document(path: str) -> FileDocument:
 
 def _profile_dialect(args: argparse.Namespace, body: object) -> str:
     """V4 or V4.1, from the options, or else from the request's model."""
-    dialect = dialect_option(args)
+    dialect: str | None = dialect_option(args)
     model = body.get("model") if isinstance(body, dict) else None
     if dialect is None and isinstance(model, str):
         try:

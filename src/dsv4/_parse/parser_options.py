@@ -12,6 +12,7 @@ from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.endings import Ending
 from dsv4._format.spellings import HOLDS_ALL
 from dsv4.errors import OptionError, short_repr
+from dsv4.schema import conjunction, possible_types, properties_of
 
 # Ids: of calls, and of whatever else must be told apart.
 
@@ -107,10 +108,6 @@ def checked_id_maker(new_id: Any) -> Callable[[], str]:
 # The tools a caller declares, as far as reading calls needs to know them.
 
 
-# Schemas that refer to alternatives do so under one of these.
-_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
-
-
 class DeclaredTools:
     """Declared tools: name -> parameter -> its JSON types, empty where the schema names none.
 
@@ -183,49 +180,11 @@ def _qualified(tool: Mapping[Any, Any], function: Mapping[Any, Any]) -> str:
     return f"{space}{NAMESPACE_END}{name}"
 
 
-def _properties(schema: Any) -> dict[str, frozenset[str]]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping):
-        return {}
+def _properties(schema: object) -> dict[str, frozenset[str]]:
+    """The types of each property, as far as the schema names them, directly or by reference."""
     return {
-        name: frozenset(_types_in(value))
-        for name, value in properties.items()
+        name: possible_types(value, root=schema)
+        for part in reversed(conjunction(schema, root=schema))
+        for name, value in properties_of(part).items()
         if isinstance(name, str)
     }
-
-
-def _types_in(schema: Any, depth: int = 0) -> Iterable[str]:
-    if not isinstance(schema, Mapping) or depth > 8:
-        return
-    declared = schema.get("type")
-    for kind in declared if isinstance(declared, list) else [declared]:
-        if isinstance(kind, str):
-            yield kind
-    if declared is None and isinstance(schema.get("enum"), list):
-        yield from (
-            _JSON_TYPES[type(value)] for value in schema["enum"] if type(value) in _JSON_TYPES
-        )
-    for word in _ALTERNATIVES:
-        for alternative in schema.get(word) or () if isinstance(schema.get(word), list) else ():
-            yield from _types_in(alternative, depth + 1)
-
-
-_JSON_TYPES: dict[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
-
-
-def has_json_type(value: Any, types: frozenset[str]) -> bool:
-    """Whether a JSON value has one of the types."""
-    kind = _JSON_TYPES[type(value)]
-    return (
-        kind in types
-        or (kind == "integer" and "number" in types)
-        or (kind == "number" and "integer" in types and value == value // 1)
-    )

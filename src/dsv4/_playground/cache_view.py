@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from dsv4._encode.inputs import MessageFields, as_inputs, fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special
 from dsv4._playground.page_problem import choice_field
@@ -28,10 +29,7 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-Message: TypeAlias = Mapping[str, Any]
-"""A message that has been encoded once: it is known to be right."""
-
-Change: TypeAlias = Callable[[Message], Message]
+Change: TypeAlias = Callable[[MessageFields], MessageFields]
 
 
 class CachedTurn(NamedTuple):
@@ -73,7 +71,7 @@ def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str,
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
         "variant": chosen,
-        "left_out": len(_prompt_message_counts(list(request.messages))) - len(found[chosen]),
+        "left_out": len(_prompt_message_counts(_messages(request))) - len(found[chosen]),
         "turns": [_turn_to_json(turn, chosen, page, side) for turn in found[chosen]],
         "variants": [
             {
@@ -92,7 +90,7 @@ def cached_turns(
     request: Request, change: Change, meter: PromptMeter, with_causes: bool = True
 ) -> list[CachedTurn]:
     """The turns of a conversation whose client sends messages back as `change` makes them."""
-    messages = list(request.messages)
+    messages = _messages(request)
     sent = list(map(change, messages))
     turns: list[CachedTurn] = []
     held: MeasuredPrompt | None = None
@@ -117,14 +115,18 @@ def max_turns(messages: int) -> int:
     return max(10, min(200, 40_000 // max(messages, 1)))
 
 
-def _prompt_message_counts(messages: Sequence[Message]) -> list[int]:
+def _prompt_message_counts(messages: Sequence[MessageFields]) -> list[int]:
     """How many messages each prompt has: those before an answer, and all where none is last."""
     stops = [n for n, message in enumerate(messages) if n and message["role"] == "assistant"]
     return stops if messages and messages[-1]["role"] == "assistant" else [*stops, len(messages)]
 
 
-def _encoded(request: Request, messages: list[Message]) -> Prompt:
-    return replace(request, messages=messages, prefix="").encode()
+def _messages(request: Request) -> list[MessageFields]:
+    return [fields_of(message) for message in request.messages]
+
+
+def _encoded(request: Request, messages: list[MessageFields]) -> Prompt:
+    return replace(request, messages=as_inputs(messages), prefix="").encode()
 
 
 def _with_cause(turn: CachedTurn, held: Prompt, prompt: Prompt) -> CachedTurn:
@@ -237,17 +239,17 @@ def describe_turn(turn: CachedTurn, variant: str) -> str:
 # Clients that do not send back what the model wrote.
 
 
-def _unchanged(message: Message) -> Message:
+def _unchanged(message: MessageFields) -> MessageFields:
     return message
 
 
-def _without_reasoning(message: Message) -> Message:
+def _without_reasoning(message: MessageFields) -> MessageFields:
     if message["role"] != "assistant":
         return message
     return {k: v for k, v in message.items() if k not in ("reasoning_content", "reasoning")}
 
 
-def _sorted_arguments(message: Message) -> Message:
+def _sorted_arguments(message: MessageFields) -> MessageFields:
     calls = message.get("tool_calls")
     if not calls:
         return message

@@ -21,7 +21,6 @@ from dsv4._playground.completion_trace import PARSER_OPTIONS, cut_completion, pa
 from dsv4._playground.page_problem import PageProblem, choice_field, text_field
 from dsv4._playground.page_request import (
     PROTOCOL_PATHS,
-    PROTOCOLS,
     PageRequest,
     PlaygroundContext,
     ProtocolName,
@@ -35,6 +34,7 @@ from dsv4._playground.prompt_view import (
     side_or_problem,
     tokenizer_for,
 )
+from dsv4.api.protocols import PROTOCOLS
 from dsv4.request import Request
 
 # Pieces of code: literals, a test, a call with curl.

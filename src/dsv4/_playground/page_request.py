@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
 from dsv4._inputs.request_bodies import RequestOverrides, request_of
@@ -18,8 +18,8 @@ from dsv4._playground.page_problem import (
     text_field,
 )
 from dsv4._playground.provenance import MessageOrigins
-from dsv4.api import ApiError, ApiRequest, chat, convert, messages, responses
-from dsv4.api.event_writer import EventWriter
+from dsv4.api import ApiError, convert
+from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import Error, Location, short_repr
 from dsv4.request import Request
 
@@ -53,20 +53,6 @@ read a file: a list of messages, a Chat request with the format's own fields, Sh
 SOURCE_PROTOCOLS: tuple[SourceProtocol, ...] = ("file", "chat", "responses", "messages")
 
 
-class ProtocolModule(Protocol):
-    """What `dsv4.api.chat`, `responses` and `messages` have in common."""
-
-    @property
-    def Writer(self) -> type[EventWriter]: ...
-
-    def read(self, body: Mapping[str, Any], *, dialect: str) -> ApiRequest: ...
-
-
-PROTOCOLS: dict[ProtocolName, ProtocolModule] = {
-    "chat": chat,
-    "responses": responses,
-    "messages": messages,
-}
 # Fields that only files have.
 _FILE_ONLY_FIELDS = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
 _ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")

@@ -347,6 +347,7 @@ def chat_body(value: object, protocol: SourceProtocol) -> Any:
     """A request as a server of the Chat protocol gets it."""
     if protocol == "file" or protocol == "chat":
         return {"messages": value} if isinstance(value, list) else value
+    assert isinstance(value, dict)  # it was read in its protocol
     return convert(value, protocol, "chat")
 
 

@@ -306,7 +306,7 @@ class ChunkEncoder:
         # example precedes it.
         mask = [0, *map(int, weights[1:])] if ids else []
         if skipped:
-            mask = mask_without_messages(mask, self._tokenizer.owned(prompt), skipped)
+            mask = mask_without_messages(mask, self._tokenizer.attributed(prompt), skipped)
         images = list(prompt.images) if self.job.images else None
         if prompt.images and self.job.format_name in ARRAY_FORMATS:
             problem = (
@@ -336,18 +336,18 @@ class ChunkEncoder:
                 return []
             tally.cut += 1
         if self.job.counts:
-            owned = self._tokenizer.owned(prompt)
+            owned = self._tokenizer.attributed(prompt)
             tally.counts.add(owned, len(example.ids), example.mask, place)
         return [example]
 
     def _images_before(self, prompt: Prompt, end: int) -> list[Any]:
-        owned = self._tokenizer.owned(prompt)
+        owned = self._tokenizer.attributed(prompt)
         count = sum(piece.field == "image" for start, _, piece in owned if start < end)
         return list(prompt.images[:count])
 
     def _last_turn_end(self, prompt: Prompt, most: int) -> int:
         """Where the last of the model's turns that fits into that many tokens ends."""
-        owned = self._tokenizer.owned(prompt)
+        owned = self._tokenizer.attributed(prompt)
         ends = [end for _, end, piece in owned if piece.field == "eos" and end <= most]
         return ends[-1] if ends else 0
 

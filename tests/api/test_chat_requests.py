@@ -1,4 +1,4 @@
-"""What Chat Completions alone has."""
+"""What only Chat Completions has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from saying import body, call, prompt, result, tools, user
+from request_bodies import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, Sampling, Settings, chat

@@ -1,4 +1,4 @@
-"""Events that are kept while a completion runs: the same message, in fewer pieces."""
+"""The event log of a completion: the same message, in fewer pieces."""
 
 from __future__ import annotations
 

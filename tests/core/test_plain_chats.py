@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsv4
+from builders import VECTORS, vectors
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.render_v4 import maybe_plain_chat, plain_chat_omissions
 from dsv4._encode.turn_rules import NATIVE
 from dsv4._format.dialects import DIALECTS, V4, dialect_named
+from strategies import conversations, damaged
 
 TEXTS = st.text(max_size=6) | st.sampled_from(["<｜User｜>", "</think>", "\ud800"])
 USER = st.builds(lambda content: {"role": "user", "content": content}, TEXTS)
@@ -54,6 +56,40 @@ def test_a_chat_is_what_the_renderer_writes(
     assert prompt == wanted
     assert prompt.ending == wanted.ending
     assert prompt.dropped == wanted.dropped == plain_chat_omissions(messages, V4, thinking)
+
+
+def check_against_the_renderer(messages: list[Any], thinking: bool = True) -> bool:
+    """Whether a conversation is a plain chat; if so, both ways must write the same."""
+    flat = maybe_plain_chat(messages, V4, thinking, True, "")
+    if flat is None:
+        return False
+    wanted = rendered(messages, thinking, True, "")
+    assert flat == wanted._flat
+    assert plain_chat_omissions(messages, V4, thinking) == wanted.dropped
+    return True
+
+
+@given(messages=conversations, thinking=st.booleans())
+def test_any_conversation_that_is_taken_for_a_chat(messages: list[Any], thinking: bool) -> None:
+    check_against_the_renderer(messages, thinking)
+
+
+@given(messages=damaged(CHATS), thinking=st.booleans())
+def test_a_damaged_chat_that_is_taken_for_one(messages: Any, thinking: bool) -> None:
+    if isinstance(messages, list):
+        check_against_the_renderer(messages, thinking)
+
+
+def test_the_conversations_of_the_vectors() -> None:
+    cases = [
+        case["messages"]
+        for path in sorted(VECTORS.glob("*.jsonl"))
+        for case in vectors(path.name)
+        if isinstance(case.get("messages"), list)
+    ]
+    taken = [check_against_the_renderer(messages) for messages in cases]
+    assert any(taken)
+    assert not all(taken)
 
 
 ASK = {"role": "user", "content": "x"}

@@ -1,11 +1,11 @@
-"""What Responses alone has."""
+"""What only Responses has."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from saying import body, call, prompt, result, tools, user
+from request_bodies import body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, responses

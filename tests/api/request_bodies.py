@@ -1,4 +1,4 @@
-"""One conversation, said in each protocol."""
+"""One conversation, as the body of each protocol."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from dsv4.serve.storage.stored_turns import (
     SampledCall,
     SampledTurn,
     SampledTurns,
-    places_in,
     says_the_same,
     turn_key,
+    turn_keys,
 )
 from dsv4.serve.storage.turn_store import MemoryTurnStore
 
@@ -138,7 +138,7 @@ def test_a_place_is_another_where_anything_else_was_said(n: int) -> None:
 def test_the_places_of_a_conversation_are_those_of_its_turns() -> None:
     told = [*BEFORE, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "More"}]
     told += [{"role": "assistant", "content": "There."}, {"role": "assistant", "content": None}]
-    places = places_in(told)
+    places = turn_keys(told)
     expected = [
         n
         for n, message in enumerate(told)
@@ -181,8 +181,8 @@ def test_a_long_history_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for messages in (2_000, 20_000):
         call = conversation(messages)
         CountedHash.fed = 0
-        memory = SampledTurns(MemoryTurnStore(10, 10_000), None)
-        asyncio.run(memory.recalled("ann", call))
+        turns = SampledTurns(MemoryTurnStore(10, 10_000), None)
+        asyncio.run(turns.recalled("ann", call))
         hashed.append(CountedHash.fed)
     short, long = hashed
     assert short > 0

@@ -1,4 +1,4 @@
-"""What encoding remembers, and that it never shows."""
+"""The cache of texts: what it holds, its bound, and that prompts do not depend on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsv4._format.dialects import V4
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
+def empty_cache() -> Iterator[None]:
     dsv4.set_cache_size(DEFAULT_CACHE_CHARACTERS)
     yield
     dsv4.set_cache_size(DEFAULT_CACHE_CHARACTERS)
@@ -48,14 +48,14 @@ def test_arguments_are_read_once(readings: list[str]) -> None:
     assert readings == [long, '{"a": 1}']
 
 
-def test_the_switch(readings: list[str]) -> None:
+def test_it_can_be_switched_off(readings: list[str]) -> None:
     dsv4.set_cache_size(0)
     first, second = encode('{"a": 1}'), encode('{"a": 1}')
     assert first == second
     assert len(readings) == 2
 
 
-def test_forgetting(readings: list[str]) -> None:
+def test_resizing_empties_it(readings: list[str]) -> None:
     encode('{"a": 1}')
     dsv4.set_cache_size(1000)
     encode('{"a": 1}')
@@ -69,46 +69,46 @@ def test_a_wrong_size(size: Any) -> None:
 
 
 class TestBound:
-    def held(self, memory: TextCache) -> int:
-        shelves = list(memory._shelves)
-        kept = [shelf.young | shelf.old for shelf in shelves]
-        return sum(len(key) + len(text) for texts in kept for key, text in texts.items())
+    def stored(self, cache: TextCache) -> int:
+        segments = list(cache._segments)
+        stored = [segment.recent | segment.older for segment in segments]
+        return sum(len(key) + len(text) for texts in stored for key, text in texts.items())
 
     def test_by_characters_in_all(self) -> None:
-        memory = TextCache(10_000)
-        shelves = [memory.shelf() for _ in range(3)]
+        cache = TextCache(10_000)
+        segments = [cache.segment() for _ in range(3)]
         for n in range(300):
-            shelves[n % 3].keep(f"{n:050}", "x" * 100)
-            assert self.held(memory) <= 10_000
-        assert self.held(memory) > 2_000
+            segments[n % 3].put(f"{n:050}", "x" * 100)
+            assert self.stored(cache) <= 10_000
+        assert self.stored(cache) > 2_000
 
     def test_many_small_ones_count_more_than_their_letters(self) -> None:
-        memory = TextCache(10_000)
-        shelf = memory.shelf()
+        cache = TextCache(10_000)
+        segment = cache.segment()
         for n in range(10_000):
-            shelf.keep(str(n), "")
-        assert len(shelf.young) + len(shelf.old) < 100
+            segment.put(str(n), "")
+        assert len(segment.recent) + len(segment.older) < 100
 
-    def test_one_that_is_too_large_is_not_kept(self) -> None:
-        memory = TextCache(10_000)
-        shelf = memory.shelf()
-        shelf.keep("k", "x" * 6_000)
-        assert shelf.recall("k") is None
+    def test_a_text_that_is_too_large_is_not_stored(self) -> None:
+        cache = TextCache(10_000)
+        segment = cache.segment()
+        segment.put("k", "x" * 6_000)
+        assert segment.get("k") is None
 
     def test_what_is_in_use_stays(self) -> None:
-        memory = TextCache(10_000)
-        shelf = memory.shelf()
-        shelf.keep("used", "x")
+        cache = TextCache(10_000)
+        segment = cache.segment()
+        segment.put("used", "x")
         for n in range(1_000):
-            shelf.keep(str(n), "y" * 100)
-            assert shelf.recall("used") == "x"
-        assert shelf.recall("0") is None
+            segment.put(str(n), "y" * 100)
+            assert segment.get("used") == "x"
+        assert segment.get("0") is None
 
-    def test_shelves_that_nobody_has_are_forgotten(self) -> None:
-        memory = TextCache(10_000)
+    def test_segments_without_an_owner_are_dropped(self) -> None:
+        cache = TextCache(10_000)
         for _ in range(10):
-            memory.shelf().keep("a", "b")
-        assert len(memory._shelves) <= 1
+            cache.segment().put("a", "b")
+        assert len(cache._segments) <= 1
 
 
 def test_dialects_and_rules_do_not_share(readings: list[str]) -> None:

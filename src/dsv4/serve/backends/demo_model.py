@@ -1,8 +1,10 @@
 """The demo model as a backend: it reads the prompt back, chooses an answer by rules, writes it
 with the encoder, and sends it token by token.
 
-An answer is well-formed because the encoder writes it; where a malformed one is asked for, it is
-then broken in one of the ways that real models break it.
+With it the gateway works without a GPU, and clients can be tested against answers that are known
+beforehand: docs/serving.md lists the rules. An answer is well-formed because the encoder writes
+it; where a malformed one is asked for, it is then broken in one of the ways that real models break
+it.
 """
 
 from __future__ import annotations
@@ -10,22 +12,25 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dsv4._decode import decode
 from dsv4._encode.encode import encode
+from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.tokens import EOS
+from dsv4.api.neutral_request import arguments_object
 from dsv4.api.request_fields import without_surrogates
+from dsv4.schema import Schema, conjunction, listed, own_types, properties_of, required_of
 from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
-from dsv4.serve.demo.smallest_value import smallest_value
 from dsv4.tokens import Tokenizer
+from dsv4.types import AssistantMessageParam, ToolCallParam
 
-# What a prompt asks of the model: read back from the prompt itself, as the model sees it.
+# What a prompt asks of the model, read back from the prompt itself.
 
 
 # What agents put into a turn beside what the user said.
@@ -51,7 +56,7 @@ class DemoPrompt:
 def read_prompt(prompt: Prompt) -> DemoPrompt:
     """What the prompt asks."""
     request = decode(prompt, dialect=prompt.dialect).request
-    messages = list(request.messages)
+    messages = [fields_of(message) for message in request.messages]
     ending = request.encode().ending
     text, results = _last_texts(messages)
     return DemoPrompt(
@@ -107,7 +112,7 @@ def _begun_tool(opened: str, dialect: Dialect) -> str | None:
     return rest.partition('"')[0] if opening else None
 
 
-# The rules: what is asked -> what the demo model says.
+# The rules by which it answers.
 
 
 _RUN = re.compile(r"^[ \t>\"']*RUN: *(.+?)[ \t]*$", re.MULTILINE)
@@ -163,20 +168,14 @@ def _asked_calls(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
         if call:
             found.append((match.start(), *call))
     for match in _CALL.finditer(asked.text):
-        found.append((match.start(), match[1], _arguments_object(match[2])))
+        found.append(
+            (match.start(), match[1], without_surrogates(arguments_object(match[2] or "{}")))
+        )
     calls = tuple((name, arguments) for _, name, arguments in sorted(found, key=lambda c: c[0]))
     if asked.named is not None:
         of_name = tuple(call for call in calls if call[0] == asked.named)
         return of_name or ((asked.named, _smallest_arguments(_tool(asked, asked.named))),)
     return calls or (_any_call(asked) if asked.opened else ())
-
-
-def _arguments_object(text: str | None) -> dict[str, Any]:
-    try:
-        value = without_surrogates(json.loads(text or "{}"))
-    except (ValueError, RecursionError):
-        return {"arguments": text}
-    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def _any_call(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -195,17 +194,16 @@ def _smallest_arguments(tool: dict[str, Any]) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _properties(tool: dict[str, Any]) -> dict[str, Any]:
-    parameters = tool.get("parameters")
-    properties = parameters.get("properties") if isinstance(parameters, dict) else None
-    return properties if isinstance(properties, dict) else {}
+def _parameters(tool: dict[str, Any]) -> dict[str, Any]:
+    schema = tool.get("parameters")
+    return dict(properties_of(schema)) if isinstance(schema, Mapping) else {}
 
 
 def _shell_call(asked: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] | None:
     tool = _shell(asked)
     if tool is None:
         return None
-    properties = _properties(tool)
+    properties = _parameters(tool)
     key = next((key for key in _COMMANDS if key in properties), _COMMANDS[0])
     schema = properties.get(key)
     is_list = isinstance(schema, dict) and schema.get("type") == "array"
@@ -219,7 +217,7 @@ def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
         if name in by_name:
             return by_name[name]
     for tool in asked.tools:
-        if any(key in _properties(tool) for key in _COMMANDS):
+        if any(key in _parameters(tool) for key in _COMMANDS):
             return tool
     return None
 
@@ -234,8 +232,87 @@ def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
     )
 
 
-# An answer as the model would write it: by the encoder, so it is well-formed; then, where that is
-# asked for, spoiled in one of the ways that are seen in the wild.
+# The smallest JSON value that fits a schema, as far as it can be found without a search.
+
+_MAX_DEPTH = 32
+# A value has no more parts, whatever its schema asks for: letters, items and members.
+_MAX_PARTS = 10_000
+_EMPTY = {"boolean": False, "null": None}
+
+
+def smallest_value(schema: object) -> object:
+    """A value for `schema`."""
+    return _SmallestValues(schema).value(schema)
+
+
+class _SmallestValues:
+    """Values for the parts of one schema, `root`, in which references are looked up."""
+
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self._left = _MAX_PARTS
+
+    def value(self, schema: object, depth: int = 0) -> object:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._left < 0:
+            return {}
+        if "const" in schema:
+            return schema["const"]
+        for keyword in ("enum", "examples"):
+            if values := listed(schema, keyword):
+                return values[0]
+        if "default" in schema:
+            return schema["default"]
+        if "$ref" in schema or "allOf" in schema:
+            return self.value(self._merged(schema), depth + 1)
+        for keyword in ("anyOf", "oneOf"):
+            if alternatives := listed(schema, keyword):
+                return self.value(alternatives[0], depth + 1)
+        return self._by_type(schema, depth)
+
+    def _by_type(self, schema: Schema, depth: int) -> object:
+        unnamed = "object" if "properties" in schema else "string"
+        kind = next(iter(own_types(schema)), unnamed)
+        if kind == "object":
+            properties = properties_of(schema)
+            names = required_of(schema)
+            return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
+        if kind == "array":
+            items, count = schema.get("items", {}), self._taken(schema.get("minItems"))
+            return [self.value(items, depth + 1) for _ in range(count)]
+        if kind == "string":
+            return "demo".ljust(self._taken(schema.get("minLength")), "o")
+        return _number(schema) if kind in ("integer", "number") else _EMPTY.get(kind)
+
+    def _taken(self, least: object) -> int:
+        """As many parts as a schema asks for, of those that are left."""
+        taken = min(max(least, 0), max(self._left, 0)) if isinstance(least, int) else 0
+        self._left -= taken
+        return taken
+
+    def _merged(self, schema: Schema) -> Schema:
+        """What a schema says together with all that it refers to and lists under `allOf`."""
+        parts = conjunction(schema, self._root)
+        merged = {keyword: part[keyword] for part in reversed(parts) for keyword in part}
+        merged["properties"] = {
+            name: member for part in reversed(parts) for name, member in properties_of(part).items()
+        }
+        merged["required"] = [name for part in parts for name in required_of(part)]
+        return {key: value for key, value in merged.items() if key not in ("$ref", "allOf")}
+
+
+def _number(schema: Schema) -> object:
+    least, above, most = (
+        schema.get(keyword) for keyword in ("minimum", "exclusiveMinimum", "maximum")
+    )
+    if isinstance(least, (int, float)):
+        return least
+    if isinstance(above, (int, float)):
+        return above + 1
+    return min(1, most) if isinstance(most, (int, float)) else 1
+
+
+# An answer as the model would write it.
 
 
 def write_answer(answer: DemoAnswer, asked: DemoPrompt) -> str:
@@ -259,11 +336,15 @@ def model_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
     """The answer's own text, without what the prompt has written of it already."""
-    calls = [
+    calls: list[ToolCallParam] = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
         for n, (name, arguments) in enumerate(answer.calls)
     ]
-    message = {"role": "assistant", "content": answer.content, "tool_calls": calls}
+    message: AssistantMessageParam = {
+        "role": "assistant",
+        "content": answer.content,
+        "tool_calls": calls,
+    }
     if asked.thinking:
         message["reasoning_content"] = answer.reasoning
     prompt = encode(
@@ -334,7 +415,7 @@ BREAKERS: dict[str, Callable[[str, Dialect], str]] = {
 }
 
 
-# The demo model as a backend: in this process, token by token, at a settable pace.
+# The backend.
 
 
 DEMO_MODEL = Model("dsv4-demo", 1_048_576)
@@ -343,7 +424,7 @@ _PIECE_LENGTH = 4
 
 
 class DemoBackend(Backend):
-    """The demo model."""
+    """The demo model, in this process: token by token, at a settable pace."""
 
     grammar_form: Form | None = None
 

@@ -11,10 +11,10 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsNon
 from openai.types.responses import ResponseTextConfigParam
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from openai.types.shared_params import Reasoning
-from saying import PROTOCOLS, body
+from request_bodies import PROTOCOLS, body
 
 from dsv4.api import ApiError
-from dsv4.api.unread_fields import FIELDS_READ, HARMLESS_FIELDS, OPTION_FIELDS_READ, unread_fields
+from dsv4.api.protocols import FIELDS_READ, HARMLESS_FIELDS, OPTION_FIELDS_READ, unread_fields
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 

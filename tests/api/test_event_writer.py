@@ -10,12 +10,13 @@ import pytest
 from clients import EVENTS, WHOLE, Answering
 from hypothesis import given
 from hypothesis import strategies as st
-from saying import PROTOCOLS, body
+from request_bodies import PROTOCOLS, body
 
 import dsv4
 from completions import block, calling, corpus, declared
 from dsv4.api import ApiError, ContextOverflow, Settings, Usage
 from parts import part
+from rows import each_row
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 EOS = "<｜end▁of▁sentence｜>"
@@ -195,7 +196,7 @@ def check(
 
 
 @EVERY
-@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in part(corpus(), 3)])
+@each_row("case", [pytest.param(case, id=case["id"]) for case in part(corpus(), 3)])
 def test_the_sdks_rebuild_what_is_in_a_completion(sdk: Answering, protocol: str, case: Any) -> None:
     thinking = case["start"] == "reasoning"
     choice = case["tool_choice"] if case["tool_choice"] != "auto" else None

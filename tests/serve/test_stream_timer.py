@@ -1,5 +1,5 @@
-"""Requests that wait for a stream: they see signs of life, may go away, and are refused at once if
-they could never be answered."""
+"""Requests that wait for a stream: they get keep-alives, may go away, and are refused
+immediately if they could never be answered."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_the_backend_is_not_late_before_it_is_asked() -> None:
     async def scenario() -> None:
         settings = Settings(keep_alive=0.05, total_timeout=0.05, first_byte_timeout=0.05)
         looks: asyncio.Queue[str] = asyncio.Queue()
-        watch = StreamTimer(settings, lambda: looks.put_nowait("quiet"), looks.put_nowait)
+        timer = StreamTimer(settings, lambda: looks.put_nowait("quiet"), looks.put_nowait)
         assert [await looks.get() for _ in range(3)] == ["quiet"] * 3
-        watch.begins()
+        timer.backend_asked()
         while await looks.get() != "total_timeout":
             pass
-        watch.close()
+        timer.close()
 
     run(scenario())
 

@@ -1,11 +1,11 @@
-"""What Messages alone has."""
+"""What only Messages has."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from saying import body, call, prompt, result, tools, user
+from request_bodies import body, call, prompt, result, tools, user
 
 from dsv4.api import ApiError, Sampling, messages
 

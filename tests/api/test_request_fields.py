@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from saying import PROTOCOLS, body, call, prompt, result, tools, user
+from request_bodies import PROTOCOLS, body, call, prompt, result, tools, user
 
 import dsv4
 from dsv4.api import ApiError, Settings

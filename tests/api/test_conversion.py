@@ -11,7 +11,7 @@ from anthropic.types import MessageCreateParams
 from captured import PROTOCOLS, REQUESTS
 from openai.types.chat import CompletionCreateParams
 from openai.types.responses import ResponseCreateParams
-from saying import body, tools, user
+from request_bodies import body, tools, user
 
 from dsv4.api import ApiError, Settings, convert
 
