@@ -265,6 +265,17 @@ class TestCuts:
 
 
 class TestOptions:
+    def test_a_text_without_an_end_takes_the_reason_for_it(
+        self, opened: Callable[..., Any]
+    ) -> None:
+        tab = opened()
+        type_text(tab, "Hm.</think>Hello")
+        tab.get_by_role("button", name="To the end").click()
+        tab.get_by_text("Options: tools, dialect").click()
+        for reason in ("length", "stop"):
+            choose(tab, "Why it ended", reason)
+            assert tab.locator(".finish code").inner_text() == reason
+
     def test_each_makes_another_reading(self, opened: Callable[..., Any]) -> None:
         tab = opened()
         tab.get_by_text("Options: tools, dialect").click()
@@ -279,8 +290,6 @@ class TestOptions:
         choose(tab, "Tool choice", "none")
         assert calls.count() == 0
         choose(tab, "Tool choice", "auto")
-        choose(tab, "Why it ended", "length")
-        assert tab.locator(".finish code").inner_text() == "length"
         choose(tab, "Calls", "whole")
         assert calls.count() == 2
         choose(tab, "Dialect", "v3.2")

@@ -77,7 +77,7 @@ def test_other_commands_take_a_prompt() -> None:
     assert "Oslo?" in shown
     assert "user" in shown
     complaint = refused("show", "--prompt", "--mode", "chat", stdin=PROMPT)
-    assert complaint == "dsv4: --mode: found it with --prompt, which says it all itself"
+    assert complaint == "dsv4: --mode: found it with --prompt, which has these in its text"
 
 
 def test_tokens_of_a_prompt() -> None:
