@@ -1,4 +1,4 @@
-"""What is made of completions that leave the grammar, kind by kind of departure.
+"""What is made of completions that leave the grammar, kind by kind of deviation.
 
 The corpus holds shapes that were seen; here are others of the same kinds, small ones, so that each
 says what one rule does. The rules are those of docs/parsing.md, "How malformed text is read".

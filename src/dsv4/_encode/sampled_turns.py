@@ -100,5 +100,7 @@ def _start_of_calls(text: str) -> int:
 
 def prefix_entries(prefix: str, thinks: bool, dialect: Dialect) -> Iterator[str]:
     """The start of an answer that the request gives, which is the model's as if it were sampled."""
-    turn = RawTurn(Sampled({"role": "assistant"}, prefix), reasoned=thinks, thinks=thinks, closes=False)
+    turn = RawTurn(
+        Sampled({"role": "assistant"}, prefix), reasoned=thinks, thinks=thinks, closes=False
+    )
     yield from turn.entries(None, dialect)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dsv4._parse import events as kinds
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import TOKENS, PartialTag, Tag, pattern
-from dsv4._parse.tag_rules import begins_json_calls
+from dsv4._parse.tag_rules import Lookahead, begins_json_calls
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
@@ -48,7 +48,7 @@ class BlockReader:
 
     def _read_json(self, at: int) -> Move | None:
         if self._source.after_blank_line(at):
-            begins = begins_json_calls(self._machine, at)
+            begins = begins_json_calls(self._machine.rules, at)
             if begins is None:
                 return None
             if not begins:
@@ -83,7 +83,7 @@ class BlockReader:
 
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self._machine
-        kind = machine.kind(tag)
+        kind = machine.rules.kind(tag)
         if tag.kind in TOKENS:
             return self._close_implied()
         if tag.broken:
@@ -103,10 +103,10 @@ class BlockReader:
         if not tag.closing or (kind is None and not tag.marked):
             return self._junk(tag.start) if tag.marked else self._text(tag.start)
         if kind is None:  # an odd close, of the wrapper if nothing follows it
-            ahead = machine.follow(tag.end)
+            ahead = machine.rules.look_ahead(tag.end)
             if ahead is Lookahead.MORE:
                 return None
-            if machine.is_end(ahead):
+            if machine.rules.is_end(ahead):
                 return self._close(tag)
         return self._remove(tag)
 
@@ -117,26 +117,26 @@ class BlockReader:
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
         """Another wrapper: they do not nest (rule 2). One that names a tool is a call."""
-        if self._machine.names_tool(tag):
+        if self._machine.rules.names_tool(tag):
             return self._read_invoke(tag)
         if not self.used:
             return self._remove(tag)
-        ahead = self._machine.follow(tag.end)
+        ahead = self._machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
-        if self._machine.is_end(ahead):  # a close without its slash
+        if self._machine.rules.is_end(ahead):  # a close without its slash
             return self._close(tag)
         return self._close_implied()
 
     def _read_invoke(self, tag: Tag) -> Move | None:
         machine = self._machine
-        name = machine.called(tag)
-        if name is None or machine.tools.may_be(name) or machine.is_example(name):
+        name = machine.rules.tool_called(tag)
+        if name is None or machine.tools.may_be_tool(name) or machine.rules.is_example(name):
             # What follows a tag that closes itself decides nothing, so it is not waited for.
-            waits = not tag.self_closed and machine.follow(tag.end) is Lookahead.MORE
+            waits = not tag.self_closed and machine.rules.look_ahead(tag.end) is Lookahead.MORE
             certain = None if waits else tag.marked or name is not None
         else:
-            certain = machine.is_certain(tag, wrapped=True)
+            certain = machine.rules.is_certain(tag, wrapped=True)
         if certain is None:
             return None
         self._source.advance(tag.start)
@@ -210,7 +210,7 @@ class JunkReader:
         if after == source.end and not source.final:
             return self._hold(start)
         if source.at(after) in ("{", "["):
-            begins = begins_json_calls(machine, after)
+            begins = begins_json_calls(machine.rules, after)
             if begins is None:
                 return self._hold(start)
             if begins:
@@ -219,7 +219,7 @@ class JunkReader:
             if "\n" not in source.slice(start + 1, after):
                 self._at = after
                 return ()
-        ahead = machine.follow(after)
+        ahead = machine.rules.look_ahead(after)
         if ahead is Lookahead.MORE:
             return self._hold(start)
         if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
@@ -241,20 +241,20 @@ class JunkReader:
         if tag.kind in ("eos", "think", "role", "native"):
             return True
         if tag.broken:
-            return machine.kind(tag) in ("invoke", "parameter")
-        kind = machine.kind(tag)
+            return machine.rules.kind(tag) in ("invoke", "parameter")
+        kind = machine.rules.kind(tag)
         if kind == "wrapper":
             return tag.marked or tag.closing
         if tag.closing or kind not in ("invoke", "parameter"):
             return False
         if kind == "parameter":
             return tag.marked
-        name = machine.called(tag)
+        name = machine.rules.tool_called(tag)
         if not tag.marked:
-            return name is not None and machine.tools.told and machine.tools.declares(name)
-        if name is None or machine.tools.may_be(name):
+            return name is not None and machine.tools.given and machine.tools.declares(name)
+        if name is None or machine.tools.may_be_tool(name):
             return True
-        return machine.is_certain(tag, wrapped=True)
+        return machine.rules.is_certain(tag, wrapped=True)
 
     def _report(self, to: int) -> None:
         source = self._source

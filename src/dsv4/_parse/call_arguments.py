@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
 from dsv4._parse.events import (
@@ -19,7 +19,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parser_options import DeclaredTools, has_json_type
+from dsv4._parse.parser_options import DeclaredTools, JsonValue, has_json_type
 from dsv4._parse.source import DEEPEST_JSON, pattern
 
 # Texts as JSON (recovery.md, rules 7, 8, 14 and 19).
@@ -60,7 +60,7 @@ def json_string_content(text: str) -> str:
 class JsonReading(NamedTuple):
     """A text that was read as JSON: its value, and the text as RFC 8259 has it."""
 
-    value: Any
+    value: JsonValue
     text: str
     repaired: bool = False
 
@@ -233,7 +233,7 @@ def _described(item: str) -> tuple[str, str] | None:
 
 
 class CallWriter:
-    """One call. What it writes goes to `emit`; a call that is not shown writes nothing.
+    """One call. What it writes goes to `emit`; a call that is not visible writes nothing.
 
     A call that is to be seen whole writes nothing before its end, and nothing at all where it is
     given up.
@@ -248,8 +248,8 @@ class CallWriter:
         "_written",
         "begun",
         "name",
-        "shown",
         "tools",
+        "visible",
     )
 
     def __init__(
@@ -258,12 +258,12 @@ class CallWriter:
         start: ToolCallStart,
         tools: DeclaredTools,
         emit: Callable[[Event], None],
-        shown: bool = True,
+        visible: bool = True,
         whole: bool = False,
     ) -> None:
         self.name = name
         self.tools = tools
-        self.shown = shown
+        self.visible = visible
         self._start = start
         self._emit = emit
         self._keys: set[str] = set()
@@ -271,7 +271,7 @@ class CallWriter:
         self._lone: tuple[str, str, str] | None = None
         self._waiting: list[str] | None = [] if whole else None
         self._written = False  # some of the arguments
-        self.begun = shown and not whole
+        self.begun = visible and not whole
         if self.begun:
             emit(start)
 
@@ -282,7 +282,7 @@ class CallWriter:
     @property
     def streams(self) -> bool:
         """Whether what is written is seen at once."""
-        return self.shown and self._waiting is None
+        return self.visible and self._waiting is None
 
     @property
     def parameters(self) -> int:
@@ -333,7 +333,7 @@ class CallWriter:
         else:
             self.settle()
             self._write("}" if self._keys else "{}")
-        if self.shown:
+        if self.visible:
             if self._waiting is not None:
                 self._emit(self._start)
                 self._emit(ArgumentsDelta(self.index, "".join(self._waiting)))
@@ -355,7 +355,7 @@ class CallWriter:
             closing = "{}"
         if self.streams:
             self._emit(ToolCallAborted(self.index, reason, closing))
-        self.shown = False
+        self.visible = False
 
     def _separator(self, key: str) -> str:
         first = not self._keys
@@ -363,7 +363,7 @@ class CallWriter:
         return "{" if first else ", "
 
     def _write(self, text: str) -> None:
-        if not self.shown or not text:
+        if not self.visible or not text:
             return
         if self._waiting is not None:
             self._waiting.append(text)

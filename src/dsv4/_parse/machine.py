@@ -10,40 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Dialect
-from dsv4._format.spellings import (
-    ELEMENT_ATTRIBUTES,
-    EXAMPLE_NAME,
-    NEVER_ARGUMENTS,
-    RELEASED_LABELS,
-    RELEASED_TAGS,
-)
+from dsv4._format.spellings import RELEASED_TAGS
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
-from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.parser_options import DeclaredTools
-from dsv4._parse.source import (
-    LONGEST_NAME,
-    LONGEST_SPACE,
-    MARKS,
-    MOST_CALLS,
-    MOST_DIAGNOSTICS,
-    PartialTag,
-    Tag,
-    TextSource,
-)
-
-# The states of the parser, and which may follow which.
-#
-# A reader says which state comes next, and what that state has to know: the tag that opened it,
-# the value it is to read. The machine takes the reader for it from a table, and lets no move pass
-# that is not in `NEXT`. Which move is made depends on all a reader knows, and cannot stand in a
-# table; that there are no others can. docs/parsing.md draws its diagram from here.
+from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.source import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS, Tag, TextSource
+from dsv4._parse.tag_rules import TagRules
 
 
 class ParserState(Enum):
@@ -116,13 +95,8 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
 }
 
 
-# What the readers of all states share: the text, the events, and a look at what comes next.
-#
-# No reader decides what more text could change: it waits, or the text is final.
-
-
-# A state, and what its reader has to know.
-Move: TypeAlias = tuple[Any, ...]
+# A `ParserState`, and what its reader has to know: the tag that opened it, for example.
+Move: TypeAlias = tuple[object, ...]
 
 
 class StateReader(Protocol):
@@ -135,17 +109,27 @@ class StateReader(Protocol):
         """Does what is left to do, now that no more text comes."""
 
 
-class Lookahead(Enum):
-    """What stands ahead, where it is no tag."""
+class Prose(StateReader, Protocol):
+    """Reads reasoning and content, and outlives the blocks between them."""
 
-    MORE = "more text must come first"
-    END = "the end of the text"
-    TEXT = "text"
-    BRACE = "text that begins as JSON objects and lists do"
+    reasoning: bool
+    plain_wrapper: bool  # a wrapper without the DSML token was opened
+
+    def resume(self, lines: LineTracker | None = None, to: int | None = None) -> StateReader:
+        """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
+
+    def enter_calls(self, tag: Tag) -> Move | None:
+        """Leaves prose for a block, or for a call without one."""
+
+    def leave(self, tag: Tag) -> Move | None:
+        """Leaves markup in the text."""
+
+    def leave_example(self, tag: Tag, to: int) -> None:
+        """Leaves a block in a code fence, up to `to`, in the text."""
 
 
 class Machine:
-    """All that readers share."""
+    """What the readers of all states share: the text, the events, and where reading is."""
 
     def __init__(
         self,
@@ -166,11 +150,14 @@ class Machine:
         self._readers: Mapping[ParserState, Callable[..., StateReader]] = {}
 
         self.source = TextSource(read_tag, start)
+        self.rules = TagRules(self.source, tools)
         self.events: list[Event] = []
         self.emit: Callable[[Event], None] = self._emit
         self._diagnostics = 0
         self.reads_all = False  # every chunk must be seen, because it may have to be quoted
-        self._further: tuple[int, int] | None = None  # departures that are not reported by name
+        self._further: tuple[int, int] | None = (
+            None  # deviations beyond the limit, which share one diagnostic
+        )
 
         self.blocks = 0
         self.blank_line = False  # one went with the block that was opened last
@@ -184,13 +171,15 @@ class Machine:
         self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
 
         # Where reading is: the block and the call that are open.
-        self.prose: Any  # reads prose; which room it is in is above this one
+        self.prose: Prose
         self.block: StateReader | None = None
         self.invoke: StateReader | None = None
         self.state = ParserState.PROSE
         self.reader: StateReader
 
-    def start(self, readers: Mapping[ParserState, Callable[..., StateReader]], prose: Any) -> None:
+    def start(
+        self, readers: Mapping[ParserState, Callable[..., StateReader]], prose: Prose
+    ) -> None:
         """Begins, in prose. `readers` are who reads each state."""
         self._readers = readers
         self.prose = prose
@@ -223,6 +212,7 @@ class Machine:
 
     def _go(self, move: Move) -> None:
         state, *known = move
+        assert isinstance(state, ParserState)
         assert state is self.state or state in NEXT[self.state], (self.state, state)
         self.state = state
         self.reader = self._readers[state](self, *known)
@@ -230,11 +220,11 @@ class Machine:
     # Diagnostics.
 
     def report(self, kind: DiagnosticKind, start: int, end: int) -> None:
-        """A departure, at these places of the text."""
+        """Reports a deviation, at these places of the text."""
         self.report_raw(kind, start, self.source.slice(start, end))
 
     def report_raw(self, kind: DiagnosticKind, start: int, raw: str) -> None:
-        """A departure in text that is not in the buffer any more."""
+        """Reports a deviation in text that is not in the buffer any more."""
         end = start + len(raw)
         if start < 0:  # what the prompt holds is not quoted
             if end <= 0 and raw:
@@ -251,7 +241,7 @@ class Machine:
             self._further = self._further[0], max(end, self._further[1])
 
     def report_further(self) -> None:
-        """At the end: one departure for all that were too many."""
+        """At the end: one diagnostic for all deviations beyond the limit."""
         if self._further is not None:
             start, end = self._further
             raw = self.source.kept()[: end - start]
@@ -293,21 +283,21 @@ class Machine:
 
     # Calls.
 
-    def begin_call(self, name: str, shown: bool) -> CallWriter:
-        """A new call. One that is not shown has no place among the others."""
+    def begin_call(self, name: str, visible: bool) -> CallWriter:
+        """A new call. One that is not visible has no place among the others."""
         self.calls_seen += 1
         namespace, bare = self._split(name)
         start = ToolCallStart(self.calls_begun, bare, "", namespace)
-        if shown:
+        if visible:
             start.id = self._new_id()
             self.calls_begun += 1
-        return CallWriter(name, start, self.tools, self.emit, shown, self.whole_calls)
+        return CallWriter(name, start, self.tools, self.emit, visible, self.whole_calls)
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
         namespace, cut, bare = name.partition(NAMESPACE_END)
         has_one = bool(cut) and NAMESPACE_END not in bare
-        if has_one and (self.namespaces or name in self.tools.spaced):
+        if has_one and (self.namespaces or name in self.tools.namespaced):
             return namespace, bare
         return None, name
 
@@ -319,142 +309,17 @@ class Machine:
         if self.forbidden:
             return
         self.check_declared(name, start, "")
-        self.begin_call(name, shown=True).end(arguments)
+        self.begin_call(name, visible=True).end(arguments)
         self.calls_completed += 1
 
     def part_of_call(self, name: str, rest: str) -> None:
         """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
         if not self.forbidden and not self.is_beyond_limits(name):
-            self.begin_call(name, shown=True).abort("cut_short", rest=rest)
+            self.begin_call(name, visible=True).abort("cut_short", rest=rest)
 
     def is_beyond_limits(self, name: str) -> bool:
         return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
 
     def check_declared(self, name: str, start: int, raw: str) -> None:
-        if self.tools.told and not self.tools.declares(name):
+        if self.tools.given and not self.tools.declares(name):
             self.report_raw(kinds.UNDECLARED_TOOL, start, raw)
-
-    # What comes next.
-
-    def follow(self, at: int) -> Tag | Lookahead:
-        """What stands at `at`, after optional white space."""
-        source = self.source
-        start, at = at, source.past_space(at)
-        if at - start > LONGEST_SPACE:
-            return Lookahead.TEXT
-        if at == source.end:
-            return Lookahead.END if source.final else Lookahead.MORE
-        character = source.text[at - source.base]
-        if character in "{[":
-            return Lookahead.BRACE
-        if character not in MARKS:
-            return Lookahead.TEXT
-        tag = source.tag_at(at)
-        if isinstance(tag, PartialTag):
-            return Lookahead.END if source.final else Lookahead.MORE
-        return Lookahead.TEXT if tag is None or tag.broken else tag
-
-    def is_end(self, ahead: Tag | Lookahead) -> bool:
-        """Whether the text ends here, or EOS stands here."""
-        return ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
-
-    def kind(self, tag: Tag, tool: str | None = None) -> str | None:
-        """What a tag is, inside a call of `tool` or outside. None: nothing that acts.
-
-        A tag may be named as a declared tool, or as a parameter of the call's tool.
-        """
-        if not tag.marked or not tag.label or tag.label in RELEASED_LABELS or tag.name is not None:
-            if tag.kind != "named":
-                return tag.kind
-            typed = tool is not None and tag.attributes and self._is_typed_key(tag, tool)
-            return "parameter" if typed else None
-        if tool is not None and tag.label in self.tools.keys(tool):
-            return "parameter"
-        if tag.label in self.tools.parameters:
-            return "invoke"
-        return None if tag.kind == "named" else tag.kind
-
-    def _is_typed_key(self, tag: Tag, tool: str) -> bool:
-        """Whether a tag of another name says all that a parameter's does (rule 14)."""
-        return tag.marked and tag.string is not None and tag.name in self.tools.keys(tool)
-
-    def names_tool(self, tag: Tag) -> bool:
-        """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
-        return tag.name is not None and self.tools.declares(self.called(tag) or "")
-
-    def key(self, tag: Tag, tool: str) -> str | None:
-        """The name of a parameter: its attribute, or the tag's own name."""
-        if tag.name is None and tag.label in self.tools.keys(tool):
-            return tag.label
-        return self.tools.key_as_declared(tool, tag.name)
-
-    def called(self, tag: Tag) -> str | None:
-        """The tool that an invoke calls: by its attribute, or by the tag's own name."""
-        if tag.name is None and tag.label in self.tools.parameters:
-            return tag.label
-        return self.tools.as_declared(tag.name)
-
-    def is_example(self, name: str | None) -> bool:
-        """Whether a call is the prompt's own example (rule 2)."""
-        return name is not None and name.startswith(EXAMPLE_NAME)
-
-    def opens(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
-        """Whether a tag with the DSML token opens something."""
-        if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
-
-    def closes(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
-        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
-
-    def is_element(self, ahead: Tag | Lookahead, tool: str) -> bool:
-        """Whether an element named as a parameter of the tool opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
-            return False
-        return (
-            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
-        )
-
-    def is_plain_parameter(self, ahead: Tag | Lookahead, tool: str) -> bool:
-        """Whether a parameter without the DSML token opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
-            return False
-        return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
-
-    def carries_arguments(self, tag: Tag) -> bool:
-        """Whether an invoke has arguments among its attributes (rule 14)."""
-        keys = self.tools.keys(self.called(tag) or "")
-        return any(is_argument(attribute, keys) for attribute in tag.attributes)
-
-    def is_certain(self, tag: Tag, wrapped: bool) -> bool | None:
-        """Whether an invoke is followed by what must follow (rule 2). None: nothing follows yet."""
-        tool = self.called(tag) or ""
-        if tag.self_closed:
-            return wrapped or self.carries_arguments(tag)
-        ahead = self.follow(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
-        if not isinstance(ahead, Tag):
-            if ahead is Lookahead.END:
-                return wrapped and self.source.ended in (Ended.END, Ended.STOP)
-            at = self.source.past_space(tag.end)
-            return ahead is Lookahead.BRACE and self.source.at(at) == "{"
-        if ahead.kind == "eos":
-            return wrapped
-        if not ahead.marked:
-            return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
-        kind = self.kind(ahead, tool)
-        if kind == "parameter":
-            return not ahead.closing
-        if kind == "invoke":
-            return ahead.closing or wrapped
-        return kind == "wrapper" and ahead.closing and wrapped
-
-
-def is_argument(attribute: str, keys: Mapping[str, Any]) -> bool:
-    """Whether an attribute of an invoke is an argument of a tool with these keys."""
-    if attribute == "arguments":
-        return True
-    return attribute in keys and attribute not in NEVER_ARGUMENTS

@@ -13,15 +13,17 @@ from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._parse import events as kinds
 from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose import ProseReader
 from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import LONGEST_SPACE, LONGEST_TAG, PartialTag, Tag, pattern
-from dsv4._parse.tag_rules import CALL_TAGS, is_plain_invoke, is_plain_wrapper, opens_json_calls
-
-# Markup in prose that belongs to no call, and what comes after calls.
-#
-# recovery.md, rules 5, 9 and 17.
+from dsv4._parse.tag_rules import (
+    CALL_TAGS,
+    Lookahead,
+    is_plain_invoke,
+    is_plain_wrapper,
+    opens_json_calls,
+)
 
 
 class OrphanClosersReader:
@@ -39,11 +41,11 @@ class OrphanClosersReader:
     def read(self) -> Move | None:
         machine, source = self._machine, self._machine.source
         while True:
-            ahead = machine.follow(source.pos)
+            ahead = machine.rules.look_ahead(source.pos)
             if ahead is Lookahead.MORE:
                 return None
             closes = isinstance(ahead, Tag) and ahead.closing and ahead.marked and not ahead.bare
-            if closes and isinstance(ahead, Tag) and machine.kind(ahead) in CALL_TAGS:
+            if closes and isinstance(ahead, Tag) and machine.rules.kind(ahead) in CALL_TAGS:
                 source.set_aside(ahead.end)
                 continue
             return self._decide(ahead)
@@ -95,20 +97,20 @@ class StrayParameterReader:
             if tag is None or not (tag.marked or tag.kind in ("eos", "think")):
                 self._at = mark + 1
                 continue
-            if not machine.closes(tag, "parameter"):
+            if not machine.rules.closes(tag, "parameter"):
                 return self._leave()
-            ahead = machine.follow(tag.end)
+            ahead = machine.rules.look_ahead(tag.end)
             if ahead is Lookahead.MORE:
                 return None
             return self._remove(tag) if self._goes_on(ahead) else self._leave()
 
     def _goes_on(self, ahead: Tag | Lookahead) -> bool:
         machine = self._machine
-        if machine.is_end(ahead) or machine.closes(ahead, "invoke"):
+        if machine.rules.is_end(ahead) or machine.rules.closes(ahead, "invoke"):
             return True
         if isinstance(ahead, Tag) and ahead.kind == "think":
             return ahead.closing
-        return machine.closes(ahead, "wrapper") or machine.opens(ahead, "parameter")
+        return machine.rules.closes(ahead, "wrapper") or machine.rules.opens(ahead, "parameter")
 
     def _remove(self, tag: Tag) -> Move:
         self._machine.report(kinds.DROPPED_CALL, self._tag.start, tag.end)
@@ -134,13 +136,13 @@ class AfterBlockReader:
     def read(self) -> Move | None:
         machine, source = self._machine, self._machine.source
         while True:
-            ahead = machine.follow(source.pos)
+            ahead = machine.rules.look_ahead(source.pos)
             if ahead is Lookahead.MORE:
                 return None
             if not isinstance(ahead, Tag):
                 return self._leave(ahead)
             if not self._is_closer(ahead):
-                if (holds := opens_json_calls(machine, ahead)) is None:
+                if (holds := opens_json_calls(machine.rules, ahead)) is None:
                     return None
                 return self._leave(ahead, holds)
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
@@ -156,9 +158,9 @@ class AfterBlockReader:
 
     def _leave(self, ahead: Tag | Lookahead, holds_json: bool = False) -> Move:
         machine, source = self._machine, self._machine.source
-        begins = machine.opens(ahead, "wrapper") or machine.opens(ahead, "invoke")
-        plain = isinstance(ahead, Tag) and (holds_json or is_plain_invoke(machine, ahead))
-        ends = machine.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
+        begins = machine.rules.opens(ahead, "wrapper") or machine.rules.opens(ahead, "invoke")
+        plain = isinstance(ahead, Tag) and (holds_json or is_plain_invoke(machine.rules, ahead))
+        ends = machine.rules.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
         if isinstance(ahead, Tag) and (begins or plain):
             source.advance(ahead.start)
         elif not ends:
@@ -172,12 +174,6 @@ class AfterBlockReader:
 
     def end(self) -> Move | None:
         return self._leave(Lookahead.END)
-
-
-# A block in a code fence: an example, unless the text ends right after it (recovery.md, rule 15).
-#
-# Models forget to close a fence before they call. So a block that opens on its own line after a
-# blank line is held for as long as the strict grammar would read it.
 
 
 # Asks for more text; returns whether the text goes on as it should.
@@ -247,7 +243,7 @@ class FencedBlockReader:
         return (yield from self._is_last())
 
     def _is_last(self) -> Steps:
-        while (ahead := self._machine.follow(self._source.pos)) is Lookahead.MORE:
+        while (ahead := self._machine.rules.look_ahead(self._source.pos)) is Lookahead.MORE:
             yield
         if ahead is Lookahead.END:
             # Where something else ended the text, more of the example may have followed.
@@ -261,7 +257,7 @@ class FencedBlockReader:
         name = yield from self._up_to(_NAME_END)
         if not name.endswith(NAME_END):
             return False
-        if declared and not machine.tools.may_be(name.removesuffix(NAME_END)):
+        if declared and not machine.tools.may_be_tool(name.removesuffix(NAME_END)):
             return False
         close = f"{tags.invoke_close[1:]}\n"
         parameters = 0

@@ -107,7 +107,7 @@ class Message(FrozenRecord):
 
     `content` and `reasoning` are texts. `tool_calls` are the calls to be made, `incomplete` those
     that were cut short or could not be read, and must not be made. `finish` says why the text
-    ended: "stop", "tool_calls", or "length" where it was cut. `diagnostics` are all departures from
+    ended: "stop", "tool_calls", or "length" where it was cut. `diagnostics` are all deviations from
     the strict grammar.
     """
 
@@ -196,7 +196,7 @@ def parse(
     ending: Ending | None = None,
     thinking: bool = True,
     tools: GivenTools = None,
-    tool_choice: Any = "auto",
+    tool_choice: object = "auto",
     dialect: str | Dialect | None = None,
     strict: bool = False,
     stop: GivenStops = (),

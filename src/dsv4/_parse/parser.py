@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
@@ -39,7 +39,7 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
-from dsv4._parse.invokes import Invoke, RemarkReader
+from dsv4._parse.invokes import Invoke, ParameterOpening, RemarkReader
 from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
     AfterBlockReader,
@@ -73,14 +73,12 @@ from dsv4._parse.value_readers import (
     JsonValueReader,
     ParameterValue,
     TextValueReader,
+    ValueBuilder,
 )
 from dsv4.errors import OptionError, short_repr
 
 if TYPE_CHECKING:
     from dsv4._parse.strict import StrictParser
-
-
-# Why text waits: the rule of recovery.md that holds it, and until what.
 
 
 class Hold(NamedTuple):
@@ -157,23 +155,6 @@ def _in_parameter(machine: Machine, value: ParameterValue) -> Hold:
     if not source.slice(source.pos, source.end).strip():
         return HELD_VALUE_BREAK
     return HELD_BY_TAG if source.pending is not None else HELD_BY_CLOSER
-
-
-# The way of most chunks, past the machine.
-#
-# Most chunks of most completions are a few letters in the middle of a line, or of a string. The
-# machine would say of them what they are: more of the same. The invariant under which they may go
-# by it, and under which they do nothing else than be shown:
-#
-# - nothing waits in the source, so that the chunk stands where reading is; - the state is prose
-# without stop strings, or a string that is shown as it comes; - no mark is in the chunk, so that
-# no tag begins in it; - line breaks at its end wait, because they go if a block comes next; in a
-# string it ends in none,   nor in indentation after one, because both go if the string's end is
-# implied; - in prose: no character of a fence is in it, and where it is not in the middle of a
-# line that has   begun with something else than a list, the lines are followed, which is all that
-# prose would do.
-#
-# The machine is told later how much has gone by, when it is asked again.
 
 
 _BRACKET, _WIDE, _BAR = MARKS
@@ -298,9 +279,6 @@ class Shortcut:
                 reader.skip()
 
 
-# The one parser: text in pieces -> events.
-
-
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
 
 
@@ -326,7 +304,7 @@ class StreamParser(Shortcut):
         ending: Ending | None = None,
         thinking: bool = True,
         tools: GivenTools = None,
-        tool_choice: Any = "auto",
+        tool_choice: object = "auto",
         dialect: str | Dialect | None = None,
         strict: bool = False,
         stop: GivenStops = (),
@@ -467,7 +445,7 @@ class StreamParser(Shortcut):
         events = self.feed(prefix)
         machine = self._machine
         invoke = machine.invoke
-        if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.shown:
+        if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.visible:
             index = invoke.call.index
             own = (event for event in events if isinstance(event, _CALL_EVENTS))
             self._carried = [event for event in own if event.index == index]
@@ -525,14 +503,15 @@ def _invoke(machine: Machine, *tag: Tag | None) -> StateReader:
     return machine.invoke
 
 
-def _value(machine: Machine, *known: Any) -> Any:
-    """A value that is read again as something else, calls, a call's body, or a parameter."""
-    first = known[0]
-    if first is None:
+def _value(
+    machine: Machine, known: ValueBuilder | ParameterOpening | Invoke | None
+) -> ValueBuilder:
+    """A value that is read again as something else, a parameter, a call's body, or calls."""
+    if known is None:
         return JsonCallList(machine)
-    if not isinstance(first, Invoke):
-        return first
-    return JsonBody(first) if len(known) == 1 else ParameterValue(*known)
+    if isinstance(known, ParameterOpening):
+        return ParameterValue(known)
+    return JsonBody(known) if isinstance(known, Invoke) else known
 
 
 STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
@@ -546,8 +525,8 @@ STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
     ParserState.BROKEN: BrokenTagReader,
     ParserState.INVOKE: _invoke,
     ParserState.REMARK: RemarkReader,
-    ParserState.VALUE: lambda machine, *known: TextValueReader(machine, _value(machine, *known)),
-    ParserState.JSON: lambda machine, *known: JsonValueReader(machine, _value(machine, *known)),
+    ParserState.VALUE: lambda machine, known: TextValueReader(machine, _value(machine, known)),
+    ParserState.JSON: lambda machine, known: JsonValueReader(machine, _value(machine, known)),
     ParserState.PLAIN: lambda machine, *tags: PlainCallReader(machine, machine.prose, *tags),
     ParserState.NATIVE: lambda machine, tag: NativeCallsReader(machine, machine.prose, tag),
     ParserState.INVENTED: InventedTurnReader,

@@ -48,7 +48,7 @@ class PlainCallReader:
         self._prose = prose
         self._first = first
         self._tag = tag
-        self._is_json = not is_plain_invoke(machine, tag)
+        self._is_json = not is_plain_invoke(machine.rules, tag)
         self._at = tag.end
         self._inner = self._at - machine.source.pos
         machine.source.set_aside(self._at)
@@ -232,7 +232,7 @@ class NativeCallsReader:
         ended = source.final and end == source.end
         cut = _NATIVE_HEAD.match(rest) if ended and not source.stopped else None
         first = calls[0][0] if calls else "" if cut is None else cut[1]
-        if not first or not machine.tools.may_be(first):
+        if not first or not machine.tools.may_be_tool(first):
             return self._release(end)
         source.put_back()
         if (halted := self._prose.enter_calls(self._first)) is not None:

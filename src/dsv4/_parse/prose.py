@@ -12,10 +12,11 @@ from dsv4._format.spellings import ECHO, JSON_WRAPPERS, QUOTING
 from dsv4._parse import events as kinds
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
 from dsv4._parse.lexer import PLAIN_LABEL
-from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
+    Lookahead,
     begins_json_calls,
     is_plain_invoke,
     is_plain_label,
@@ -60,11 +61,6 @@ class StopStrings:
         return 0
 
 
-# Reasoning and content, and what stands between them and calls.
-#
-# recovery.md, rules 5, 6, 9, 15, 16 and 17.
-
-
 _QUOTING = frozenset(QUOTING)
 _THINK_END = str(tokens.THINK_END)
 
@@ -87,10 +83,12 @@ class ProseReader:
         self.lines = LineTracker()
         # How far the text was looked at. It is shown up to the source's `pos`.
         self._at = machine.source.pos
-        self.said_reasoning = False
+        self.reasoning_shown = False
         self.joining = False  # the next reasoning begins on a line of its own
         self._openers = 0  # opening tags that were left as text
-        self._talks = False  # this line names an opening think tag, so the next close is talk too
+        self._names_think_tag = (
+            False  # this line names an opening think tag, so the next close is talk too
+        )
         self.plain_wrapper = False  # a wrapper without the DSML token was opened
         self._example_end = machine.source.pos  # blocks in a fence before this are in an example
 
@@ -111,9 +109,9 @@ class ProseReader:
     @property
     def is_idle(self) -> bool:
         """Whether text in which no tag begins may be shown as it comes."""
-        if self._stops is not None or self.joining or self._talks:
+        if self._stops is not None or self.joining or self._names_think_tag:
             return False
-        return not self.reasoning or self.said_reasoning
+        return not self.reasoning or self.reasoning_shown
 
     def follow(self, text: str) -> bool:
         """Follows text that was shown as it came. Says whether the next may need no following."""
@@ -138,7 +136,7 @@ class ProseReader:
             elif self._is_text(tag):
                 at += 1  # what stands in it may act, as if it had not been read as a tag
             else:
-                if (halted := self._say(at)) is not None:
+                if (halted := self._show_up_to(at)) is not None:
                     return halted
                 before = source.pos, self._at
                 move = self._read_tag(tag)
@@ -146,14 +144,14 @@ class ProseReader:
                     return move
                 at = self._at
         self._look(at)
-        return self._say(at)
+        return self._show_up_to(at)
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
         if to > self._at:
             text = self._source.slice(self._at, to)
             if "\n" in text:
-                self._talks = False
+                self._names_think_tag = False
             self.lines.follow(text)
             self._at = to
 
@@ -169,11 +167,11 @@ class ProseReader:
         return label is not None and is_plain_label(label[1])
 
     def _is_text(self, tag: Tag) -> bool:
-        """Whether a tag is text wherever it stands in prose, and no departure."""
+        """Whether a tag is text wherever it stands in prose, and no deviation."""
         if tag.kind == "role":
             return tag.raw != ECHO or tag.start != 0
         if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
-            return tag.spaced and self._machine.kind(tag) is None
+            return tag.spaced and self._machine.rules.kind(tag) is None
         if tag.kind in TOKENS:
             return False
         return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
@@ -194,11 +192,11 @@ class ProseReader:
             self._look(self._at + 1)
             if (move := self.read()) is not None:
                 return move
-        return self._say(source.end, complete=True)
+        return self._show_up_to(source.end, complete=True)
 
     # Showing text.
 
-    def _say(self, to: int, complete: bool = False) -> Move | None:
+    def _show_up_to(self, to: int, complete: bool = False) -> Move | None:
         """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
 
         With `complete` something else follows, and all of it is shown.
@@ -234,15 +232,15 @@ class ProseReader:
         if not self.reasoning:
             self._machine.emit(ContentDelta(text))
             return
-        if self.joining and self.said_reasoning:
+        if self.joining and self.reasoning_shown:
             text = "\n" + text
         self.joining = False
-        self.said_reasoning = self.said_reasoning or not text.isspace()
+        self.reasoning_shown = self.reasoning_shown or not text.isspace()
         self._machine.emit(ReasoningDelta(text))
 
     def flush(self) -> Move | None:
         """Shows all that was looked at."""
-        return self._say(self._at, complete=True)
+        return self._show_up_to(self._at, complete=True)
 
     # Tags.
 
@@ -259,7 +257,7 @@ class ProseReader:
             return self._read_native(tag)
         if not tag.marked:
             return self._read_plain(tag)
-        kind = machine.kind(tag)
+        kind = machine.rules.kind(tag)
         if tag.broken or tag.bare or kind is None:
             return self.leave(tag)
         if fenced:
@@ -277,7 +275,7 @@ class ProseReader:
         return self.flush() or (ParserState.STRAY, tag)
 
     def _pass(self, tag: Tag) -> Move | None:
-        """Leaves a tag in the text, where it is no departure."""
+        """Leaves a tag in the text, where it is no deviation."""
         self._look(tag.end)
         return None
 
@@ -299,7 +297,7 @@ class ProseReader:
 
     def _read_eos(self, tag: Tag) -> Move | None:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
-        ahead = self._machine.follow(tag.end)
+        ahead = self._machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         self._machine.eos = ahead is Lookahead.END
@@ -328,12 +326,12 @@ class ProseReader:
         if not tag.closing:
             if after_quote:
                 self._look(tag.end)
-                self._talks = True
+                self._names_think_tag = True
                 return None
             return self._begin_reasoning(tag)
-        if self._talks:
+        if self._names_think_tag:
             self._look(tag.end)
-            self._talks = False
+            self._names_think_tag = False
             return None
         if after_quote:
             if tag.end == self._source.end and not self._source.final:
@@ -363,7 +361,7 @@ class ProseReader:
 
     def _said_any(self) -> bool:
         waiting = self._source.slice(self._source.pos, self._at)
-        return self.said_reasoning or bool(waiting.strip())
+        return self.reasoning_shown or bool(waiting.strip())
 
     def _begin_reasoning(self, tag: Tag) -> Move | None:
         halted = self._remove(kinds.THINK_IN_CONTENT, tag)
@@ -374,8 +372,8 @@ class ProseReader:
     # Blocks and calls (rules 2 and 5).
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
-        if self._machine.names_tool(tag):  # it is the call, if what must follow does
-            certain = self._machine.is_certain(tag, wrapped=False)
+        if self._machine.rules.names_tool(tag):  # it is the call, if what must follow does
+            certain = self._machine.rules.is_certain(tag, wrapped=False)
             if certain is not False:
                 return None if certain is None else self._read_invoke(tag)
         certain = True if self.lines.blank else self._holds_calls(tag)
@@ -388,13 +386,13 @@ class ProseReader:
     def _holds_calls(self, tag: Tag) -> bool | None:
         """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
         machine = self._machine
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         if ahead is Lookahead.BRACE:
-            return begins_json_calls(machine, self._source.past_space(tag.end))
-        if machine.opens(ahead, "invoke") and isinstance(ahead, Tag):
-            return machine.is_certain(ahead, wrapped=True)
+            return begins_json_calls(machine.rules, self._source.past_space(tag.end))
+        if machine.rules.opens(ahead, "invoke") and isinstance(ahead, Tag):
+            return machine.rules.is_certain(ahead, wrapped=True)
         return False
 
     def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
@@ -402,21 +400,21 @@ class ProseReader:
         machine = self._machine
         if kind != "wrapper" or not self.lines.blank:
             return self.leave(tag)
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
-        if machine.closes(ahead, "wrapper"):
+        if machine.rules.closes(ahead, "wrapper"):
             return self.enter_calls(tag) or (ParserState.BLOCK, tag)
         return self.leave(tag)
 
     def _read_invoke(self, tag: Tag) -> Move | None:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
         machine = self._machine
-        name = machine.called(tag)
-        declared = name is not None and machine.tools.told and machine.tools.declares(name)
-        if not declared and not (machine.is_example(name) and self.lines.blank):
+        name = machine.rules.tool_called(tag)
+        declared = name is not None and machine.tools.given and machine.tools.declares(name)
+        if not declared and not (machine.rules.is_example(name) and self.lines.blank):
             return self.leave(tag)
-        certain = machine.is_certain(tag, wrapped=False)
+        certain = machine.rules.is_certain(tag, wrapped=False)
         if certain is None:
             return None
         if not certain and tag.self_closed and self.lines.blank:
@@ -435,7 +433,7 @@ class ProseReader:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""
         source, machine = self._source, self._machine
         machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
-        halted = self._say(tag.start - 2 * machine.blank_line, complete=True)
+        halted = self._show_up_to(tag.start - 2 * machine.blank_line, complete=True)
         if halted is not None:
             return halted
         if self.reasoning:
@@ -479,11 +477,11 @@ class ProseReader:
         machine = self._machine
         if self._source.char_before(tag.start) in _QUOTING:
             return self._pass(tag)
-        if is_plain_invoke(machine, tag):
+        if is_plain_invoke(machine.rules, tag):
             return self._read_plain_invoke(tag, None)
         if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
             return self._pass(tag)
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
@@ -491,15 +489,17 @@ class ProseReader:
         if not isinstance(ahead, Tag):
             return self._pass(tag)
         if self.lines.blank or self._source.opens_line(ahead.start):
-            holds = opens_json_calls(machine, ahead)
+            holds = opens_json_calls(machine.rules, ahead)
             if holds is None:
                 return None
             if holds:
                 return (ParserState.PLAIN, tag, ahead)
-        if is_plain_invoke(machine, ahead):
+        if is_plain_invoke(machine.rules, ahead):
             return self._read_plain_invoke(ahead, tag)
-        if machine.opens(ahead, "invoke") and machine.tools.declares(machine.called(ahead) or ""):
-            certain = machine.is_certain(ahead, wrapped=False)
+        if machine.rules.opens(ahead, "invoke") and machine.tools.declares(
+            machine.rules.tool_called(ahead) or ""
+        ):
+            certain = machine.rules.is_certain(ahead, wrapped=False)
             if certain is None:
                 return None
             if certain:
@@ -509,7 +509,7 @@ class ProseReader:
         return self._pass(tag)
 
     def _read_plain_invoke(self, tag: Tag, wrapper: Tag | None) -> Move | None:
-        follows = plain_call_follows(self._machine, tag)
+        follows = plain_call_follows(self._machine.rules, tag)
         if follows is None:
             return None
         if not follows:

@@ -20,9 +20,6 @@ from dsv4._format import tokens
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
 from dsv4._parse.finish_reasons import Ended
 
-# What a tag is, once it is read. `lexer` reads them.
-
-
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
 
@@ -125,12 +122,6 @@ MOST_DIAGNOSTICS = 1024
 DEEPEST_JSON = 500
 
 
-# Regular expressions that are compiled when they are first used.
-#
-# Compiling those of the parser takes longer than importing all of its modules, and many programs
-# that import dsv4 never parse.
-
-
 _METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub", "subn")
 
 
@@ -150,17 +141,6 @@ class _Pattern:
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """What `re.compile` gives, later. A mistake in `text` shows when it is first used."""
     return cast("re.Pattern[str]", _Pattern(text, flags))
-
-
-# The text: what has come and is not done with yet.
-#
-# All text that waits, waits here, and every place in it is counted from where the completion
-# begins; what the prompt already holds of the turn has negative places. Text that need not be
-# looked at again, but may still have to be given back, is put aside (`set_aside`), so that the
-# buffer stays small however much is held.
-#
-# Every pattern is matched through `match` and `search`, which is how the tests count the
-# characters that patterns are given.
 
 
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from

@@ -6,9 +6,9 @@ from collections import Counter
 from enum import Enum
 
 from dsv4._parse.invokes import Invoke
-from dsv4._parse.machine import Lookahead, Machine
+from dsv4._parse.machine import Machine
 from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import CALL_TAGS, closes_in_run, is_odd_close
+from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close
 
 
 class Verdict(Enum):
@@ -19,7 +19,7 @@ class Verdict(Enum):
     CLOSE = "the value's own close"
     IMPLIED = "something that cannot be inside, so the value has ended"
     QUOTE = "the start of a quoted region"
-    SPELLED = "a close that closes nothing: a part of the value, and a departure"
+    SPELLED = "a close that closes nothing: a part of the value, and a deviation"
 
 
 def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> Verdict:
@@ -57,15 +57,21 @@ class ValueJudge:
             return Verdict.TEXT if self.quoted else judge_eos(machine, tag)
         if tag.broken or tag.kind in TOKENS:
             return Verdict.TEXT
-        kind = machine.kind(tag, tool)
+        kind = machine.rules.kind(tag, tool)
         if self._region and self._is_counted(tag, kind):
             return Verdict.TEXT
         if self._is_own_close(tag, kind):
             return Verdict.CLOSE if json_ended else self._judge_close(tag)
-        if not self._region and is_odd_close(machine, tag, "parameter", tool, self._key):
-            return _decided(closes_in_run(machine, tag.end, "parameter", tool), Verdict.CLOSE)
-        if json_ended and is_odd_close(machine, tag, "invoke", tool):
-            return _decided(closes_in_run(machine, tag.end, "invoke", tool), Verdict.IMPLIED)
+        if not self._region and is_odd_close(machine.rules, tag, "parameter", tool, self._key):
+            return _decided(
+                closes_in_run(machine.rules, tag.end, "parameter", tool, machine.block is not None),
+                Verdict.CLOSE,
+            )
+        if json_ended and is_odd_close(machine.rules, tag, "invoke", tool):
+            return _decided(
+                closes_in_run(machine.rules, tag.end, "invoke", tool, machine.block is not None),
+                Verdict.IMPLIED,
+            )
         if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
@@ -76,7 +82,7 @@ class ValueJudge:
             ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
             return _decided(ends(tag), Verdict.IMPLIED)
         if kind == "parameter":
-            if json_ended and machine.key(tag, tool) is not None:
+            if json_ended and machine.rules.key(tag, tool) is not None:
                 return Verdict.IMPLIED
             return Verdict.IMPLIED if self._lets_act(tag) else Verdict.TEXT
         return self._judge_quote(tag, kind or "", json_ended)
@@ -91,7 +97,7 @@ class ValueJudge:
         return not self._tag.marked and tag.label == self._tag.label
 
     def _judge_close(self, tag: Tag) -> Verdict:
-        ahead = self._machine.follow(tag.end)
+        ahead = self._machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
         follows = self._may_follow(ahead)
@@ -108,16 +114,20 @@ class ValueJudge:
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
             return ahead is Lookahead.END
-        if ahead.kind == "eos" or machine.opens(ahead, "parameter", tool):
+        if ahead.kind == "eos" or machine.rules.opens(ahead, "parameter", tool):
             return True
-        if machine.opens(ahead, "invoke", tool) or machine.closes(ahead, "invoke", tool):
+        if machine.rules.opens(ahead, "invoke", tool) or machine.rules.closes(
+            ahead, "invoke", tool
+        ):
             return True
-        if machine.closes(ahead, "wrapper", tool) or machine.is_element(ahead, tool):
+        if machine.rules.closes(ahead, "wrapper", tool) or machine.rules.is_element(ahead, tool):
             return True
-        if machine.is_plain_parameter(ahead, tool):
+        if machine.rules.is_plain_parameter(ahead, tool):
             return True
-        if is_odd_close(machine, ahead, "invoke", tool):
-            return closes_in_run(machine, ahead.end, "invoke", tool)
+        if is_odd_close(machine.rules, ahead, "invoke", tool):
+            return closes_in_run(
+                machine.rules, ahead.end, "invoke", tool, machine.block is not None
+            )
         return False
 
     def _comes_soon(self, start: int) -> bool | None:
@@ -143,7 +153,7 @@ class ValueJudge:
                     return False
                 at += 1
                 continue
-            kind = machine.kind(tag, tool)
+            kind = machine.rules.kind(tag, tool)
             if tag.closing and kind in ("invoke", "wrapper"):
                 return True
             if kind == "parameter" and (tag.closing or self._lets_act(tag)):
@@ -164,7 +174,7 @@ class ValueJudge:
     def _lets_act(self, tag: Tag) -> bool:
         """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
         machine, tool = self._machine, self._invoke.name
-        key = machine.key(tag, tool)
+        key = machine.rules.key(tag, tool)
         if key is None or self.quoted or not self._opens_line(tag):
             return False
         keys = machine.tools.keys(tool)
@@ -174,44 +184,44 @@ class ValueJudge:
 
     def _ends_at_wrapper(self, tag: Tag) -> bool | None:
         machine = self._machine
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
-        return machine.is_end(ahead) or machine.opens(ahead, "wrapper") or thought
+        return machine.rules.is_end(ahead) or machine.rules.opens(ahead, "wrapper") or thought
 
     def _ends_at_invoke(self, tag: Tag) -> bool | None:
         machine = self._machine
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
-        if machine.is_end(ahead) or machine.opens(ahead, "wrapper"):
+        if machine.rules.is_end(ahead) or machine.rules.opens(ahead, "wrapper"):
             return True
         if not isinstance(ahead, Tag):
             return False
-        if machine.opens(ahead, "invoke"):
-            return machine.is_certain(ahead, machine.block is not None)
-        return machine.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
+        if machine.rules.opens(ahead, "invoke"):
+            return machine.rules.is_certain(ahead, machine.block is not None)
+        return machine.rules.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
 
     # Quoted regions: their tags are counted, and are text until their own close (rule 4).
 
     def _judge_quote(self, tag: Tag, kind: str, json_ended: bool) -> Verdict:
         machine = self._machine
         if kind == "invoke":
-            if machine.called(tag) is None:
+            if machine.rules.tool_called(tag) is None:
                 return Verdict.TEXT
-            opens = machine.is_certain(tag, machine.block is not None)
+            opens = machine.rules.is_certain(tag, machine.block is not None)
             return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
-        opens = machine.opens(ahead, "invoke")
+        opens = machine.rules.opens(ahead, "invoke")
         return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
 
     def open_quote(self, tag: Tag) -> None:
         self.quoted = True
         if not tag.self_closed:
-            self._count(self._machine.kind(tag, self._invoke.name) or "")
+            self._count(self._machine.rules.kind(tag, self._invoke.name) or "")
 
     def _count(self, kind: str) -> None:
         self._region.append(kind)
@@ -242,10 +252,10 @@ def judge_eos(machine: Machine, tag: Tag) -> Verdict:
     begun, reached = machine.eos_run
     if not begun <= tag.start < reached:
         begun, reached = tag.start, tag.end
-    ahead = machine.follow(reached)
+    ahead = machine.rules.look_ahead(reached)
     while isinstance(ahead, Tag) and ahead.kind == "eos":
         reached = ahead.end
-        ahead = machine.follow(reached)
+        ahead = machine.rules.look_ahead(reached)
     machine.eos_run = begun, reached
     if ahead is Lookahead.MORE:
         return Verdict.WAIT
@@ -262,7 +272,7 @@ class BodyJudge(ValueJudge):
         machine = self._machine
         if tag.kind == "eos":
             return judge_eos(machine, tag)
-        kind = machine.kind(tag, self._invoke.name)
+        kind = machine.rules.kind(tag, self._invoke.name)
         if tag.broken or not tag.marked or tag.bare or kind not in ("invoke", "wrapper"):
             return Verdict.TEXT
         if tag.closing:
@@ -270,4 +280,4 @@ class BodyJudge(ValueJudge):
             return _decided(ends(tag), Verdict.IMPLIED)
         if kind == "wrapper" or not self._opens_line(tag):
             return Verdict.TEXT
-        return _decided(machine.is_certain(tag, machine.block is not None), Verdict.IMPLIED)
+        return _decided(machine.rules.is_certain(tag, machine.block is not None), Verdict.IMPLIED)

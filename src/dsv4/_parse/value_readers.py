@@ -30,16 +30,10 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.invokes import Invoke
+from dsv4._parse.invokes import Invoke, ParameterOpening
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.source import LONGEST_SPACE, PartialTag, Tag, TextSource, pattern
 from dsv4._parse.value_ends import BodyJudge, ValueJudge, Verdict, judge_eos
-
-# Values: what they are, and what is done with them (recovery.md, rules 7, 8, 14 and 19).
-#
-# A value's `judge` says what a tag in it means, `close` does what is to be done when it has
-# ended. `reading_values` goes through the text.
-
 
 NO_TAG = Tag("parameter", 0, "")
 
@@ -57,7 +51,10 @@ class ValueBuilder(Protocol):
     ends_itself: bool  # as a JSON object does, at its last brace
     streams: bool  # it is shown as it comes
     own_letters: frozenset[str]  # with which a plain tag begins that may close it
-    judge: ValueJudge | CallListJudge
+
+    @property
+    def judge(self) -> ValueJudge | CallListJudge:
+        """Decides what tags inside the value mean."""
 
     def take(self, to: int) -> None:
         """Takes the text up to `to` into the value."""
@@ -93,7 +90,7 @@ class CallListJudge:
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         if tag.kind == "eos":
             return judge_eos(self._machine, tag)
-        return Verdict.IMPLIED if self._machine.closes(tag, "wrapper") else Verdict.TEXT
+        return Verdict.IMPLIED if self._machine.rules.closes(tag, "wrapper") else Verdict.TEXT
 
     def open_quote(self, tag: Tag) -> None:
         """There are no quoted regions in such a list."""
@@ -107,7 +104,8 @@ class ParameterValue:
 
     ends_itself = False
 
-    def __init__(self, invoke: Invoke, key: str, tag: Tag, lone: bool) -> None:
+    def __init__(self, opening: ParameterOpening) -> None:
+        invoke, key, tag, lone = opening
         self.machine = machine = invoke.machine
         self.invoke = invoke
         self.key = key
@@ -614,4 +612,4 @@ class JsonValueReader:
         tag = source.tag_at(source.pos + last) if last >= 0 else None
         if not isinstance(tag, Tag) or tag.end != source.pos + len(text):
             return False
-        return machine.closes(tag, "wrapper" if machine.block is not None else "invoke")
+        return machine.rules.closes(tag, "wrapper" if machine.block is not None else "invoke")
