@@ -148,6 +148,8 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 TagReading: TypeAlias = Generator[PartialTag, None, "Tag | None"]
 Lexer: TypeAlias = Callable[["TextSource", int], "TagReading | PartialTag | Tag | None"]
 
+# Stands for a bar of ordinary text, where only tokens count.
+BLANK = "\0"
 NOWHERE = -(2**62)  # before every place
 # How much of the text before the buffer may still matter.
 _REMEMBERED = LONGEST_SPACE + 1
@@ -224,7 +226,10 @@ class TextSource:
     def append(self, text: str, inert: bool = False) -> None:
         """More text. In inert text no special token is spelled, whatever it looks like."""
         if inert and text:
-            self._inert.append((self.end, self.end + len(text)))
+            start = self.end
+            if self._inert and self._inert[-1][1] == start:
+                start = self._inert.pop()[0]
+            self._inert.append((start, self.end + len(text)))
         if self._kept is not None:
             self._kept.append(text)
         # CPython lets a text that nothing else refers to grow in place. Were it copied with each
@@ -258,6 +263,15 @@ class TextSource:
     def is_inert(self, start: int, end: int) -> bool:
         """Whether any of this text cannot spell a special token."""
         return any(a < end and start < b for a, b in self._inert)
+
+    def acting(self, start: int, end: int) -> str:
+        """The text, with something else where ordinary text has a bar of a token."""
+        text = self.slice(start, end)
+        for a, b in self._inert:
+            a, b = max(a - start, 0), b - start
+            if b > 0 and BAR in text[a:b]:
+                text = text[:a] + text[a:b].replace(BAR, BLANK) + text[b:]
+        return text
 
     # What is here.
 
