@@ -16,6 +16,8 @@ OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
 QUOTES = "\"'“”‘’"
 SMART_QUOTES = "“”‘’"
+# Elements of HTML that hold examples.
+EXAMPLE_ELEMENTS = ("pre", "code", "example")
 # After one of these a tag is only talked about.
 QUOTING = "`" + QUOTES
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dsv4._parse import events as kinds
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.finish_reasons import Ended
+from dsv4._parse.invokes import InvokeOpening
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.quoted_calls import QUOTES_AN_INVOKE, HeldCalls
 from dsv4._parse.source import TOKENS, PartialTag, Tag, pattern
 from dsv4._parse.tag_rules import Lookahead, begins_json_calls
 
@@ -25,9 +27,14 @@ class BlockReader:
         spelled = tag.raw == tag.canonical(machine.tags.calls)
         self._strict = machine.blank_line and spelled
         self.used = False  # it held something
+        self._calls = 0
+        self._is_quoted = False  # a patch or a program quotes its calls, from one of them on
+        self._after_invoke = False  # nothing but white space stands between a call's close and here
         if tag.marked:
             machine.check_spelling(tag)
         source.advance(tag.end)
+        if spelled:
+            machine.follow_strictly(tag.end)
 
     def read(self) -> Move | None:
         source = self._source
@@ -72,13 +79,18 @@ class BlockReader:
         if not self._source.after_blank_line(at):
             return self._junk(at)
         kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self.used else kinds.EMPTY_BLOCK
+        self._machine.settle_calls(Lookahead.TEXT)
         self._machine.report_raw(kind, at, "")
         self._machine.block = None
         return (ParserState.PROSE, LineTracker())
 
     def _junk(self, at: int) -> Move:
         self._source.advance(at)
+        if self._calls:  # text between two calls makes what follows doubtful (rule 21)
+            hold = self._machine.hold or HeldCalls(self._machine)
+            hold.doubt()
         self.used = True
+        self._after_invoke = False
         return (ParserState.JUNK,)
 
     def _read_tag(self, tag: Tag) -> Move | None:
@@ -99,7 +111,7 @@ class BlockReader:
         if kind == "parameter" and not tag.closing and tag.marked:
             self._source.advance(tag.start)
             self.used = True
-            return (ParserState.INVOKE, None)  # of nobody knows what
+            return (ParserState.INVOKE, InvokeOpening(None))  # of nobody knows what
         if not tag.closing or (kind is None and not tag.marked):
             return self._junk(tag.start) if tag.marked else self._text(tag.start)
         if kind is None:  # an odd close, of the wrapper if nothing follows it
@@ -111,6 +123,9 @@ class BlockReader:
         return self._remove(tag)
 
     def _remove(self, tag: Tag) -> Move:
+        if tag.closing and not (self._after_invoke and self._machine.rules.closes(tag, "invoke")):
+            self._machine.note_surplus(tag)
+        self._after_invoke = False
         self._machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
         return (ParserState.BLOCK,)
@@ -141,7 +156,13 @@ class BlockReader:
             return None
         self._source.advance(tag.start)
         self.used = True
-        return (ParserState.INVOKE, tag) if certain else (ParserState.JUNK, kinds.DROPPED_CALL)
+        if not certain:
+            return (ParserState.JUNK, kinds.DROPPED_CALL)
+        if self._calls and self._source.char_before(tag.start) in QUOTES_AN_INVOKE:
+            self._is_quoted = True
+        self._calls += 1
+        self._after_invoke = True
+        return (ParserState.INVOKE, InvokeOpening(tag, self._is_quoted))
 
     def _close(self, tag: Tag) -> Move:
         machine = self._machine
@@ -226,6 +247,7 @@ class JunkReader:
             self._at = after
             return ()
         self._report(after)
+        machine.settle_calls(ahead)
         machine.block = None
         return (ParserState.PROSE, LineTracker())
 

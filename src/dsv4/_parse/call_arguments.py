@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from copy import copy
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
@@ -293,6 +294,12 @@ class CallWriter:
 
     def may_hold_all(self, key: str) -> bool:
         return not self._keys and self.tools.may_unwrap(self.name, key)
+
+    def copy(self) -> CallWriter:
+        """The call as it is now, to be given up later."""
+        twin = copy(self)
+        twin._keys = {*self._keys}
+        return twin
 
     # Arguments.
 

@@ -15,6 +15,13 @@ _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
 _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
 
 
+class InvokeOpening(NamedTuple):
+    """A call that comes next: its tag, if it has one, and whether it is quoted (rule 21)."""
+
+    tag: Tag | None
+    is_quoted: bool = False
+
+
 class Invoke:
     """A call. It outlives the values of its parameters.
 
@@ -22,11 +29,13 @@ class Invoke:
     a diagnostic in the end.
     """
 
-    def __init__(self, machine: Machine, tag: Tag | None) -> None:
+    def __init__(self, machine: Machine, opening: InvokeOpening) -> None:
+        tag, is_quoted = opening
         self.machine = machine
         self._source = source = machine.source
         name = None if tag is None else machine.rules.tool_called(tag)
-        self._hidden: DiagnosticKind | None = self._why_hidden(tag, name)
+        hidden = kinds.DROPPED_CALL if is_quoted else self._why_hidden(tag, name)
+        self._hidden: DiagnosticKind | None = hidden
         self._start = source.pos
         self._remarked = False  # there was text that nobody understood
         self.body: str | None = None  # arguments that came as one JSON object
@@ -168,6 +177,8 @@ class Invoke:
         return "string" in tag.attributes or "value" in tag.attributes
 
     def _remove(self, tag: Tag) -> Move:
+        if tag.closing:
+            self.machine.note_surplus(tag)
         if self._hidden is None:
             self.machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)

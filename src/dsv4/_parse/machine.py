@@ -21,8 +21,20 @@ from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.parser_options import DeclaredTools
 from dsv4._parse.prose_lines import LineTracker
-from dsv4._parse.source import LONGEST_NAME, MOST_CALLS, MOST_DIAGNOSTICS, Tag, TextSource
-from dsv4._parse.tag_rules import TagRules
+from dsv4._parse.source import (
+    LONGEST_NAME,
+    LONGEST_TAG,
+    MOST_CALLS,
+    MOST_DIAGNOSTICS,
+    NOWHERE,
+    Tag,
+    TextSource,
+)
+from dsv4._parse.strict import StrictBlock
+from dsv4._parse.tag_rules import Lookahead, TagRules
+from dsv4.errors import ParseError
+
+_EOS = str(tokens.EOS)
 
 
 class ParserState(Enum):
@@ -95,6 +107,16 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
 }
 
 
+# In these states the text is inside a block or a call.
+_INSIDE = frozenset(
+    {
+        *(ParserState.BLOCK, ParserState.JUNK, ParserState.BROKEN, ParserState.INVOKE),
+        *(ParserState.REMARK, ParserState.VALUE, ParserState.JSON),
+    }
+)
+# In these, the block may be one that the strict grammar accepts.
+_STRICT = frozenset({ParserState.BLOCK, ParserState.INVOKE, ParserState.VALUE, ParserState.JSON})
+
 # A `ParserState`, and what its reader has to know: the tag that opened it, for example.
 Move: TypeAlias = tuple[object, ...]
 
@@ -126,6 +148,35 @@ class Prose(StateReader, Protocol):
 
     def leave_example(self, tag: Tag, to: int) -> None:
         """Leaves a block in a code fence, up to `to`, in the text."""
+
+
+class ReadAgain(Exception):
+    """Reading was put back to an earlier place, and goes on from there in another way."""
+
+
+class Hold(Protocol):
+    """Holds the events of calls that may be quoted (rules 21 and 24)."""
+
+    def doubt(
+        self,
+        call: CallWriter | None = None,
+        in_string: bool = False,
+        rest: str = "",
+        drops_if_cut: bool = False,
+    ) -> None:
+        """From here on no call is made if surplus closers come, nor `call`, which is open."""
+
+    def surplus(self, tag: Tag) -> None:
+        """A closing tag that closes nothing has come."""
+
+    def end_inside(self) -> None:
+        """The text ends inside a call or a block, and was cut there."""
+
+    def waits(self) -> bool:
+        """Whether more text must come behind the calls."""
+
+    def settle(self, ahead: Tag | Lookahead) -> None:
+        """The calls are over, and `ahead` follows."""
 
 
 class Machine:
@@ -170,6 +221,18 @@ class Machine:
         self.eos = False
         self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
 
+        # Calls that may be quoted (rules 20 to 24).
+        self.hold: Hold | None = None
+        self._shown: list[Event] = []  # events that are not held, while others are
+        self.quoted_to = NOWHERE  # closes before this place are known to be quoted
+        self.strict_block: StrictBlock | None = None  # reads the open block, while it is strict
+        self._strict_fed = NOWHERE  # how far it was fed with text that is not read yet
+        self._strict_after = NOWHERE  # how far what follows the block was looked at
+        self._refuted_to = NOWHERE  # a value that closes before this is in no strict block
+        self.reads_strictly = False  # the strict grammar accepts the open block
+        self.no_close_to = NOWHERE  # no closing tag stands between an EOS and this place
+        self.close_at = NOWHERE  # where one does
+
         # Where reading is: the block and the call that are open.
         self.prose: Prose
         self.block: StateReader | None = None
@@ -199,23 +262,136 @@ class Machine:
             if source.is_pending(minds_kind):
                 return
             source.pending = None
-        while (move := self.reader.read()) is not None:
+        while True:
+            try:
+                move = self.reader.read()
+            except ReadAgain:
+                continue
+            if move is None:
+                return
             self._go(move)
 
     def finish(self) -> None:
         """Reads to the end of all text."""
         self.source.final = True
-        self.run()
-        while (move := self.reader.end()) is not None:
-            self._go(move)
+        while True:
             self.run()
+            try:
+                if self.hold is not None and self.state in _INSIDE and not self.source.stopped:
+                    self.hold.end_inside()
+                move = self.reader.end()
+            except ReadAgain:
+                continue
+            if move is None:
+                break
+            self._go(move)
+        if self.hold is not None:
+            self.hold.settle(Lookahead.END)
 
     def _go(self, move: Move) -> None:
         state, *known = move
         assert isinstance(state, ParserState)
         assert state is self.state or state in NEXT[self.state], (self.state, state)
         self.state = state
+        if state not in _STRICT:
+            self.forget_strict_block()
         self.reader = self._readers[state](self, *known)
+
+    # Events.
+
+    def show_to(self, events: list[Event]) -> None:
+        """From now on events go to this list, unless they are held."""
+        if self.hold is None:
+            self.events = events
+        else:
+            self._shown = events
+
+    def hold_events(self, hold: Hold) -> None:
+        self.hold = hold
+        self._shown, self.events = self.events, []
+
+    def release_events(self) -> None:
+        self._shown += self.events
+        self.discard_events()
+
+    def discard_events(self) -> None:
+        self.hold = None
+        self.events = self._shown
+
+    def note_surplus(self, tag: Tag) -> None:
+        """A closing tag closes nothing, in a block or directly behind it."""
+        if self.hold is not None:
+            self.hold.surplus(tag)
+
+    def settle_calls(self, ahead: Tag | Lookahead) -> None:
+        """Something else than calls and closing tags follows."""
+        if self.hold is not None:
+            self.hold.settle(ahead)
+
+    # The strict reading of the open block (rule 20).
+
+    def follow_strictly(self, start: int) -> None:
+        """A block was opened as the strict grammar wants. It is asked about it from now on."""
+        self.strict_block = StrictBlock(self.tags, start, longest=LONGEST_TAG)
+        self._strict_fed = self._strict_after = NOWHERE
+        self.source.follower = self._feed_strict_block
+
+    def read_strictly(self) -> None:
+        """The strict grammar accepts the open block: so it is read."""
+        self.forget_strict_block()
+        self.reads_strictly = True
+
+    def forget_strict_block(self) -> None:
+        """The open block is not strict, or is over."""
+        self.strict_block = None
+        self.source.follower = None
+        self.reads_strictly = False
+
+    def _feed_strict_block(self, text: str, start: int) -> None:
+        assert self.strict_block is not None
+        try:
+            self.strict_block.feed(text, start)
+        except ParseError:
+            self.forget_strict_block()
+
+    def accepts_strictly(self, value: int, at: int) -> bool | None:
+        """Whether the strict grammar accepts the open block, and it is the last thing in the text.
+
+        `at` is where the first doubt arises, in the value that begins at `value`. None: not known
+        yet.
+        """
+        source, block = self.source, self.strict_block
+        assert block is not None
+        if at < self._refuted_to:
+            return False
+        before = ""
+        if self._strict_fed < value:  # a bracket and a slash may stand before the tag
+            self._strict_fed = at
+            before = source.just_before(at)[max(value - at, -2) :] if at > value else ""
+        text = before + source.acting(self._strict_fed, source.end)
+        try:
+            block.feed(text, self._strict_fed - len(before), source.final)
+        except ParseError:
+            self._refuted_to = max(self._refuted_to, block.closed_at)
+            if source.final and block.closed_at < at:
+                self._refuted_to = source.end
+            return False
+        self._strict_fed = source.end
+        return None if block.end is None else self._is_last(block.end)
+
+    def _is_last(self, end: int) -> bool | None:
+        """Whether nothing but EOS and white space follows a block. None: not known yet."""
+        at = max(end, self._strict_after)
+        rest = self.source.acting(at, self.source.end)
+        while rest:
+            kept = rest.lstrip().removeprefix(_EOS)
+            if kept == rest:
+                break
+            rest = kept
+        self._strict_after = self.source.end - len(rest)
+        if not rest:
+            return True if self.source.final else None
+        return None if _EOS.startswith(rest) and not self.source.final else False
 
     # Diagnostics.
 

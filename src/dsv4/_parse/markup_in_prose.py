@@ -132,7 +132,7 @@ class AfterBlockReader:
         machine, source = self._machine, self._machine.source
         while True:
             ahead = machine.rules.look_ahead(source.pos)
-            if ahead is Lookahead.MORE:
+            if ahead is Lookahead.MORE or (machine.hold is not None and machine.hold.waits()):
                 return None
             if not isinstance(ahead, Tag):
                 return self._leave(ahead)
@@ -140,6 +140,9 @@ class AfterBlockReader:
                 if (holds := opens_json_calls(machine.rules, ahead)) is None:
                     return None
                 return self._leave(ahead, holds)
+            if not (self._unwrapped and machine.rules.closes(ahead, "invoke")):
+                machine.note_surplus(ahead)
+            self._unwrapped = False
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
             self._prose.plain_wrapper = False
             source.advance(ahead.end)
@@ -156,6 +159,8 @@ class AfterBlockReader:
         begins = machine.rules.opens(ahead, "wrapper") or machine.rules.opens(ahead, "invoke")
         plain = isinstance(ahead, Tag) and (holds_json or is_plain_invoke(machine.rules, ahead))
         ends = machine.rules.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
+        if not begins:
+            machine.settle_calls(ahead)
         if isinstance(ahead, Tag) and (begins or plain):
             source.advance(ahead.start)
         elif not ends:

@@ -39,7 +39,7 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
-from dsv4._parse.invokes import Invoke, ParameterOpening, RemarkReader
+from dsv4._parse.invokes import Invoke, InvokeOpening, ParameterOpening, RemarkReader
 from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
     AfterBlockReader,
@@ -251,7 +251,7 @@ class Shortcut:
         self._close()
         machine, prose = self._machine, self._prose
         reader = machine.reader
-        if machine.source.text or machine.reads_all or carries:
+        if machine.source.text or machine.reads_all or carries or machine.hold is not None:
             return
         if reader is prose:
             if prose.is_idle:
@@ -392,8 +392,8 @@ class StreamParser(Shortcut):
         return events
 
     def _begin(self) -> list[Event]:
-        events = self._machine.events = self._carried
-        self._carried = []
+        events, self._carried = self._carried, []
+        self._machine.show_to(events)
         return events
 
     def finish(self, reason: Reason | None = None) -> list[Event]:
@@ -496,9 +496,9 @@ def _block(machine: Machine, *tag: Tag) -> StateReader:
     return machine.block
 
 
-def _invoke(machine: Machine, *tag: Tag | None) -> StateReader:
-    if tag:
-        machine.invoke = Invoke(machine, *tag)
+def _invoke(machine: Machine, *opening: InvokeOpening) -> StateReader:
+    if opening:
+        machine.invoke = Invoke(machine, *opening)
     assert machine.invoke is not None
     return machine.invoke
 

@@ -11,6 +11,7 @@ from dsv4._format import tokens
 from dsv4._format.spellings import ECHO, JSON_WRAPPERS, QUOTING
 from dsv4._parse import events as kinds
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
+from dsv4._parse.invokes import InvokeOpening
 from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
@@ -229,6 +230,7 @@ class ProseReader:
             text = text[told:]
         if not text:
             return
+        self._machine.settle_calls(Lookahead.TEXT)
         if not self.reasoning:
             self._machine.emit(ContentDelta(text))
             return
@@ -427,7 +429,7 @@ class ProseReader:
         if (halted := self.enter_calls(tag)) is not None:
             return halted
         machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
-        return (ParserState.INVOKE, tag)
+        return (ParserState.INVOKE, InvokeOpening(tag))
 
     def enter_calls(self, tag: Tag) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""

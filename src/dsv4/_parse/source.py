@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator
 from enum import Enum
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
@@ -165,6 +165,15 @@ _SHORT = 128
 _SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
 
 
+class SourceMark(NamedTuple):
+    """Where reading stood, and what waited then."""
+
+    pos: int
+    before: str
+    aside: tuple[list[str], int, str]
+    recorded: list[str] | None
+
+
 class TextSource:
     """Text, with the place that reading has reached.
 
@@ -180,6 +189,8 @@ class TextSource:
         "_kept",
         "_marks",
         "_pending_as",
+        "_pinned",
+        "_pinned_from",
         "_read",
         "_readings",
         "_recorded",
@@ -190,6 +201,7 @@ class TextSource:
         "end",
         "ended",
         "final",
+        "follower",
         "pending",
         "pos",
         "text",
@@ -215,6 +227,10 @@ class TextSource:
         self._before_aside = ""
         self._recorded: list[str] | None = None
         self._kept: list[str] | None = None
+        self._pinned: list[str] | None = None
+        self._pinned_from = 0
+        # Is given the text that is passed between the values of a block.
+        self.follower: Callable[[str, int], None] | None = None
 
     @property
     def stopped(self) -> bool:
@@ -232,6 +248,8 @@ class TextSource:
             self._inert.append((start, self.end + len(text)))
         if self._kept is not None:
             self._kept.append(text)
+        if self._pinned is not None:
+            self._pinned.append(text)
         # CPython lets a text that nothing else refers to grow in place. Were it copied with each
         # piece, a long run of EOS in a value, which waits here whole, would take quadratic time.
         waiting, self.text = self.text, ""
@@ -258,7 +276,8 @@ class TextSource:
         if self._spaces:
             self._spaces = {at: end for at, end in self._spaces.items() if at >= self.pos}
         if self._inert:
-            self._inert = [span for span in self._inert if span[1] > self.pos]
+            start = self.pos if self._pinned is None else self._pinned_from
+            self._inert = [span for span in self._inert if span[1] > start]
 
     def is_inert(self, start: int, end: int) -> bool:
         """Whether any of this text cannot spell a special token."""
@@ -272,6 +291,13 @@ class TextSource:
             if b > 0 and BAR in text[a:b]:
                 text = text[:a] + text[a:b].replace(BAR, BLANK) + text[b:]
         return text
+
+    def find_acting(self, token: str, at: int) -> int:
+        """Where a token stands that is one, from `at` on; the end if there is none."""
+        index = self.text.find(token, at - self.base)
+        while index >= 0 and self.is_inert(self.place(index) + 2, self.place(index) + 3):
+            index = self.text.find(token, index + 1)
+        return self.end if index < 0 else self.place(index)
 
     # What is here.
 
@@ -287,16 +313,16 @@ class TextSource:
 
     def opens_line(self, place: int) -> bool:
         """Whether nothing but white space, and not too much, stands before a place on its line."""
-        text = self._just_before(place)
+        text = self.just_before(place)
         newline = text.rfind("\n")
         return newline >= 0 and not text[newline:].strip()
 
     def after_blank_line(self, place: int) -> bool:
         """Whether a blank line ends right before a place, and its indentation."""
-        text = self._just_before(place)
+        text = self.just_before(place)
         return text[len(text.rstrip()) :].count("\n") > 1
 
-    def _just_before(self, place: int) -> str:
+    def just_before(self, place: int) -> str:
         text = self.slice(max(self.base, place - _REMEMBERED), place)
         return text if len(text) == _REMEMBERED else (self.before + text)[-_REMEMBERED:]
 
@@ -397,6 +423,8 @@ class TextSource:
     # What is done with.
 
     def advance(self, to: int) -> None:
+        if self.follower is not None:
+            self.follower(self.acting(self.pos, to), self.pos)
         if self._recorded is not None:
             self._recorded.append(self.slice(self.pos, to))
         self.pos = to
@@ -412,7 +440,7 @@ class TextSource:
         """Takes text out of the buffer, to wait."""
         if not self._aside:
             self.aside_from = self.pos
-            self._before_aside = self._just_before(self.pos)
+            self._before_aside = self.just_before(self.pos)
         self._aside.append(self.take(to))
 
     def aside(self) -> str:
@@ -463,6 +491,37 @@ class TextSource:
 
     def kept(self) -> str:
         return "".join(self._kept or ())
+
+    # Text that may have to be read again.
+
+    def pin(self) -> None:
+        """Remembers all text from where reading stands on, as it comes."""
+        self._pinned = [self.slice(self.pos, self.end)]
+        self._pinned_from = self.pos
+
+    def pinned(self, to: int) -> str:
+        """The remembered text up to a place."""
+        return "".join(self._pinned or ())[: to - self._pinned_from]
+
+    def unpin(self) -> None:
+        self._pinned = None
+
+    def mark(self) -> SourceMark:
+        """Where reading stands. `pin` keeps the text from there on."""
+        recorded = None if self._recorded is None else [*self._recorded]
+        aside = ([*self._aside], self.aside_from, self._before_aside)
+        return SourceMark(self.pos, self.just_before(self.pos), aside, recorded)
+
+    def return_to(self, mark: SourceMark) -> None:
+        """Goes back to where reading stood, with the text that was pinned there."""
+        self.base = self.pos = mark.pos
+        self.text = self.pinned(self.end)
+        self.unpin()
+        self.before = mark.before
+        aside, self.aside_from, self._before_aside = mark.aside
+        self._aside = [*aside]
+        self._recorded = mark.recorded
+        self._forget()
 
     # What is remembered of text that is not shown.
 

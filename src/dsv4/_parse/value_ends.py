@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
+from dsv4._parse import events as kinds
 from dsv4._parse.invokes import Invoke
 from dsv4._parse.machine import Machine
 from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
@@ -19,6 +20,7 @@ class Verdict(Enum):
     CLOSE = "the value's own close"
     IMPLIED = "something that cannot be inside, so the value has ended"
     QUOTE = "the start of a quoted region"
+    STRICT = "a part of the value, and all of the block is read strictly"
     SPELLED = "a close that closes nothing: a part of the value, and a deviation"
 
 
@@ -31,7 +33,20 @@ def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> 
 class ValueJudge:
     """Decides what tags in the value of one parameter mean."""
 
-    __slots__ = ("_counts", "_invoke", "_key", "_looked", "_machine", "_region", "_tag", "quoted")
+    __slots__ = (
+        "_counts",
+        "_invoke",
+        "_key",
+        "_looked",
+        "_machine",
+        "_region",
+        "_start",
+        "_tag",
+        "holds_tags",
+        "is_remarked",
+        "quoted",
+        "reopens",
+    )
 
     def __init__(self, invoke: Invoke, key: str, tag: Tag) -> None:
         self._machine = invoke.machine
@@ -42,6 +57,10 @@ class ValueJudge:
         self._region: list[str] = []
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
+        self._start = invoke.machine.source.pos
+        self.holds_tags = False  # a tag with the DSML token is a part of the value
+        self.is_remarked = False  # a remark follows the close (rule 11)
+        self.reopens = False  # a call or a block follows what implies the close
         self._looked = (NOWHERE, 0)  # how far after which close was looked for what must follow
 
     def begin_again(self) -> None:
@@ -50,6 +69,40 @@ class ValueJudge:
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
+        self.reopens = False
+        verdict = self._judge(tag, json_ended)
+        if self._machine.strict_block is not None and verdict is not Verdict.WAIT:
+            verdict = self._judge_strictly(tag, verdict)
+        if verdict is Verdict.IMPLIED and self.reopens and tag.start < self._machine.quoted_to:
+            self.quoted = True
+            verdict = Verdict.SPELLED
+        if tag.marked and verdict in (Verdict.TEXT, Verdict.SPELLED, Verdict.QUOTE):
+            self.holds_tags = True
+        return verdict
+
+    def _judge_strictly(self, tag: Tag, verdict: Verdict) -> Verdict:
+        """What the first doubtful tag of a block means: what the strict grammar says (rule 20)."""
+        machine = self._machine
+        kind = machine.rules.kind(tag, self._invoke.name)
+        if verdict is Verdict.CLOSE and self._is_own_close(tag, kind):
+            return verdict
+        if verdict is Verdict.CLOSE or (verdict is Verdict.IMPLIED and kind == "parameter"):
+            machine.forget_strict_block()  # what is repaired so would read strictly too
+            return verdict
+        if verdict is Verdict.TEXT and not tag.marked and tag.kind != "eos":
+            return verdict
+        accepted = machine.accepts_strictly(self._start, tag.start)
+        if accepted is None:
+            return Verdict.WAIT
+        if not accepted:
+            machine.forget_strict_block()
+            return verdict
+        if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
+            machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+        machine.read_strictly()
+        return Verdict.STRICT
+
+    def _judge(self, tag: Tag, json_ended: bool) -> Verdict:
         machine, tool = self._machine, self._invoke.name
         if self._looked[0] == tag.end:
             return self._judge_soon(tag)
@@ -107,6 +160,7 @@ class ValueJudge:
 
     def _judge_soon(self, tag: Tag) -> Verdict:
         soon = self._comes_soon(tag.end)
+        self.is_remarked = bool(soon)
         return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
     def _may_follow(self, ahead: Tag | Lookahead) -> bool | None:
@@ -188,18 +242,25 @@ class ValueJudge:
         if ahead is Lookahead.MORE:
             return None
         thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
-        return machine.rules.is_end(ahead) or machine.rules.opens(ahead, "wrapper") or thought
+        self.reopens = machine.rules.opens(ahead, "wrapper")
+        return machine.rules.is_end(ahead) or self.reopens or thought
 
-    def _ends_at_invoke(self, tag: Tag) -> bool | None:
+    def _ends_at_invoke(self, tag: Tag, is_second: bool = False) -> bool | None:
         machine = self._machine
         ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
-        if machine.rules.is_end(ahead) or machine.rules.opens(ahead, "wrapper"):
+        if not is_second and machine.rules.closes(ahead, "invoke") and isinstance(ahead, Tag):
+            return self._ends_at_invoke(ahead, is_second=True)  # an orphan (rule 28)
+        if machine.rules.is_end(ahead):
             return True
         if not isinstance(ahead, Tag):
             return False
+        if machine.rules.opens(ahead, "wrapper"):
+            self.reopens = True
+            return True
         if machine.rules.opens(ahead, "invoke"):
+            self.reopens = True
             return machine.rules.is_certain(ahead, machine.block is not None)
         return machine.rules.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
 
@@ -245,9 +306,10 @@ class ValueJudge:
 
 
 def judge_eos(machine: Machine, tag: Tag) -> Verdict:
-    """EOS ends a value where nothing follows it but EOS, white space or a turn made up.
+    """EOS ends a value where nothing follows it but EOS and white space (rule 22).
 
-    How far a run of them was followed is remembered, for the others in it.
+    It also does where a role token begins a turn that the model made up, in which nothing closes
+    the value. How far a run of them was followed is remembered, for the others in it.
     """
     begun, reached = machine.eos_run
     if not begun <= tag.start < reached:
@@ -259,8 +321,26 @@ def judge_eos(machine: Machine, tag: Tag) -> Verdict:
     machine.eos_run = begun, reached
     if ahead is Lookahead.MORE:
         return Verdict.WAIT
-    ends = ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "role")
-    return Verdict.IMPLIED if ends else Verdict.TEXT
+    if isinstance(ahead, Tag) and ahead.kind == "role":
+        return _decided(_closes_later(machine, ahead.end), Verdict.TEXT, Verdict.IMPLIED)
+    return Verdict.IMPLIED if ahead is Lookahead.END else Verdict.TEXT
+
+
+def _closes_later(machine: Machine, at: int) -> bool | None:
+    """Whether a closing tag of a call follows anywhere. None: not known yet."""
+    source, rules = machine.source, machine.rules
+    if machine.close_at >= at:
+        return True
+    at = max(at, machine.no_close_to)
+    while True:
+        at, tag = source.next_tag(at)
+        if tag is None:
+            machine.no_close_to = at
+            return False if source.final else None
+        if tag.closing and tag.marked and rules.kind(tag) in CALL_TAGS:
+            machine.close_at = tag.start
+            return True
+        at = tag.end
 
 
 class BodyJudge(ValueJudge):
