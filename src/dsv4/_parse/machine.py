@@ -52,6 +52,7 @@ class ParserState(Enum):
     JSON = "JSON: a value, all arguments of a call, or calls"
     PLAIN = "a call without the DSML token, held until it closes"
     NATIVE = "calls as older models write them, held until they close"
+    ROLE = "text behind a role token, which may begin a turn that the model made up"
     INVENTED = "a turn that the model made up after its own"
     HALTED = "after a stop string"
 
@@ -67,7 +68,7 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
                 ParserState.PLAIN,
                 ParserState.NATIVE,
             ),
-            *(ParserState.STRAY, ParserState.INVENTED, ParserState.HALTED),
+            *(ParserState.STRAY, ParserState.ROLE, ParserState.INVENTED, ParserState.HALTED),
         }
     ),
     ParserState.ORPHANS: frozenset({ParserState.PROSE}),
@@ -102,6 +103,7 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
     ),
     ParserState.PLAIN: frozenset({ParserState.PROSE, ParserState.AFTER}),
     ParserState.NATIVE: frozenset({ParserState.PROSE, ParserState.AFTER}),
+    ParserState.ROLE: frozenset({ParserState.PROSE, ParserState.INVENTED}),
     ParserState.INVENTED: frozenset(),
     ParserState.HALTED: frozenset(),
 }
@@ -136,6 +138,7 @@ class Prose(StateReader, Protocol):
 
     reasoning: bool
     plain_wrapper: bool  # a wrapper without the DSML token was opened
+    lines: LineTracker
 
     def resume(self, lines: LineTracker | None = None, to: int | None = None) -> StateReader:
         """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
@@ -148,6 +151,9 @@ class Prose(StateReader, Protocol):
 
     def leave_example(self, tag: Tag, to: int) -> None:
         """Leaves a block in a code fence, up to `to`, in the text."""
+
+    def leave_roles(self) -> None:
+        """Leaves role tokens in the text, because no turn was made up."""
 
 
 class ReadAgain(Exception):
@@ -219,7 +225,7 @@ class Machine:
         self.cut = False
         self._cut_reported = False
         self.eos = False
-        self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
+        self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
 
         # Calls that may be quoted (rules 20 to 24).
         self.hold: Hold | None = None
@@ -399,9 +405,14 @@ class Machine:
         """Reports a deviation, at these places of the text."""
         self.report_raw(kind, start, self.source.slice(start, end))
 
-    def report_raw(self, kind: DiagnosticKind, start: int, raw: str) -> None:
-        """Reports a deviation in text that is not in the buffer any more."""
-        end = start + len(raw)
+    def report_raw(
+        self, kind: DiagnosticKind, start: int, raw: str, length: int | None = None
+    ) -> None:
+        """Reports a deviation in text that is not in the buffer any more.
+
+        `length` is that of the text, where `raw` is only its beginning.
+        """
+        end = start + (len(raw) if length is None else length)
         if start < 0:  # what the prompt holds is not quoted
             if end <= 0 and raw:
                 return
@@ -456,6 +467,21 @@ class Machine:
         self.report_raw(
             kinds.OTHER_RELEASE if released else kinds.MISSPELLED_TAG, tag.start, tag.raw
         )
+
+    def after_eos(self, tag: Tag) -> tuple[int, Tag | Lookahead]:
+        """Where the run of EOS tokens ends that `tag` is in, and what follows it.
+
+        How far a run was followed is remembered, for the others in it.
+        """
+        begun, reached = self.eos_run
+        if not begun <= tag.start < reached:
+            begun, reached = tag.start, tag.end
+        ahead = self.rules.look_ahead(reached)
+        while isinstance(ahead, Tag) and ahead.kind == "eos":
+            reached = ahead.end
+            ahead = self.rules.look_ahead(reached)
+        self.eos_run = begun, reached
+        return reached, ahead
 
     # Calls.
 

@@ -9,7 +9,7 @@ from dsv4._parse import events as kinds
 from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.machine import Machine, Move, ParserState, Prose
 from dsv4._parse.prose_lines import LineTracker
-from dsv4._parse.source import LONGEST_SPACE, LONGEST_TAG, PartialTag, Tag
+from dsv4._parse.source import LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG, PartialTag, Tag
 from dsv4._parse.strict import StrictBlock
 from dsv4._parse.tag_rules import (
     CALL_TAGS,
@@ -223,11 +223,10 @@ class FencedBlockReader:
 
     def _is_last(self, end: int) -> bool | None:
         """Whether nothing but EOS and white space follows. None: not known yet."""
-        source, rules = self._source, self._machine.rules
-        ahead = rules.look_ahead(end)
-        while isinstance(ahead, Tag) and ahead.kind == "eos":
-            end = ahead.end
-            ahead = rules.look_ahead(end)
+        source = self._source
+        ahead = self._machine.rules.look_ahead(end)
+        if isinstance(ahead, Tag) and ahead.kind == "eos":
+            end, ahead = self._machine.after_eos(ahead)
         if ahead is Lookahead.MORE:
             return None
         if ahead is not Lookahead.END or source.past_space(end) != source.end:
@@ -276,6 +275,48 @@ class InventedTurnReader:
 
     def end(self) -> Move | None:
         source = self._machine.source
-        start = source.aside_from
-        self._machine.report_raw(kinds.MADE_UP_TURN, start, source.aside())
+        start, text = source.aside_from, source.aside()
+        self._machine.report_raw(kinds.MADE_UP_TURN, start, text[:LONGEST_QUOTE], len(text))
         return None
+
+
+class PossibleTurnReader:
+    """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
+
+    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._prose = prose
+        self._tag = tag
+        self._at = tag.start
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            self._at, tag = source.next_tag(self._at)
+            if tag is None:
+                source.set_aside(self._at)
+                return None
+            if tag.kind == "role" and tag.raw == tokens.ASSISTANT:
+                opens = self._opens_turn(tag.end)
+                if opens is None:
+                    source.set_aside(self._at)
+                    return None
+                if opens:
+                    source.put_back()
+                    return (ParserState.INVENTED,)
+            self._at = tag.end
+
+    def _opens_turn(self, at: int) -> bool | None:
+        source = self._source
+        if at == source.end:
+            return False if source.final else None
+        tag = source.tag_at(at) if source.is_mark(at) else None
+        if isinstance(tag, PartialTag):
+            return False if source.final else None
+        return tag is not None and tag.kind == "think"
+
+    def end(self) -> Move | None:
+        self._source.put_back()
+        self._prose.leave_roles()
+        return (ParserState.PROSE, None, self._tag.end)

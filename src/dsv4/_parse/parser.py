@@ -47,6 +47,7 @@ from dsv4._parse.markup_in_prose import (
     HaltedReader,
     InventedTurnReader,
     OrphanClosersReader,
+    PossibleTurnReader,
     StrayParameterReader,
 )
 from dsv4._parse.parser_options import (
@@ -119,6 +120,9 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
     ParserState.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
     ParserState.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
     ParserState.NATIVE: Hold(13, "calls as older models write them, until they close"),
+    ParserState.ROLE: Hold(
+        27, "text behind a role token, until it is clear whether a turn was made up"
+    ),
     ParserState.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
 }
 
@@ -529,6 +533,7 @@ STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
     ParserState.JSON: lambda machine, known: JsonValueReader(machine, _value(machine, known)),
     ParserState.PLAIN: lambda machine, *tags: PlainCallReader(machine, machine.prose, *tags),
     ParserState.NATIVE: lambda machine, tag: NativeCallsReader(machine, machine.prose, tag),
+    ParserState.ROLE: lambda machine, tag: PossibleTurnReader(machine, machine.prose, tag),
     ParserState.INVENTED: InventedTurnReader,
     ParserState.HALTED: HaltedReader,
 }

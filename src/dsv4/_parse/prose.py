@@ -15,6 +15,7 @@ from dsv4._parse.invokes import InvokeOpening
 from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.quoted_calls import HeldCalls, Quotation
 from dsv4._parse.source import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
     Lookahead,
@@ -63,6 +64,8 @@ class StopStrings:
 
 
 _QUOTING = frozenset(QUOTING)
+# A token between two of the same of these is named.
+_NAMING = frozenset("`\"'")
 _THINK_END = str(tokens.THINK_END)
 
 
@@ -86,6 +89,8 @@ class ProseReader:
         self._at = machine.source.pos
         self.reasoning_shown = False
         self.joining = False  # the next reasoning begins on a line of its own
+        self._is_transcript = False  # a fence shows several turns: nothing behind it acts
+        self._roles_are_text = False
         self._openers = 0  # opening tags that were left as text
         self._names_think_tag = (
             False  # this line names an opening think tag, so the next close is talk too
@@ -113,6 +118,11 @@ class ProseReader:
         if self._stops is not None or self.joining or self._names_think_tag:
             return False
         return not self.reasoning or self.reasoning_shown
+
+    @property
+    def _is_example(self) -> bool:
+        """Whether markup is shown and does nothing."""
+        return self._is_transcript or self.lines.fenced
 
     def follow(self, text: str) -> bool:
         """Follows text that was shown as it came. Says whether the next may need no following."""
@@ -160,7 +170,7 @@ class ProseReader:
         """Whether what may become a tag would mean anything here."""
         if partial is not PartialTag.NAME and partial is not PartialTag.PLAIN:
             return True
-        if not self._machine.tools.parameters or self.lines.fenced:
+        if not self._machine.tools.parameters or self._is_example:
             return False
         if partial is PartialTag.NAME:
             return True
@@ -169,13 +179,13 @@ class ProseReader:
 
     def _is_text(self, tag: Tag) -> bool:
         """Whether a tag is text wherever it stands in prose, and no deviation."""
-        if tag.kind == "role":
-            return tag.raw != ECHO or tag.start != 0
+        if tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
+            return self.reasoning or self._is_example or self._roles_are_text
         if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
             return tag.spaced and self._machine.rules.kind(tag) is None
         if tag.kind in TOKENS:
             return False
-        return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
+        return tag.closing or self._is_example or not is_plain_label(tag.label)
 
     def end(self) -> Move | None:
         """The text has ended: what waited for more is text, unless it is certain to be markup."""
@@ -183,7 +193,7 @@ class ProseReader:
         while self._at < source.end:
             if source.tag_at(self._at) is PartialTag.SURELY:
                 quoted = source.char_before(self._at) in _QUOTING  # so it is talked about
-                if not (machine.tools.none_declared or self.lines.fenced or quoted):
+                if not (machine.tools.none_declared or self._is_example or quoted):
                     self.flush()
                     machine.report_cut(self._at)
                     self._at = source.end
@@ -248,13 +258,11 @@ class ProseReader:
 
     def _read_tag(self, tag: Tag) -> Move | None:
         """What a tag does. It has done nothing if it waits."""
-        machine, fenced = self._machine, self.lines.fenced
-        if tag.kind == "eos":
-            return self._read_eos(tag)
+        machine, fenced = self._machine, self._is_example
+        if tag.kind in ("eos", "bos", "role"):
+            return self._read_token(tag)
         if tag.kind == "think":
             return self._read_think(tag)
-        if tag.kind in ("bos", "role"):
-            return self._pass(tag) if fenced else self._remove(kinds.STRAY_TOKEN, tag)
         if tag.kind == "native":
             return self._read_native(tag)
         if not tag.marked:
@@ -284,7 +292,7 @@ class ProseReader:
     def leave(self, tag: Tag) -> Move | None:
         """Leaves markup in the text."""
         self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
-        if not tag.broken and not self.lines.fenced:
+        if not tag.broken and not self._is_example:
             self._openers = max(self._openers + (-1 if tag.closing else 1), 0)
         self._look(tag.end)
         return None
@@ -296,6 +304,43 @@ class ProseReader:
         self._source.advance(tag.end)
         self._at = tag.end
         return None
+
+    # Tokens (rules 17, 22, 25 and 27).
+
+    def _read_token(self, tag: Tag) -> Move | None:
+        named = self._is_named(tag)
+        if named is None:
+            return None
+        if named:
+            return self._pass(tag)
+        if tag.kind == "eos":
+            return self._read_eos(tag)
+        if tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
+            return self.flush() or (ParserState.ROLE, tag)
+        return self._remove(kinds.STRAY_TOKEN, tag)
+
+    def _is_named(self, tag: Tag) -> bool | None:
+        """Whether a token is named: quoted, or in a code fence that goes on. None: not known."""
+        source = self._source
+        quote = source.char_before(tag.start)
+        if quote in _NAMING:
+            after = source.at(tag.end)
+            if not after and not source.final:
+                return None
+            if after == quote:
+                return True
+        if not self._is_example or self.lines.at_closing_run:
+            return False
+        _, ahead = self._machine.after_eos(tag)
+        if ahead is Lookahead.MORE:
+            return None
+        if isinstance(ahead, Tag) and ahead.kind == "role" and tag.kind == "eos":
+            self._is_transcript = True  # it is shown, and nothing in it runs
+        return ahead is not Lookahead.END
+
+    def leave_roles(self) -> None:
+        """Leaves role tokens in the text, because no turn was made up."""
+        self._roles_are_text = True
 
     def _read_eos(self, tag: Tag) -> Move | None:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
@@ -323,7 +368,7 @@ class ProseReader:
             return self._pass(tag)
         if self.reasoning:
             return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
-        if self.lines.fenced:
+        if self._is_example:
             return self._pass(tag)
         if not tag.closing:
             if after_quote:
@@ -383,7 +428,7 @@ class ProseReader:
             return None
         if not certain:
             return self.leave(tag)
-        return self.enter_calls(tag) or (ParserState.BLOCK, tag)
+        return self.enter_calls(tag, may_be_quoted=True) or (ParserState.BLOCK, tag)
 
     def _holds_calls(self, tag: Tag) -> bool | None:
         """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
@@ -426,18 +471,20 @@ class ProseReader:
             certain = ahead in ("", "\n")
         if not certain:
             return self.leave(tag)
-        if (halted := self.enter_calls(tag)) is not None:
+        if (halted := self.enter_calls(tag, may_be_quoted=True)) is not None:
             return halted
         machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
         return (ParserState.INVOKE, InvokeOpening(tag))
 
-    def enter_calls(self, tag: Tag) -> Move | None:
+    def enter_calls(self, tag: Tag, may_be_quoted: bool = False) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""
         source, machine = self._source, self._machine
         machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
         halted = self._show_up_to(tag.start - 2 * machine.blank_line, complete=True)
         if halted is not None:
             return halted
+        if may_be_quoted:
+            self._hold_if_quoted(tag)
         if self.reasoning:
             machine.report_raw(kinds.CALL_IN_REASONING, tag.start, "")
         if machine.blocks:
@@ -446,12 +493,26 @@ class ProseReader:
         source.advance(tag.start)
         return None
 
+    def _hold_if_quoted(self, tag: Tag) -> None:
+        """Holds calls behind a quote or a backtick, until what follows them is known (rule 24)."""
+        quotation = Quotation.before(self._machine, tag)
+        if quotation is not None and self._machine.hold is None:
+            held = HeldCalls(self._machine, returns=True)
+            held.read_otherwise(lambda to: self._leave_quoted(tag, to), quotation)
+
+    def _leave_quoted(self, tag: Tag, to: int) -> None:
+        """The text from a tag up to `to` is quoted, and stays."""
+        self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
+        self._look(to)
+
     # Inside a code fence (rule 15).
 
     def _read_fenced(self, tag: Tag, kind: str) -> Move | None:
         machine = self._machine
         opens = kind == "wrapper" and not tag.closing and self.lines.blank
         if not opens or not self.lines.after_blank or machine.tools.none_declared:
+            return self.leave(tag)
+        if self._is_transcript:
             return self.leave(tag)
         if tag.start < self._example_end or tag.raw != tag.canonical(machine.tags.calls):
             return self.leave(tag)
@@ -521,6 +582,6 @@ class ProseReader:
     def _read_native(self, tag: Tag) -> Move | None:
         # After another such token that was left as text, this one is text too.
         quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
-        if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
+        if tag.closing or quoted or self._is_example or self._machine.tools.none_declared:
             return self._pass(tag)
         return (ParserState.NATIVE, tag)

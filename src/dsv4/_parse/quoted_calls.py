@@ -78,8 +78,7 @@ class _Snapshot:
         shared = (machine, machine.source, machine.rules, machine.tools, machine.tags)
         memo: dict[int, object] = {id(one): one for one in (*shared, machine.prose)}
         self._open = copy.deepcopy((machine.block, machine.invoke, machine.reader), memo)
-        self._prose = {name: copy.copy(value) for name, value in vars(machine.prose).items()}
-        self._prose |= {n: v for n, v in vars(machine.prose).items() if n.startswith("_machine")}
+        self._prose = {**vars(machine.prose), "lines": copy.copy(machine.prose.lines)}
         self._source = machine.source.mark()
 
     def restore(self) -> None:

@@ -111,6 +111,8 @@ class Tag:
 LONGEST_TAG = 1024
 LONGEST_SPACE = 256
 LONGEST_REMARK = 256
+# Of a turn that was made up, so much is quoted.
+LONGEST_QUOTE = 1024
 
 # Limits that nobody meets by accident.
 MOST_CALLS = 1024

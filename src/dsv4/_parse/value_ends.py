@@ -309,16 +309,9 @@ def judge_eos(machine: Machine, tag: Tag) -> Verdict:
     """EOS ends a value where nothing follows it but EOS and white space (rule 22).
 
     It also does where a role token begins a turn that the model made up, in which nothing closes
-    the value. How far a run of them was followed is remembered, for the others in it.
+    the value.
     """
-    begun, reached = machine.eos_run
-    if not begun <= tag.start < reached:
-        begun, reached = tag.start, tag.end
-    ahead = machine.rules.look_ahead(reached)
-    while isinstance(ahead, Tag) and ahead.kind == "eos":
-        reached = ahead.end
-        ahead = machine.rules.look_ahead(reached)
-    machine.eos_run = begun, reached
+    _, ahead = machine.after_eos(tag)
     if ahead is Lookahead.MORE:
         return Verdict.WAIT
     if isinstance(ahead, Tag) and ahead.kind == "role":
