@@ -101,6 +101,8 @@ class HeldCalls:
         self._read_otherwise: Callable[[int], None] | None = None
         self._doubted: CallWriter | None = None  # the call whose value may be cut, as it was
         self._abort: tuple[bool, str] = (False, "")
+        self._doubted_from = self._start
+        self._unseen = ""
         self._shown = 0  # how many of the held events are not in doubt
         self._counts = machine.calls_begun, machine.calls_completed
         self._is_doubtful = self._drops_if_cut = self._has_surplus = False
@@ -131,6 +133,10 @@ class HeldCalls:
         self._counts = machine.calls_begun, machine.calls_completed
         self._doubted = None if call is None else call.copy()
         self._abort = in_string, rest
+        source = machine.source
+        self._doubted_from = source.pos
+        # Of a call that is to be seen whole nothing was seen yet: all of it has to be quoted.
+        self._unseen = source.recorded_so_far if call is not None and not call.streams else ""
 
     # What decides.
 
@@ -170,7 +176,9 @@ class HeldCalls:
             self._doubted.abort("unreadable", in_string=in_string, rest=rest)
         machine.events += [event for event in doubted if isinstance(event, Diagnostic)]
         machine.calls_begun, machine.calls_completed = self._counts
-        machine.report_raw(kinds.DROPPED_CALL, self._start, source.pinned(source.pos))
+        raw = self._unseen + source.pinned(source.pos)[self._doubted_from - self._start :]
+        start = self._doubted_from - len(self._unseen)
+        machine.report_raw(kinds.DROPPED_CALL, start, raw)
 
     def _return(self, to: int) -> None:
         """Reads once more from where the doubt began. What stands before `to` has decided it."""

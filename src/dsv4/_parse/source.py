@@ -534,6 +534,10 @@ class TextSource:
     def is_recording(self) -> bool:
         return self._recorded is not None
 
+    @property
+    def recorded_so_far(self) -> str:
+        return "".join(self._recorded or ())
+
     def recorded(self) -> str:
         text, self._recorded = "".join(self._recorded or ()), None
         return text
