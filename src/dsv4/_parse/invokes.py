@@ -37,6 +37,7 @@ class Invoke:
         hidden = kinds.DROPPED_CALL if is_quoted else self._why_hidden(tag, name)
         self._hidden: DiagnosticKind | None = hidden
         self._start = source.pos
+        self._opening = None if tag is None else tag.raw
         self._remarked = False  # there was text that nobody understood
         self.body: str | None = None  # arguments that came as one JSON object
         if self._hidden is not None or machine.whole_calls:
@@ -68,7 +69,9 @@ class Invoke:
         first = machine.rules.look_ahead(tag.end)
         if tag.self_closed or not machine.rules.opens(first, "parameter", tool):
             return False
-        return isinstance(first, Tag) and machine.rules.key(first, tool) is None
+        if not isinstance(first, Tag) or machine.rules.is_container(first, tool):
+            return False
+        return machine.rules.key(first, tool) is None
 
     def _read_attributes(self, tag: Tag) -> None:
         """Arguments in the tag itself (rule 14)."""
@@ -126,10 +129,14 @@ class Invoke:
         if not self.acts(tag):
             return (ParserState.REMARK, self)
         kind = machine.rules.kind(tag, self.name)
+        if machine.rules.is_container(tag, self.name):
+            return self._skip(tag)
         if self.is_parameter(tag):
             return self._begin_parameter(tag)
         if tag.kind in TOKENS or kind == "wrapper":
             return self.complete_implied()
+        if kind == "invoke" and not tag.closing and self._is_stutter(tag):
+            return self._skip(tag)
         if kind == "invoke" and not tag.closing:
             closes = False
             if is_odd_close(machine.rules, tag, "invoke", self.name):  # a close without its slash
@@ -176,9 +183,17 @@ class Invoke:
     def _has_value(tag: Tag) -> bool:
         return "string" in tag.attributes or "value" in tag.attributes
 
+    def _is_stutter(self, tag: Tag) -> bool:
+        """Whether the call is opened once more, with nothing between (rule 28)."""
+        untouched = not self.call.parameters and self.body is None and not self._remarked
+        return untouched and tag.raw == self._opening and bool(self.machine.tools.keys(self.name))
+
     def _remove(self, tag: Tag) -> Move:
         if tag.closing:
             self.machine.note_surplus(tag)
+        return self._skip(tag)
+
+    def _skip(self, tag: Tag) -> Move:
         if self._hidden is None:
             self.machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)

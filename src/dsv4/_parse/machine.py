@@ -35,6 +35,8 @@ from dsv4._parse.tag_rules import Lookahead, TagRules
 from dsv4.errors import ParseError
 
 _EOS = str(tokens.EOS)
+# The strict grammar is asked again when so many characters have come.
+_STRICT_STEP = 32
 
 
 class ParserState(Enum):
@@ -370,6 +372,8 @@ class Machine:
         assert block is not None
         if at < self._refuted_to:
             return False
+        if not source.final and source.end - self._strict_fed < _STRICT_STEP:
+            return None
         before = ""
         if self._strict_fed < value:  # a bracket and a slash may stand before the tag
             self._strict_fed = at

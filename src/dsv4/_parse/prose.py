@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dsv4._format import tokens
-from dsv4._format.spellings import ECHO, JSON_WRAPPERS, QUOTING
+from dsv4._format.spellings import ECHO, EXAMPLE_ELEMENTS, JSON_WRAPPERS, QUOTING
 from dsv4._parse import events as kinds
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
 from dsv4._parse.invokes import InvokeOpening
@@ -64,6 +64,7 @@ class StopStrings:
 
 
 _QUOTING = frozenset(QUOTING)
+_EXAMPLE_TAGS = frozenset(f"<{name}>" for name in EXAMPLE_ELEMENTS)
 # A token between two of the same of these is named.
 _NAMING = frozenset("`\"'")
 _THINK_END = str(tokens.THINK_END)
@@ -91,6 +92,7 @@ class ProseReader:
         self.joining = False  # the next reasoning begins on a line of its own
         self._is_transcript = False  # a fence shows several turns: nothing behind it acts
         self._roles_are_text = False
+        self._element: str | None = None  # an element for examples, which was opened right here
         self._openers = 0  # opening tags that were left as text
         self._names_think_tag = (
             False  # this line names an opening think tag, so the next close is talk too
@@ -116,6 +118,8 @@ class ProseReader:
     def is_idle(self) -> bool:
         """Whether text in which no tag begins may be shown as it comes."""
         if self._stops is not None or self.joining or self._names_think_tag:
+            return False
+        if self._element is not None:
             return False
         return not self.reasoning or self.reasoning_shown
 
@@ -145,6 +149,9 @@ class ProseReader:
                 source.pending = None
                 at += 1
             elif self._is_text(tag):
+                if tag.raw in _EXAMPLE_TAGS:
+                    self._look(tag.end)
+                    self._element = tag.label
                 at += 1  # what stands in it may act, as if it had not been read as a tag
             else:
                 if (halted := self._show_up_to(at)) is not None:
@@ -163,6 +170,8 @@ class ProseReader:
             text = self._source.slice(self._at, to)
             if "\n" in text:
                 self._names_think_tag = False
+            if self._element is not None and not text.isspace():
+                self._element = None
             self.lines.follow(text)
             self._at = to
 
@@ -364,7 +373,7 @@ class ProseReader:
 
     def _read_think(self, tag: Tag) -> Move | None:
         after_quote = self._source.char_before(tag.start) in _QUOTING
-        if len(tag.raw) > len(_THINK_END) and after_quote:  # with spaces in it
+        if tag.closing and tag.raw != _THINK_END and after_quote:  # with spaces in it
             return self._pass(tag)
         if self.reasoning:
             return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
@@ -390,7 +399,7 @@ class ProseReader:
     def _end_reasoning(self, tag: Tag) -> Move | None:
         if (halted := self.flush()) is not None:
             return halted
-        if len(tag.raw) > len(_THINK_END):
+        if tag.raw != _THINK_END:
             self._machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
         self._at = tag.end
@@ -495,7 +504,8 @@ class ProseReader:
 
     def _hold_if_quoted(self, tag: Tag) -> None:
         """Holds calls behind a quote or a backtick, until what follows them is known (rule 24)."""
-        quotation = Quotation.before(self._machine, tag)
+        character = self._source.char_before(tag.start)
+        quotation = Quotation.behind(character, self._element, self.lines.is_indented)
         if quotation is not None and self._machine.hold is None:
             held = HeldCalls(self._machine, returns=True)
             held.read_otherwise(lambda to: self._leave_quoted(tag, to), quotation)

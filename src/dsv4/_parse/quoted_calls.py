@@ -5,11 +5,8 @@ events of doubtful calls, which are held until what follows decides (recovery.md
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable
 
-from dsv4._format import tokens
-from dsv4._format.spellings import EXAMPLE_ELEMENTS
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic
@@ -21,10 +18,7 @@ from dsv4._parse.tag_rules import Lookahead
 QUOTES_AN_INVOKE = frozenset("+-\"'`\\“”‘’")
 
 _INLINE = frozenset('`"')
-_OPENING_ELEMENT = pattern(rf"<({'|'.join(EXAMPLE_ELEMENTS)})(?:\s[^<>]*)?>\s*\Z", re.IGNORECASE)
-_INDENTED = pattern(r"(?:\A|\n)(?:\t| {4})[ \t]*\Z")
 _OUTDENTED_LINE = pattern(r"\n(?!\t| {4}|[ \t]*(?:\n|\Z))")
-_EOS = str(tokens.EOS)
 
 
 class Quotation:
@@ -35,16 +29,13 @@ class Quotation:
         self._indented = indented
 
     @classmethod
-    def before(cls, machine: Machine, tag: Tag) -> Quotation | None:
-        """What a block may be quoted by, as far as the text before it says."""
-        source = machine.source
-        character = source.char_before(tag.start)
+    def behind(cls, character: str, element: str | None, indented: bool) -> Quotation | None:
+        """What a block may be quoted by: the character before it, an element, its indentation."""
         if character in _INLINE:
             return cls(character, False)
-        line = source.just_before(tag.start)
-        if (element := _OPENING_ELEMENT.search(line)) is not None:
-            return cls(f"</{element[1].lower()}", False)
-        return cls("", True) if _INDENTED.search(line) else None
+        if element is not None:
+            return cls(f"</{element}", False)
+        return cls("", True) if indented else None
 
     def is_closed(self, machine: Machine, block: str, ahead: Tag | Lookahead) -> bool:
         """Whether a block, behind which reading stands, is quoted."""

@@ -204,6 +204,7 @@ class TextSource:
         "ended",
         "final",
         "follower",
+        "no_json_before",
         "pending",
         "pos",
         "text",
@@ -229,6 +230,7 @@ class TextSource:
         self._before_aside = ""
         self._recorded: list[str] | None = None
         self._kept: list[str] | None = None
+        self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
         self._pinned: list[str] | None = None
         self._pinned_from = 0
         # Is given the text that is passed between the values of a block.

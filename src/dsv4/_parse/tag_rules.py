@@ -17,6 +17,7 @@ from dsv4._format.spellings import (
     EXAMPLE_NAME,
     JSON_WRAPPERS,
     NEVER_ARGUMENTS,
+    PARAMETER_CONTAINERS,
     PLAIN_INVOKES,
     PLAIN_WRAPPER_END,
     PLAIN_WRAPPER_PREFIXES,
@@ -102,6 +103,11 @@ class TagRules:
         if tag.name is None and tag.label in self.tools.parameters:
             return tag.label
         return self.tools.as_declared(tag.name)
+
+    def is_container(self, tag: Tag, tool: str) -> bool:
+        """Whether a tag holds all parameters of a call, and is none itself (rule 28)."""
+        named = tag.label.lower() in PARAMETER_CONTAINERS and not tag.attributes
+        return tag.marked and named and tag.label not in self.tools.keys(tool)
 
     def is_example(self, name: str | None) -> bool:
         """Whether a call is the prompt's own example (rule 2)."""

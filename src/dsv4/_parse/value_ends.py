@@ -34,6 +34,7 @@ class ValueJudge:
     """Decides what tags in the value of one parameter mean."""
 
     __slots__ = (
+        "_asked",
         "_counts",
         "_invoke",
         "_key",
@@ -42,6 +43,7 @@ class ValueJudge:
         "_region",
         "_start",
         "_tag",
+        "_would_be",
         "holds_tags",
         "is_remarked",
         "quoted",
@@ -58,6 +60,8 @@ class ValueJudge:
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
         self._start = invoke.machine.source.pos
+        self._asked: Tag | None = None  # about which the strict grammar was asked
+        self._would_be = Verdict.TEXT
         self.holds_tags = False  # a tag with the DSML token is a part of the value
         self.is_remarked = False  # a remark follows the close (rule 11)
         self.reopens = False  # a call or a block follows what implies the close
@@ -69,8 +73,12 @@ class ValueJudge:
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
-        self.reopens = False
-        verdict = self._judge(tag, json_ended)
+        if tag is self._asked:  # what it would mean is known, and the strict grammar is asked
+            verdict = self._would_be
+        else:
+            self.reopens = False
+            verdict = self._would_be = self._judge(tag, json_ended)
+            self._asked = None
         if self._machine.strict_block is not None and verdict is not Verdict.WAIT:
             verdict = self._judge_strictly(tag, verdict)
         if verdict is Verdict.IMPLIED and self.reopens and tag.start < self._machine.quoted_to:
@@ -93,6 +101,7 @@ class ValueJudge:
             return verdict
         accepted = machine.accepts_strictly(self._start, tag.start)
         if accepted is None:
+            self._asked = tag
             return Verdict.WAIT
         if not accepted:
             machine.forget_strict_block()
@@ -177,6 +186,8 @@ class ValueJudge:
         if machine.rules.closes(ahead, "wrapper", tool) or machine.rules.is_element(ahead, tool):
             return True
         if machine.rules.is_plain_parameter(ahead, tool):
+            return True
+        if ahead.closing and machine.rules.is_container(ahead, tool):
             return True
         if is_odd_close(machine.rules, ahead, "invoke", tool):
             return closes_in_run(
