@@ -31,7 +31,7 @@ from dsv4._parse.source import (
     TextSource,
 )
 from dsv4._parse.strict import StrictBlock
-from dsv4._parse.tag_rules import Lookahead, TagRules
+from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, TagRules
 from dsv4.errors import ParseError
 
 _EOS = str(tokens.EOS)
@@ -176,6 +176,9 @@ class Hold(Protocol):
 
     def surplus(self, tag: Tag) -> None:
         """A closing tag that closes nothing has come."""
+
+    def spelled_close(self, tag: Tag) -> None:
+        """A close stands in a value, and closes nothing."""
 
     def end_inside(self) -> None:
         """The text ends inside a call or a block, and was cut there."""
@@ -486,6 +489,21 @@ class Machine:
             ahead = self.rules.look_ahead(reached)
         self.eos_run = begun, reached
         return reached, ahead
+
+    def closes_later(self, at: int) -> bool | None:
+        """Whether a closing tag of a call follows anywhere. None: not known yet."""
+        if self.close_at >= at:
+            return True
+        at = max(at, self.no_close_to)
+        while True:
+            at, tag = self.source.next_tag(at)
+            if tag is None:
+                self.no_close_to = at
+                return False if self.source.final else None
+            if tag.closing and tag.marked and self.rules.kind(tag) in CALL_TAGS:
+                self.close_at = tag.start
+                return True
+            at = tag.end
 
     # Calls.
 

@@ -136,6 +136,8 @@ class AfterBlockReader:
                 return None
             if not isinstance(ahead, Tag):
                 return self._leave(ahead)
+            if machine.hold is not None and ahead.kind == "eos" and not self._ends(ahead):
+                return None
             if not self._is_closer(ahead):
                 if (holds := opens_json_calls(machine.rules, ahead)) is None:
                     return None
@@ -146,6 +148,22 @@ class AfterBlockReader:
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
             self._prose.plain_wrapper = False
             source.advance(ahead.end)
+
+    def _ends(self, eos: Tag) -> bool:
+        """Whether it is known what follows an EOS behind calls that may be quoted.
+
+        Closing tags in a turn that the model made up are surplus too (rule 21).
+        """
+        machine = self._machine
+        reached, ahead = machine.after_eos(eos)
+        if ahead is Lookahead.MORE:
+            return False
+        if ahead is Lookahead.END:
+            return True
+        closes = machine.closes_later(reached)
+        if closes and machine.hold is not None:
+            machine.hold.surplus(eos)
+        return closes is not None
 
     def _is_closer(self, tag: Tag) -> bool:
         if not tag.closing:

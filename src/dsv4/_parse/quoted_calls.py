@@ -137,6 +137,11 @@ class HeldCalls:
         if self._snapshot is not None and self._quotation is None:
             self._return(tag.end)
 
+    def spelled_close(self, tag: Tag) -> None:
+        """A close stands in a value, and closes nothing: so calls are quoted, if they may be."""
+        if self._snapshot is not None and self._quotation is None:
+            self._return(tag.end)
+
     def end_inside(self) -> None:
         """The text ends inside a call or a block, and was cut there."""
         if self._snapshot is not None and self._quotation is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
+from dsv4._format.spellings import CLOSING_BRACKETS
 from dsv4._parse import events as kinds
 from dsv4._parse.invokes import Invoke
 from dsv4._parse.machine import Machine
-from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
+from dsv4._parse.source import LONGEST_REMARK, LONGEST_SPACE, MARK, NOWHERE, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close
 
 
@@ -41,6 +42,7 @@ class ValueJudge:
         "_looked",
         "_machine",
         "_region",
+        "_spaced",
         "_start",
         "_tag",
         "_would_be",
@@ -60,6 +62,7 @@ class ValueJudge:
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
         self._start = invoke.machine.source.pos
+        self._spaced = (NOWHERE, 0)  # how far white space goes on behind which close
         self._asked: Tag | None = None  # about which the strict grammar was asked
         self._would_be = Verdict.TEXT
         self.holds_tags = False  # a tag with the DSML token is a part of the value
@@ -159,31 +162,47 @@ class ValueJudge:
         return not self._tag.marked and tag.label == self._tag.label
 
     def _judge_close(self, tag: Tag) -> Verdict:
-        ahead = self._machine.rules.look_ahead(tag.end)
+        ahead = self._look_past_space(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
-        follows = self._may_follow(ahead)
+        follows = self._may_follow(tag, ahead)
         if follows is False and not self._region:
             return self._judge_soon(tag)
         return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
+
+    def _look_past_space(self, at: int) -> Tag | Lookahead:
+        """What follows a close, after any amount of white space (rule 21)."""
+        source = self._machine.source
+        begun, reached = self._spaced
+        start, at = at, reached if begun == at else at
+        while (further := source.past_space(at)) > at:
+            at = further
+        self._spaced = start, at
+        ahead = self._machine.rules.look_ahead(at)
+        if at - start <= LONGEST_SPACE or not isinstance(ahead, Tag):
+            return ahead
+        acts = ahead.closing or self._lets_act(ahead)
+        return ahead if acts else Lookahead.TEXT
 
     def _judge_soon(self, tag: Tag) -> Verdict:
         soon = self._comes_soon(tag.end)
         self.is_remarked = bool(soon)
         return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
-    def _may_follow(self, ahead: Tag | Lookahead) -> bool | None:
+    def _may_follow(self, tag: Tag, ahead: Tag | Lookahead) -> bool | None:
         """Whether the grammar can go on after a close (rule 4)."""
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
             return ahead is Lookahead.END
         if ahead.kind == "eos" or machine.rules.opens(ahead, "parameter", tool):
             return True
-        if machine.rules.opens(ahead, "invoke", tool) or machine.rules.closes(
-            ahead, "invoke", tool
-        ):
+        if machine.rules.opens(ahead, "invoke", tool):
             return True
-        if machine.rules.closes(ahead, "wrapper", tool) or machine.rules.is_element(ahead, tool):
+        if ahead.closing and ahead.marked and not ahead.bare:
+            kind = machine.rules.kind(ahead, tool)
+            if kind in CALL_TAGS and (kind != "parameter" or tag.raw[-1] in CLOSING_BRACKETS):
+                return True
+        if machine.rules.is_element(ahead, tool):
             return True
         if machine.rules.is_plain_parameter(ahead, tool):
             return True
@@ -326,25 +345,8 @@ def judge_eos(machine: Machine, tag: Tag) -> Verdict:
     if ahead is Lookahead.MORE:
         return Verdict.WAIT
     if isinstance(ahead, Tag) and ahead.kind == "role":
-        return _decided(_closes_later(machine, ahead.end), Verdict.TEXT, Verdict.IMPLIED)
+        return _decided(machine.closes_later(ahead.end), Verdict.TEXT, Verdict.IMPLIED)
     return Verdict.IMPLIED if ahead is Lookahead.END else Verdict.TEXT
-
-
-def _closes_later(machine: Machine, at: int) -> bool | None:
-    """Whether a closing tag of a call follows anywhere. None: not known yet."""
-    source, rules = machine.source, machine.rules
-    if machine.close_at >= at:
-        return True
-    at = max(at, machine.no_close_to)
-    while True:
-        at, tag = source.next_tag(at)
-        if tag is None:
-            machine.no_close_to = at
-            return False if source.final else None
-        if tag.closing and tag.marked and rules.kind(tag) in CALL_TAGS:
-            machine.close_at = tag.start
-            return True
-        at = tag.end
 
 
 class BodyJudge(ValueJudge):

@@ -524,7 +524,10 @@ class TextValueReader:
         if verdict is Verdict.QUOTE:
             self.value.judge.open_quote(tag)
             self._machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
-        elif self.value.streams:  # values that are set aside are looked at when they end
+            return
+        if self._machine.hold is not None:
+            self._machine.hold.spelled_close(tag)
+        if self.value.streams:  # values that are set aside are looked at when they end
             self._machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
 
     def _close(self, tag: Tag, verdict: Verdict) -> Move:
