@@ -27,9 +27,10 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Reason
+from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import CallDelivery, GivenStops, GivenTools, StopIn, new_call_id
+from dsv4._parse.strict import StrictMessage
 from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.values import FrozenRecord
 
@@ -227,4 +228,20 @@ def parse(
         new_id=new_id,
         prefix=prefix,
     )
+    if isinstance(text, str) and not (strict or stop or parser._continues):
+        message = parser._read_plainly(text)
+        if message is not None:
+            return _well_formed(message, checked_reason(reason), new_id)
     return assemble([*parser.feed(text), *parser.finish(reason)])
+
+
+def _well_formed(message: StrictMessage, ended: Ended | None, new_id: Callable[[], str]) -> Message:
+    """The message of a completion that is read in one way only."""
+    calls = tuple(
+        ToolCall(name, arguments, index, new_id())
+        for index, (name, arguments) in enumerate(message.calls)
+    )
+    finish: Finish = "tool_calls" if calls else "stop"
+    if ended is not None and ended.is_cut and not message.has_eos:
+        finish = "length"
+    return Message(message.content, message.reasoning, calls, finish)

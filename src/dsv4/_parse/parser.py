@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
@@ -68,6 +68,7 @@ from dsv4._parse.parser_options import (
 from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
 from dsv4._parse.prose import ProseReader, StopStrings
 from dsv4._parse.source import MARKS, Tag
+from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
 from dsv4._parse.tag_rules import Lookahead
 from dsv4._parse.value_readers import (
     JsonBody,
@@ -78,9 +79,6 @@ from dsv4._parse.value_readers import (
     ValueBuilder,
 )
 from dsv4.errors import OptionError, short_repr
-
-if TYPE_CHECKING:
-    from dsv4._parse.strict import StrictParser
 
 
 class Hold(NamedTuple):
@@ -341,9 +339,6 @@ class StreamParser(Shortcut):
         self._carried: list[Event] = []  # of a call that the prompt left open
         self._strict: StrictParser | None = None
         if strict:
-            # Few ask for it, and what it needs is loaded for them alone.
-            from dsv4._parse.strict import StrictParser
-
             self._strict = StrictParser(thinking, declared, forbidden, spoken, maker)
 
         machine = Machine(
@@ -460,6 +455,18 @@ class StreamParser(Shortcut):
             self._carried = [event for event in own if event.index == index]
         self._catch_up()
         self._choose(carries=bool(self._carried))
+
+    @property
+    def _continues(self) -> bool:
+        """Whether the prompt holds the beginning of the text."""
+        return self._machine.source.end != 0
+
+    def _read_plainly(self, text: str) -> StrictMessage | None:
+        """A whole completion that can be read in one way only, without any state. None: another."""
+        machine = self._machine
+        if machine.forbidden or machine.tools.none_declared:
+            return None
+        return read_plainly(text, self._prose.reasoning, machine.tags, machine.tools)
 
     # Where reading is.
 

@@ -14,12 +14,19 @@ from typing import NamedTuple
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
-from dsv4._format.spellings import BAR, COMPLETION_TOKENS
-from dsv4._parse.call_arguments import CallWriter, json_string, object_text
+from dsv4._format.spellings import BAR, COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
+from dsv4._parse.call_arguments import CallWriter, json_string, object_text, read_json
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
 from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.parser_options import DeclaredTools
-from dsv4._parse.source import BLANK, pattern
+from dsv4._parse.source import (
+    BLANK,
+    LONGEST_NAME,
+    MARKS,
+    MOST_CALLS,
+    MOST_PARAMETERS,
+    pattern,
+)
 from dsv4.errors import ParseError
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
@@ -290,6 +297,69 @@ def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str
         calls.append((text[call.name], object_text(members)))
     assert block.end is not None
     return block.end, calls
+
+
+def read_plainly(
+    text: str, thinking: bool, tags: Tags, tools: DeclaredTools
+) -> StrictMessage | None:
+    """A whole completion that no rule of recovery.md could read in another way than the grammar.
+
+    None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
+    """
+    end = text.find(tokens.THINK_END) if thinking else 0
+    at = end + len(tokens.THINK_END) if thinking else 0
+    if end < 0 or _has_mark(text[:end]):
+        return None
+    block = text.find(tags.block_open, at)
+    if block < 0:
+        stop = text.find(tokens.EOS, at)
+        if stop + len(tokens.EOS) != len(text) or _has_mark(text[at:stop]):
+            return None
+        return StrictMessage(text[:end], text[at:stop], [], "", True)
+    content = text[at:block]
+    if _has_mark(content) or any(fence * FENCE_LENGTH in content for fence in FENCES):
+        return None
+    reading = StrictBlock(tags, 0, longest=LONGEST_NAME)
+    start = block + len(tags.block_open) - 1
+    try:
+        reading.feed(text[start:], start, final=True)
+    except ParseError:
+        return None
+    has_eos = text.startswith(tokens.EOS, reading.end)
+    after = (reading.end or 0) + (len(tokens.EOS) if has_eos else 0)
+    if after != len(text) or not 0 < len(reading.calls) <= MOST_CALLS:
+        return None
+    calls = []
+    for call in reading.calls:
+        name, arguments = text[call.name], _plain_arguments(text, call, tools)
+        if arguments is None or not _is_plain_name(name) or not tools.may_be_tool(name):
+            return None
+        calls.append((name, arguments))
+    return StrictMessage(text[:end], content, calls, text[block : reading.end], has_eos)
+
+
+def _plain_arguments(text: str, call: StrictCall, tools: DeclaredTools) -> str | None:
+    members = {}
+    for key, is_string, span in call.parameters:
+        name, value = text[key], text[span]
+        if not _is_plain_name(name) or _has_mark(value) or name in HOLDS_ALL:
+            return None
+        if not is_string:
+            found = read_json(value)
+            if found is None or found.repaired:
+                return None
+            value = found.text
+        members[name] = json_string(value) if is_string else value
+    return object_text(members) if len(members) <= MOST_PARAMETERS else None
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether a name is read as it stands, by everybody."""
+    return name.replace("_", "a").replace("-", "a").isalnum()
+
+
+def _has_mark(text: str) -> bool:
+    return any(mark in text for mark in MARKS)
 
 
 class StrictParser:
