@@ -179,10 +179,14 @@ class ProseReader:
         """Whether what may become a tag would mean anything here."""
         if partial is not PartialTag.NAME and partial is not PartialTag.PLAIN:
             return True
-        if not self._machine.tools.parameters or self._is_example:
+        tools = self._machine.tools
+        if tools.none_declared or self._is_example:
             return False
         if partial is PartialTag.NAME:
-            return True
+            name = self._source.slice(at + 1, self._source.end)
+            return bool(tools.parameters) or any(e.startswith(name) for e in EXAMPLE_ELEMENTS)
+        if not tools.parameters:
+            return False
         label = self._source.match(PLAIN_LABEL, at)
         return label is not None and is_plain_label(label[1])
 

@@ -95,9 +95,9 @@ class ValueJudge:
         """What the first doubtful tag of a block means: what the strict grammar says (rule 20)."""
         machine = self._machine
         kind = machine.rules.kind(tag, self._invoke.name)
-        if verdict is Verdict.CLOSE and self._is_own_close(tag, kind):
+        if tag.raw == machine.tags.parameter_close and verdict is Verdict.CLOSE:
             return verdict
-        if verdict is Verdict.CLOSE or (verdict is Verdict.IMPLIED and kind == "parameter"):
+        if self._is_repair(tag, kind, verdict):
             machine.forget_strict_block()  # what is repaired so would read strictly too
             return verdict
         if verdict is Verdict.TEXT and not tag.marked and tag.kind != "eos":
@@ -113,6 +113,18 @@ class ValueJudge:
             machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
         machine.read_strictly()
         return Verdict.STRICT
+
+    def _is_repair(self, tag: Tag, kind: str | None, verdict: Verdict) -> bool:
+        """Whether a value ends at a tag though the strict grammar may go on behind it (rule 20).
+
+        Where its own close is misspelled, that is so before a parameter that may act.
+        """
+        if verdict is Verdict.IMPLIED:
+            return kind == "parameter"
+        if verdict is not Verdict.CLOSE or not self._is_own_close(tag, kind):
+            return verdict is Verdict.CLOSE
+        ahead = self._machine.rules.look_ahead(tag.end)
+        return isinstance(ahead, Tag) and self._lets_act(ahead)
 
     def _judge(self, tag: Tag, json_ended: bool) -> Verdict:
         machine, tool = self._machine, self._invoke.name
