@@ -304,3 +304,9 @@ class TestWhiteSpaceBehindAClose:
     def test_may_be_of_any_length(self) -> None:
         text = f"{BLOCK}{BASH}{COMMAND}ls{PARAMETER_END}{' ' * 5000}{INVOKE_END}{BLOCK_END}"
         assert calls_of(dsv4.parse(text, **OPTIONS)) == [("bash", {"command": "ls"})]
+
+
+def test_a_doubtful_call_that_the_prompt_opened_goes_on() -> None:
+    prefix = f"{BLOCK}{calling('ping')}x{PARAMETER_END}{BASH}{COMMAND}l"
+    message = read_everywhere(f"s{PARAMETER_END}{ENDS}{EOS}", tools=TOOLS, prefix=prefix)
+    assert calls_of(message) == [("bash", {"command": "ls"})]

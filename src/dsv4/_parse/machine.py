@@ -189,6 +189,9 @@ class Hold(Protocol):
     def settle(self, ahead: Tag | Lookahead) -> None:
         """The calls are over, and `ahead` follows."""
 
+    def release(self) -> None:
+        """Gives the events out, whatever follows."""
+
 
 class Machine:
     """What the readers of all states share: the text, the events, and where reading is."""

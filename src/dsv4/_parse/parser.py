@@ -40,7 +40,7 @@ from dsv4._parse.events import (
 )
 from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
 from dsv4._parse.invokes import Invoke, InvokeOpening, ParameterOpening, RemarkReader
-from dsv4._parse.machine import Machine, ParserState, ReadAgain, StateReader
+from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
     AfterBlockReader,
     FencedBlockReader,
@@ -69,7 +69,6 @@ from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
 from dsv4._parse.prose import ProseReader, StopStrings
 from dsv4._parse.source import MARKS, Tag
 from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
-from dsv4._parse.tag_rules import Lookahead
 from dsv4._parse.value_readers import (
     JsonBody,
     JsonCallList,
@@ -444,10 +443,8 @@ class StreamParser(Shortcut):
         """Reads what the prompt holds already. Of its events only those of an open call count."""
         events = self.feed(prefix)
         machine = self._machine
-        try:
-            machine.settle_calls(Lookahead.TEXT)  # the prompt's own calls are in no doubt
-        except ReadAgain:
-            machine.run()
+        if machine.hold is not None:
+            machine.hold.release()  # the prompt's own calls are in no doubt
         invoke = machine.invoke
         if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.visible:
             index = invoke.call.index

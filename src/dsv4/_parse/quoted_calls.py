@@ -160,8 +160,12 @@ class HeldCalls:
                 self._return(source.pos)
         if self._is_doubtful and self._has_surplus:
             self._drop()
-        source.unpin()
-        machine.release_events()
+        self.release()
+
+    def release(self) -> None:
+        """Gives the events out, whatever follows."""
+        self._machine.source.unpin()
+        self._machine.release_events()
 
     def _drop(self) -> None:
         machine, source = self._machine, self._machine.source
