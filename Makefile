@@ -16,6 +16,10 @@ COMPILE_PACKAGES := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 # is set: commands would take twice as long.
 COMPILE := $(BIN)/python -m compileall -q src
 
+# pytest rewrites the assertions of every test file, which takes a third of the time to collect them.
+# It keeps what it wrote, unless this is set.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests share no files and no order, so they run on several cores. More than four take more memory
 # than they save time: each process has a vocabulary of its own.
 PARALLEL := -n auto --maxprocesses=4 --dist worksteal
@@ -30,7 +34,12 @@ INSTALL_ENGINES := $(BIN)/python -m pip install --quiet --disable-pip-version-ch
 # Counting takes long, so the others run without it, and those that go through the same lines often.
 COVERAGE := --cov --cov-fail-under=95
 
-.PHONY: demo examples test test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs dist format bench fuzz clean
+# pyright runs in Node.js, and fetches itself from npm when it first runs: both may be missing.
+PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
+	then $(BIN)/pyright --pythonpath $(BIN)/python; \
+	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
+
+.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -46,13 +55,21 @@ examples: $(VENV)-training/installed
 test-training: $(VENV)-training/installed-for-tests
 	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py
 
+# Side by side: mypy takes one core, and leaves the other idle.
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
+	$(MAKE) --no-print-directory -j 2 check-types test-core
 	$(BIN)/pytest $(PARALLEL) -m "not counted and not large"
 	$(MAKE) --no-print-directory -j 2 smoke-in-a-browser smoke-on-other-pythons
+
+check-types:
+	$(BIN)/mypy
+	$(PYRIGHT)
+	$(BIN)/python scripts/check_javascript.py
+
+test-core:
+	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "counted and not large" tests/core
 
 # Side by side: each leaves a core to the other for much of its time.
 smoke-in-a-browser:

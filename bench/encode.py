@@ -110,7 +110,7 @@ def _cold_sampler(run: Run) -> Callable[[], float]:
 
 
 def peak_bytes(run: Run) -> int:
-    """The most memory that a run held at once, what it returns included."""
+    """The most memory that a run held at the same time, including what it returns."""
     forget()
     tracemalloc.start()
     try:

@@ -113,7 +113,7 @@ def compare_streaming() -> None:
     chunks = chunks_of(completion())
     rivals = {
         "dsv4": ours,
-        "deepseek-recipe, push alone": peer(read_back=False),
+        "deepseek-recipe, push only": peer(read_back=False),
         "deepseek-recipe, events read": peer(read_back=True),
     }
     times = dict.fromkeys(rivals, float("inf"))
@@ -130,7 +130,7 @@ def compare_whole() -> None:
     text = completion()
     strict = best(lambda: parse_message_from_completion_text(text, "thinking"), 20)
     tolerant = best(lambda: dsv4.parse(text, tools=TOOLS), 20)
-    print("80 KB completion at once")
+    print("80 KB completion in one chunk")
     print(f"  strict, a handful of searches  {strict * 1e6:9.0f} µs")
     print(f"  tolerant                       {tolerant * 1e6:9.0f} µs {tolerant / strict:9.1f} x")
 

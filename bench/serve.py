@@ -1,9 +1,9 @@
 """The gateway under load, and beside others: python bench/serve.py (bench/README.md explains it)
 
 Starts an engine that generates nothing but does it at a pace (serve_backend.py), the gateway as its
-users start it, and the others, each in a process of its own; opens all streams at once and notes
-when every token arrives. Nothing is read before all streams have ended, so that the measuring takes
-as little of the machine as it can.
+users start it, and the others, each in a process of its own; opens all streams at the same time and
+notes when every token arrives. Nothing is read before all streams have ended, so that the measuring
+takes as little of the machine as it can.
 """
 
 from __future__ import annotations
@@ -374,7 +374,7 @@ def started(load: Load) -> Iterator[tuple[Process, Any]]:
 
 
 def hold(load: Load, flags: list[str]) -> None:
-    """Many streams at once through one worker."""
+    """Many concurrent streams through one worker."""
     print(
         f"{load.streams} streams, {load.per_second:g} chunks a second each for {load.seconds:g} s, "
         f"{'all in one step' if load.steps == 1 else f'in {load.steps} steps'}; {load_average()}"

@@ -52,7 +52,7 @@ def cache(tab: Any) -> None:
     """A client that drops reasoning."""
     tab.get_by_label("Examples").first.select_option(label="Several turns")
     tab.get_by_role("tab", name="Cache").click()
-    tab.locator("[data-variant=no_reasoning]").click()
+    tab.get_by_role("button", name="The client drops reasoning").click()
     tab.wait_for_selector(".turn.broken")
 
 

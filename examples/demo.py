@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dsv4
-from dsv4._cli.main import main
+from dsv4.__main__ import main
 
 HERE = Path(__file__).parent
 VECTORS = HERE.parent / "tests" / "vectors"

@@ -1,7 +1,7 @@
 """Runs the core's tests on every other supported Python that this machine has.
 
     python scripts/other_pythons.py          # what is likely to break: vectors, corpus, rules
-    python scripts/other_pythons.py --all    # all tests of the rooms that need no extra
+    python scripts/other_pythons.py --all    # all tests of the packages that need no extra
 
 Interpreters are looked for on PATH and among pyenv's versions; none found is no failure. Each gets
 an environment of its own under build/pythons, which is made once and kept.
@@ -32,7 +32,7 @@ SMOKE = [
     *("tests/core/test_errors.py", "tests/test_public_names.py", "tests/core/test_signatures.py"),
     *("tests/core/test_dialects.py", "tests/core/test_prompt.py", "tests/core/test_request.py"),
 ]
-# The rooms that need no extra, in full.
+# The packages that need no extra, in full.
 WITHOUT_EXTRAS = [
     *("tests/core", "tests/profiles", "tests/decoding", "tests/test_check.py"),
     *("tests/test_view.py", "tests/test_public_names.py", "tests/test_packing.py"),
@@ -42,7 +42,7 @@ WITHOUT_EXTRAS = [
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--all", action="store_true", help="the rooms that need no extra, whole")
+    options.add_argument("--all", action="store_true", help="also what takes longer")
     run_all = options.parse_args().all
     found = {version: path for version in SUPPORTED if (path := interpreter(version))}
     found.pop(sys.version_info[:2], None)

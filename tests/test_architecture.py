@@ -1,4 +1,4 @@
-"""The rules of the house: who may import whom, and where a special token may be spelled."""
+"""What docs/design.md says of the layout: three wings, who may import whom, what a name may be."""
 
 from __future__ import annotations
 
@@ -6,41 +6,58 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src"
 
-# From the bottom up. A room imports from rooms below it; rooms of one floor leave each other alone.
-FLOORS = (
-    {"dsv4.errors", "dsv4.types", "dsv4.values", "dsv4.version"},
+# What may become less, and never more. Lower a bound when the code allows it.
+MOST_FILES = 222
+MOST_LINES_OF_A_FILE = 700
+MOST_BARE_ANY = 100
+MOST_TESTS_OF_PRIVATE_MODULES = 66
+MOST_TOOLS_WITH_PRIVATE_MODULES = 8
+
+# Each wing in layers, from the bottom up. A package imports from the layers below its own, in its
+# wing and in the wings before it. Packages of one layer do not import each other.
+ENGINE = (
+    {"dsv4.errors", "dsv4.schema", "dsv4.version"},
+    {"dsv4.types"},
     {"dsv4._format"},
     {"dsv4._encode", "dsv4._parse"},
     {"dsv4.request"},
-    {"dsv4._decode", "dsv4.grammar", "dsv4._inputs"},
-    {"dsv4.tokens"},
-    {"dsv4.compat", "dsv4.profiles"},
-    {"dsv4._check", "dsv4._view"},
-    {"dsv4.dataset", "dsv4.api"},
+    {"dsv4._decode"},
+)
+LIBRARY = (
+    {"dsv4._inputs", "dsv4.api", "dsv4.grammar", "dsv4.profiles", "dsv4.tokens"},
+    {"dsv4._check", "dsv4.compat"},
+)
+APPLICATIONS = (
+    {"dsv4._view", "dsv4.dataset"},
     {"dsv4", "encoding_dsv4", "encoding_dsv32"},  # the public names
     {"dsv4._playground"},
     {"dsv4.serve"},
     {"dsv4._cli"},
     {"dsv4.__main__"},
 )
-STANDARD_LIBRARY_ALONE = (
-    *("dsv4.errors", "dsv4.values", "dsv4._format", "dsv4._encode", "dsv4._parse", "dsv4.request"),
-    *("dsv4.compat.release", "dsv4.compat.vllm", "dsv4._decode", "dsv4.profiles"),
-    "dsv4.api",
+WINGS = {"engine": ENGINE, "library": LIBRARY, "applications": APPLICATIONS}
+LAYERS = (*ENGINE, *LIBRARY, *APPLICATIONS)
+
+# No other distribution is imported by the engine, nor by these packages of the library.
+STANDARD_LIBRARY_ONLY = (
+    *(package for layer in ENGINE for package in sorted(layer)),
+    *("dsv4.api", "dsv4.profiles", "dsv4.compat.release", "dsv4.compat.vllm"),
 )
 
-# A notebook asks a prompt how it looks: what answers is imported when it does.
-EXCEPTION = ("dsv4._encode.prompt", "dsv4._view.html_page")
-
 SPELLING = re.compile(r"｜|▁|</?think>|</?tool_result>|[|‖]\s*DSML")
+
+# The words of an older description of this layout.
+OLD_WORDS = re.compile(r"\brooms\b|\b(?:a|the|its|each|every) room\b|(?<!math\.)\bfloors?\b", re.I)
 
 
 def module_name(path: Path) -> str:
@@ -51,13 +68,13 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
 
 
-def imported(module: str) -> Iterator[str]:
-    """Every module that a module imports, wherever in it the statement stands."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in it the statement stands."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{module}: a relative import, expected the full name"
+            assert not node.level, f"{path}: a relative import, expected the full name"
             for alias in node.names:
                 submodule = f"{node.module}.{alias.name}"
                 yield submodule if submodule in MODULES else str(node.module)
@@ -66,51 +83,202 @@ def imported(module: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def imports() -> dict[str, list[str]]:
     """What each module imports."""
-    return {module: sorted(set(imported(module))) for module in MODULES}
+    return {module: sorted(set(imported(path))) for module, path in MODULES.items()}
 
 
-def room_of(module: str) -> str:
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """Each module's syntax tree."""
+    return {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
+
+
+def package_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
-def floor_of(module: str) -> int:
-    found = [n for n, rooms in enumerate(FLOORS) if room_of(module) in rooms]
-    assert found, f"{module} is in no room of the house"
+def layer_of(module: str) -> int:
+    found = [n for n, packages in enumerate(LAYERS) if package_of(module) in packages]
+    assert found, f"{module} is in no layer"
     return found[0]
 
 
-def is_inside(module: str, rooms: tuple[str, ...]) -> bool:
-    return any(module == room or module.startswith(room + ".") for room in rooms)
+def wing_of(module: str) -> str:
+    package = package_of(module)
+    found = [wing for wing, layers in WINGS.items() if package in set().union(*layers)]
+    assert found, f"{module} is in no wing"
+    return found[0]
 
 
-def test_a_room_imports_only_from_below(imports: dict[str, list[str]]) -> None:
-    between_rooms = [
-        (module, other)
-        for module, others in imports.items()
-        for other in others
-        if other in MODULES and room_of(other) != room_of(module)
+def is_inside(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def is_private(module: str) -> bool:
+    """Whether a module is in a package whose name begins with an underscore."""
+    return bool(re.match(r"dsv4\._(?!_)", module))
+
+
+class TestImports:
+    def test_a_package_imports_only_from_the_layers_below(
+        self, imports: dict[str, list[str]]
+    ) -> None:
+        between_packages = [
+            (module, other)
+            for module, others in imports.items()
+            for other in others
+            if other in MODULES and package_of(other) != package_of(module)
+        ]
+        upwards = [each for each in between_packages if layer_of(each[1]) >= layer_of(each[0])]
+        assert upwards == []
+
+    def test_no_module_imports_itself_through_others(self, imports: dict[str, list[str]]) -> None:
+        ours = {module: [m for m in others if m in MODULES] for module, others in imports.items()}
+        TopologicalSorter(ours).prepare()
+
+    def test_the_core_needs_only_the_standard_library(self, imports: dict[str, list[str]]) -> None:
+        foreign = [
+            (module, other)
+            for module, others in imports.items()
+            if is_inside(module, STANDARD_LIBRARY_ONLY)
+            for other in others
+            if other not in MODULES and other.split(".")[0] not in sys.stdlib_module_names
+        ]
+        assert foreign == []
+
+    def test_every_package_has_a_layer(self) -> None:
+        packages = {package_of(module) for module in MODULES}
+        assert packages == {each for layer in LAYERS for each in layer} & packages
+
+
+def importing_private_modules(folder: str) -> list[str]:
+    """The Python files of a folder of this repository that import private packages."""
+    return [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if any(is_private(module) for module in imported(path))
     ]
-    upwards = [each for each in between_rooms if floor_of(each[1]) >= floor_of(each[0])]
-    assert upwards == [EXCEPTION]
 
 
-def test_no_cycles(imports: dict[str, list[str]]) -> None:
-    ours = {
-        module: [m for m in others if m in MODULES and (module, m) != EXCEPTION]
-        for module, others in imports.items()
-    }
-    TopologicalSorter(ours).prepare()
+class TestPrivatePackages:
+    """A package whose name begins with an underscore is for this package only."""
+
+    @pytest.mark.parametrize("folder", ["examples", "clients", "deploy"])
+    def test_what_users_read_imports_none(self, folder: str) -> None:
+        assert importing_private_modules(folder) == []
+
+    def test_no_more_tests_import_them(self) -> None:
+        assert len(importing_private_modules("tests")) <= MOST_TESTS_OF_PRIVATE_MODULES
+
+    def test_no_more_tools_import_them(self) -> None:
+        tools = [
+            f
+            for folder in ("bench", "docs", "fuzz", "scripts")
+            for f in importing_private_modules(folder)
+        ]
+        assert len(tools) <= MOST_TOOLS_WITH_PRIVATE_MODULES
 
 
-def test_the_core_needs_the_standard_library_alone(imports: dict[str, list[str]]) -> None:
-    foreign = [
-        (module, other)
-        for module, others in imports.items()
-        if is_inside(module, STANDARD_LIBRARY_ALONE)
-        for other in others
-        if other not in MODULES and other.split(".")[0] not in sys.stdlib_module_names
-    ]
-    assert foreign == []
+class TestNames:
+    def test_a_class_name_is_defined_once(self, trees: dict[str, ast.Module]) -> None:
+        homes = defaultdict(list)
+        for module, tree in trees.items():
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef):
+                    homes[node.name].append(module)
+        assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+    def test_a_file_name_is_used_once_in_a_wing(self) -> None:
+        names = Counter(
+            (wing_of(module), path.name)
+            for module, path in MODULES.items()
+            if path.name != "__init__.py"
+        )
+        assert [name for name, count in names.items() if count > 1] == []
+
+    def test_no_package_has_the_name_of_a_public_function(self) -> None:
+        import dsv4
+
+        packages = {path.parent.name for path in MODULES.values() if path.name == "__init__.py"}
+        functions = {name for name in dsv4.__all__ if callable(getattr(dsv4, name))}
+        assert packages & functions == set()
+
+    def test_the_old_words_for_packages_and_layers_are_gone(self) -> None:
+        found = [
+            f"{path.relative_to(ROOT)}: {word}"
+            for path in our_texts()
+            for word in OLD_WORDS.findall(path.read_text("utf-8"))
+        ]
+        assert found == []
+
+
+def our_texts() -> Iterator[Path]:
+    """What describes the code: the code itself, its scripts and the pages."""
+    for pattern in (
+        "*.md",
+        "Makefile",
+        "pyproject.toml",
+        "docs/*.md",
+        "scripts/*.py",
+        "src/**/*.py",
+    ):
+        yield from sorted(ROOT.glob(pattern))
+
+
+class TestSizes:
+    def test_there_are_no_more_files(self) -> None:
+        assert len(MODULES) <= MOST_FILES
+
+    def test_no_file_is_long(self) -> None:
+        lines = {m: path.read_text("utf-8").count("\n") for m, path in MODULES.items()}
+        assert {m: n for m, n in lines.items() if n > MOST_LINES_OF_A_FILE} == {}
+
+    def test_no_more_parameters_may_be_anything(self, trees: dict[str, ast.Module]) -> None:
+        bare = Counter(module for module, tree in trees.items() for _ in bare_any(tree))
+        assert bare.total() <= MOST_BARE_ANY, bare.most_common(10)
+
+
+def bare_any(tree: ast.Module) -> Iterator[ast.arg]:
+    """The parameters that are annotated `Any` and nothing more."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and getattr(node.annotation, "id", "") == "Any":
+            yield node
+
+
+class TestDesign:
+    """docs/design.md names what is there."""
+
+    PAGE = (ROOT / "docs/design.md").read_text("utf-8")
+
+    def test_every_file_that_it_names_exists(self) -> None:
+        named = set(re.findall(r"[\w/.-]*\w\.(?:py|txt|jinja|js|css)\b", self.PAGE))
+        assert len(named) > 100
+        assert sorted(name for name in named if not exists(name)) == []
+
+    def test_every_folder_that_it_names_exists(self) -> None:
+        named = set(re.findall(r"`([\w/]+/)`", self.PAGE))
+        assert sorted(name for name in named if not exists(name)) == []
+
+    def test_every_package_is_on_it(self) -> None:
+        packages = (m for m, path in MODULES.items() if path.name == "__init__.py" and "." in m)
+        folders = [m.removeprefix("dsv4.").replace(".", "/") for m in packages]
+        assert [folder for folder in folders if f"`{folder}/`" not in self.PAGE] == []
+
+    def test_what_it_names_after_a_file_is_in_that_file(self) -> None:
+        """As in "`_parse/prose.py` `_read_think`"."""
+        named = [
+            (file, name.rpartition(".")[2])
+            for file, names in re.findall(r"`([\w/]+\.py)`((?:,? `[\w.]+`)+)", self.PAGE)
+            for name in re.findall(r"`([\w.]+)`", names)
+            if not name.endswith(".py")
+        ]
+        assert len(named) > 30
+        source = {file: (SRC / "dsv4" / file).read_text("utf-8") for file, _ in named}
+        assert [each for each in named if not re.search(rf"\b{each[1]}\b", source[each[0]])] == []
+
+
+def exists(name: str) -> bool:
+    """Whether a file or folder is in the package, beside it, or in this repository."""
+    return any((folder / name).exists() for folder in (SRC / "dsv4", SRC, ROOT))
 
 
 def spellings(path: Path) -> list[str]:
@@ -121,17 +289,17 @@ def spellings(path: Path) -> list[str]:
     return [found for text in texts for found in SPELLING.findall(text)]
 
 
-def test_only_the_spec_spells_a_special_token() -> None:
+def test_only_the_format_package_spells_a_special_token() -> None:
     elsewhere = {m: path for m, path in MODULES.items() if not is_inside(m, ("dsv4._format",))}
     assert {module for module, path in elsewhere.items() if spellings(path)} == set()
 
 
-def test_the_search_for_spellings_finds_those_of_the_spec() -> None:
+def test_the_search_for_spellings_finds_those_of_the_format() -> None:
     found = set(spellings(MODULES["dsv4._format.tokens"]))
     assert {"｜", "▁", "<think>", "</think>", "<tool_result>"} <= found
 
 
-def run_alone(code: str) -> str:
+def run_in_a_fresh_interpreter(code: str) -> str:
     """What a fresh interpreter prints, with nothing but the source to import from."""
     code = f"import sys; sys.path.insert(0, {str(SRC)!r})\n{code}"
     command = [sys.executable, "-I", "-S", "-c", code]
@@ -152,13 +320,13 @@ def test_the_package_imports_little_else() -> None:
         "numpy",
     }
     used = "import dsv4, encoding_dsv4; dsv4.encode, dsv4.parse; print(*sys.modules)"
-    loaded = set(run_alone(used).split())
+    loaded = set(run_in_a_fresh_interpreter(used).split())
     assert {"dsv4.request", "dsv4._parse.parse"} <= loaded
     assert not heavy & loaded
 
 
 def test_encoding_and_parsing_open_nothing() -> None:
-    run_alone(
+    run_in_a_fresh_interpreter(
         """
 import dsv4, encoding_dsv4
 encode, parse = dsv4.encode, dsv4.parse  # what is imported when first asked for

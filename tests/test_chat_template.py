@@ -26,6 +26,7 @@ from builders import (
     vectors,
 )
 from dsv4.compat import chat_template
+from rows import each_row
 from strategies import conversations, damaged, json_objects, options, tools
 from transformers_names import (
     Case,
@@ -74,24 +75,24 @@ class TestVectors:
         assert (len(WITH_CONTEXT), len(REFUSED), len(SUPPORTED)) == (14, 10, 190)
         assert (len(AS_GIVEN), len(WITH_STRINGS)) == (67, 123)
 
-    @pytest.mark.parametrize("case", AS_GIVEN)
+    @each_row("case", AS_GIVEN)
     def test_as_given(self, case: Case) -> None:
         assert render(case["messages"], **template_options(case)) == case["prompt"]
 
-    @pytest.mark.parametrize("case", WITH_STRINGS)
+    @each_row("case", WITH_STRINGS)
     def test_with_arguments_as_objects(self, case: Case) -> None:
         assert render(with_objects(case["messages"]), **template_options(case)) == case["prompt"]
 
-    @pytest.mark.parametrize("case", WITH_STRINGS)
+    @each_row("case", WITH_STRINGS)
     def test_arguments_as_strings_are_refused(self, case: Case) -> None:
         problem = refusal(*case["messages"], **template_options(case))
         assert "function.arguments: found a string, expected the object" in problem
 
-    @pytest.mark.parametrize("case", REFUSED)
+    @each_row("case", REFUSED)
     def test_errors(self, case: Case) -> None:
         refusal(*case["messages"], **template_options(case))
 
-    @pytest.mark.parametrize("case", WITH_CONTEXT)
+    @each_row("case", WITH_CONTEXT)
     def test_context_is_refused(self, case: Case) -> None:
         problem = refusal(*case["messages"], **template_options(case))
         assert problem == "context: a chat template writes whole prompts"

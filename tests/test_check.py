@@ -22,7 +22,6 @@ from builders import (
     result,
     user,
 )
-from dsv4._check import KINDS
 from dsv4._check.fixes import fix_body
 
 WRONG = [user(5), assistant(reasoning="Hm."), user()]
@@ -42,6 +41,52 @@ def test_messages_a_body_and_a_request_are_taken_alike() -> None:
     assert dsv4.check(dsv4.Request(WRONG)) == found
 
 
+REFERRING = {
+    "properties": {"unit": {"$ref": "#/$defs/Unit"}, "where": {"allOf": [{"type": "object"}]}},
+    "required": ["unit"],
+    "additionalProperties": False,
+    "$defs": {"Unit": {"type": "string", "enum": ["C", "F"]}},
+}
+
+
+def has_invalid_arguments(arguments: dict[str, Any], schema: dict[str, Any]) -> bool:
+    asked = calling(call("f", json.dumps(arguments), id="a"))
+    tools = [function("f", parameters=schema)]
+    found = kinds({"messages": [user(), asked, result("r", "a")], "tools": tools})
+    return "invalid_arguments" in [kind for _, kind in found]
+
+
+@pytest.mark.parametrize("library", [True, False])
+@pytest.mark.parametrize(
+    ("arguments", "is_valid"),
+    [
+        ({"unit": "C"}, True),
+        ({"unit": "K"}, False),
+        ({"unit": 1}, False),
+        ({"unit": "C", "where": {}}, True),
+        ({"unit": "C", "where": 5}, False),
+        ({"unit": "C", "more": 5}, False),
+        ({}, False),
+    ],
+)
+def test_arguments_are_held_against_the_schema_and_its_references(
+    arguments: dict[str, Any], is_valid: bool, library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `jsonschema`, and without it as far as types, names and choices go."""
+    if library:
+        pytest.importorskip("jsonschema")
+    monkeypatch.setattr("dsv4._check.call_checks._has_jsonschema", lambda: library)
+    assert has_invalid_arguments(arguments, REFERRING) is not is_valid
+
+
+def test_true_is_not_one_of_the_numbers_that_a_schema_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dsv4._check.call_checks._has_jsonschema", lambda: False)
+    assert has_invalid_arguments({"n": True}, {"properties": {"n": {"enum": [1]}}})
+    assert not has_invalid_arguments({"n": 1.0}, {"properties": {"n": {"enum": [1]}}})
+
+
 class Model:
     """What turns itself into a dict as pydantic models do."""
 
@@ -50,6 +95,14 @@ class Model:
 
     def model_dump(self) -> dict[str, Any]:
         return self._fields
+
+
+def test_arguments_that_cannot_be_written_are_found_in_objects_too() -> None:
+    wrong = calling(call("f", object(), id="a"))
+    assert kinds([user(), Model(wrong), user()]) == kinds([user(), wrong, user()])
+    assert kinds([user(), calling(Model(wrong["tool_calls"][0])), user()]) == kinds(
+        [user(), wrong, user()]
+    )
 
 
 def test_objects_are_taken_for_what_they_turn_into() -> None:
@@ -255,7 +308,7 @@ messages = st.lists(
 @given(json_values | messages | messages.map(lambda listed: {"messages": listed}))
 def test_it_never_raises(body: Any) -> None:
     for finding in dsv4.check(body):
-        assert finding.kind in KINDS
+        assert finding.kind in dsv4.FINDING_KINDS
         assert finding.level in ("error", "warning", "note")
         assert finding.message
 
@@ -412,12 +465,12 @@ SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE 
 
 
 def test_every_kind_is_documented() -> None:
-    assert list(SECTIONS) == list(KINDS)
+    assert list(SECTIONS) == list(dsv4.FINDING_KINDS)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "not_json"])
+@pytest.mark.parametrize("kind", [kind for kind in dsv4.FINDING_KINDS if kind != "not_json"])
 def test_the_example_of_a_kind_has_it(kind: str) -> None:
-    level, meaning = KINDS[kind]
+    level, meaning = dsv4.FINDING_KINDS[kind]
     text = " ".join(SECTIONS[kind].split())
     assert text.startswith(f"**{level}** · {meaning}")
     (example,) = re.findall(r"```json\n(.*?)```", SECTIONS[kind], re.DOTALL)

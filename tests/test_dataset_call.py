@@ -13,11 +13,10 @@ import pytest
 
 import dsv4
 from builders import assistant, function, image, text, user
-from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
+from dsv4.dataset import BadLine, DatasetError, Interrupted, Summary, Watcher, encode_files
 from small_vocabulary import write_small_vocabulary
 
 pytest.importorskip("tokenizers")
-from dsv4.dataset.dataset_run import Watcher
 from dsv4.dataset.resumable_output import _is_same_file
 from dsv4.tokens import Tokenizer
 
@@ -159,8 +158,11 @@ def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabul
         ({"carry": [5]}, "carry: found 5, expected the name of a field"),
         ({"carry": ["input_ids"]}, "carry: found input_ids, which is a column of the output's"),
         ({"carry": ["line"]}, "carry: found line, which is a column of the output's own"),
-        ({"carry": ["id"], "format": "numpy"}, "carry: found it with .npy, which holds ids and"),
-        ({"labels": True, "format": "megatron"}, "labels: found it with .bin, which holds ids and"),
+        ({"carry": ["id"], "format": "numpy"}, "carry: found it with .npy, which holds only ids"),
+        (
+            {"labels": True, "format": "megatron"},
+            "labels: found it with .bin, which holds only ids",
+        ),
         ({"trainer": "x"}, "trainer: found 'x', expected one of trl, axolotl, verl, torchtune"),
         ({"trainer": []}, r"trainer: found \[\], expected one of trl"),
         ({"trainer": "trl", "labels": True}, "labels: found it with trainer, which names the"),
@@ -282,11 +284,12 @@ class TestLearning:
         path = tmp_path / "in.jsonl"
         conversations = [[user()], CONVERSATIONS[0]]
         assert len(encoded(path, conversations, vocabulary)) == 2
-        assert len(encoded(path, conversations, vocabulary, drop_unlearnable=True)) == 1
+        assert len(encoded(path, conversations, vocabulary, drop_untrained=True)) == 1
         summary = encode_files(
-            [path], tmp_path / "o.jsonl", tokenizer=vocabulary, jobs=1, drop_unlearnable=True
+            [path], tmp_path / "o.jsonl", tokenizer=vocabulary, jobs=1, drop_untrained=True
         )
-        assert (summary.conversations, summary.examples, summary.unlearnable) == (2, 1, 1)
+        assert isinstance(summary, Summary)
+        assert (summary.conversations, summary.examples, summary.untrained) == (2, 1, 1)
 
     def test_reasoning_that_is_left_out_is_counted(self, tmp_path: Path, vocabulary: Path) -> None:
         path = tmp_path / "in.jsonl"

@@ -50,9 +50,9 @@ def test_as_defined(data: st.DataObject, v4_1_file: str) -> None:
     examples = tokenizer.expand(conversation, **chosen)
     assert [example.ids for example in examples] == [ids for _, ids in expected]
     for (start, _), example in zip(expected, examples, strict=True):
-        owned = tokenizer.owned(example.prompt)
-        assert owned.ids == example.ids
-        assert example.weights == owned.weights(
+        attributed = tokenizer.attributed(example.prompt)
+        assert attributed.ids == example.ids
+        assert example.weights == attributed.weights(
             lambda piece, start=start: piece.origin == "model" and (piece.message or 0) >= start
         )
 
@@ -119,4 +119,4 @@ def test_a_session_does_the_growing(tokenizer: Tokenizer) -> None:
     session.append(assistant("b"))
     session.append(user("c"))
     session.snapshot()
-    assert first.owned.ids == tokenizer.encode(dsv4.encode([user("a")], thinking=False))
+    assert first.attributed.ids == tokenizer.encode(dsv4.encode([user("a")], thinking=False))

@@ -24,6 +24,7 @@ from builders import (
 from dsv4.compat import chat_template, hf
 from dsv4.tokens import Tokenizer, VocabularyError
 from parts import part
+from rows import each_row
 from transformers_names import (
     Case,
     is_native,
@@ -45,7 +46,7 @@ class TestText:
     def test_how_many_vectors_there_are(self) -> None:
         assert len(NATIVE) == 200
 
-    @pytest.mark.parametrize("case", NATIVE)
+    @each_row("case", NATIVE)
     def test_vectors(self, case: Case) -> None:
         named = {"add_generation_prompt": True, **template_options(case)}
         if "error" in case:
@@ -232,7 +233,7 @@ def ids(messages: Any, **named: Any) -> Any:
 
 @needs_tokens
 class TestIds:
-    @pytest.mark.parametrize("case", part([case for case in NATIVE if "error" not in case], 3))
+    @each_row("case", part([case for case in NATIVE if "error" not in case], 3))
     def test_vectors(self, case: Case) -> None:
         """The ids are those of the prompt as text, unless a message spells a token."""
         named = {"add_generation_prompt": True, **template_options(case)}

@@ -11,6 +11,7 @@ import pytest
 
 import dsv4
 import encoding_dsv4
+import encoding_dsv32
 from builders import VECTORS
 from dsv4.compat import vllm
 
@@ -80,9 +81,19 @@ def test_the_package() -> None:
         *("ToolCallAborted", "Diagnostic", "StopHit", "End", "Event"),
         *("Finish", "AbortReason", "DiagnosticKind", "Hold"),
         # looking and training
-        *("check", "Finding", "dataset", "profiles", "decode", "Decoded", "Note"),
+        *(
+            "check",
+            "Finding",
+            "FindingKind",
+            "FINDING_KINDS",
+            "dataset",
+            "profiles",
+            "decode",
+            "Decoded",
+            "Note",
+        ),
         # both
-        *("DIALECTS", "Dialect", "dialect_for", "__version__"),
+        *("DIALECTS", "V3_2_SERVED", "Dialect", "dialect_for", "types", "__version__"),
         *("Error", "OptionError", "EncodeError", "ParseError", "UnknownModel"),
     }
     assert all(hasattr(dsv4, name) for name in dsv4.__all__)
@@ -157,3 +168,10 @@ def defaults(function: Any) -> dict[str, Any]:
     """What a caller can give by position, with defaults. Parameters by name alone are our own."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+
+
+def test_the_copies_have_the_names_of_the_released_module() -> None:
+    assert vllm.__all__ == encoding_dsv4.__all__
+    assert set(encoding_dsv32.__all__) < set(encoding_dsv4.__all__)
+    for module in (encoding_dsv4, encoding_dsv32, vllm):
+        assert [name for name in module.__all__ if not hasattr(module, name)] == []

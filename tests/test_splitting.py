@@ -15,7 +15,7 @@ LINES = [f"conversation {n}\n".encode() for n in range(2000)]
 
 def test_every_line_is_in_one_part() -> None:
     parts = split_shares({"train": 0.8, "valid": 0.15, "test": 0.05})
-    taken = {name: {line for line in LINES if parts[name].takes(line)} for name in parts}
+    taken = {name: {line for line in LINES if parts[name].includes(line)} for name in parts}
     assert sum(map(len, taken.values())) == len(LINES) == len(set().union(*taken.values()))
     assert 0.77 < len(taken["train"]) / len(LINES) < 0.83
     assert 0.03 < len(taken["test"]) / len(LINES) < 0.07
@@ -24,8 +24,10 @@ def test_every_line_is_in_one_part() -> None:
 def test_the_line_alone_decides() -> None:
     """Not its end, not its place; so a part stays what it is when others are added."""
     part = split_shares({"train": 0.5, "valid": 0.5})["train"]
-    assert [part.takes(line) for line in LINES] == [part.takes(line.strip()) for line in LINES]
-    assert all(WHOLE_DATASET.takes(line) for line in LINES)
+    assert [part.includes(line) for line in LINES] == [
+        part.includes(line.strip()) for line in LINES
+    ]
+    assert all(WHOLE_DATASET.includes(line) for line in LINES)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from builders import assistant, call, calling, image, openai_tool, result, text,
 from dsv4.compat import chat_template
 from dsv4.compat.templates import ENGINES, TEMPLATED
 from parts import fewer, part
+from rows import each_row
 from strategies import conversations, json_objects, json_values, options, tools
 from transformers_names import Case, has_string_arguments, is_native, template_options, with_objects
 
@@ -84,8 +85,8 @@ def native(messages: Any, dialect: str, named: dict[str, Any]) -> str:
 
 @in_engines
 class TestVectors:
-    @pytest.mark.parametrize(
-        ("dialect", "case"),
+    @each_row(
+        "dialect, case",
         part([(dialect, case) for dialect in TEMPLATED for case in cases(dialect)], 3),
     )
     def test_each(self, engine: str, dialect: str, case: Case) -> None:

@@ -84,7 +84,7 @@ class TestPlainText:
         prompt = dsv4.encode(messages, **chosen)
         ids = tokenizer.encode(prompt)
         assert tokenizer.decode(ids) == str(prompt)
-        assert tokenizer.owned(prompt).ids == ids
+        assert tokenizer.attributed(prompt).ids == ids
         if not prompt.special_text:
             assert ids == reference(str(prompt))
 

@@ -107,8 +107,8 @@ def test_results_in_another_order_say_so() -> None:
 
 def test_what_a_mask_lets_a_model_learn() -> None:
     rows = view_of(dsv4.encode(MESSAGES), policy="calls").rows
-    assert {row.field for row in rows if row.learned} == {"tool_calls"}
-    assert {row.learned for row in view_of(dsv4.encode(MESSAGES)).rows} == {None}
+    assert {row.field for row in rows if row.trained} == {"tool_calls"}
+    assert {row.trained for row in view_of(dsv4.encode(MESSAGES)).rows} == {None}
 
 
 class TestGhosts:

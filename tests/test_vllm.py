@@ -10,6 +10,7 @@ import encoding_dsv4
 from builders import assistant, call, calling, is_json, system, user, vectors
 from dsv4 import EncodeError, Error, OptionError
 from dsv4.compat import vllm
+from rows import each_row
 
 
 def test_reasoning_wins_unless_it_is_empty() -> None:
@@ -57,7 +58,7 @@ def all_arguments_are_json(messages: list[dict[str, Any]]) -> bool:
     return all(is_json(call["function"]["arguments"]) for call in calls)
 
 
-@pytest.mark.parametrize("case", vectors("encode-v4.jsonl"))
+@each_row("case", vectors("encode-v4.jsonl"))
 def test_all_else_is_as_released(case: dict[str, Any]) -> None:
     if "error" in case or not all_arguments_are_json(case["messages"]):
         with pytest.raises(Error):

@@ -15,6 +15,7 @@ import pytest
 import dsv4
 from completions import TOOLS, block, calling, corpus, cuts, declared
 from loading import loaded
+from rows import each_row
 from vllm_stand_in import vllm_or_its_stand_in
 
 THINK, END_THINK = "<think>", "</think>"
@@ -116,11 +117,11 @@ def asked_in(case: dict[str, Any]) -> Asked:
     return Asked(case["start"] == "reasoning", declared(**case["tools"]), case["tool_choice"])
 
 
-rows = pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in corpus()])
+every_case = each_row("case", [pytest.param(case, id=case["id"]) for case in corpus()])
 
 
 class TestCorpus:
-    @rows
+    @every_case
     def test_a_whole_answer_is_the_message_that_parse_gives(
         self, vllm: Any, case: dict[str, Any]
     ) -> None:
@@ -128,7 +129,7 @@ class TestCorpus:
         expected = without_blank_content(parsed(case["text"], asked))
         assert read_whole(vllm, case["text"], asked) == expected
 
-    @rows
+    @every_case
     def test_a_streamed_answer_is_the_message_that_parse_gives(
         self, vllm: Any, case: dict[str, Any]
     ) -> None:
@@ -137,7 +138,7 @@ class TestCorpus:
         for chunks in cuts(case["text"]):
             assert read_streamed(vllm, with_ids(chunks), asked) == expected, chunks
 
-    @rows
+    @every_case
     def test_so_is_one_that_comes_token_by_token(
         self, vllm: Any, case: dict[str, Any], tokenizer: Any, reference: Any
     ) -> None:

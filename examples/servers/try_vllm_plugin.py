@@ -16,7 +16,7 @@ from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
 import dsv4
-from dsv4._format.tokens import THINK_END, THINK_START
+from encoding_dsv4 import thinking_end_token, thinking_start_token
 
 PLUGIN = "dsv4.compat.vllm_plugin"
 TOOLS = [
@@ -35,7 +35,7 @@ MESSAGES: list[dict[str, Any]] = [
 ]
 # The tool parser's name, and the release of the format that its model writes.
 PARSERS = {"dsv4": "v4", "dsv4-v4.1": "v4.1"}
-THINK_IDS = {str(THINK_START): 1, str(THINK_END): 2}
+THINK_IDS = {thinking_start_token: 1, thinking_end_token: 2}
 
 
 def completion(message: dict[str, Any], dialect: str) -> str:
@@ -82,7 +82,7 @@ def read_in_pieces(name: str, text: str, size: int) -> tuple[str, str, list[Any]
     pieces = [text[n : n + size] for n in range(0, len(text), size)]
     reasoning, content, calls = "", "", {}
     for n, piece in enumerate(pieces):
-        ids = [2] if str(THINK_END) in piece else [9]
+        ids = [2] if thinking_end_token in piece else [9]
         last = n == len(pieces) - 1
         delta = parser.parse_delta(piece, ids, asked, prompt_token_ids=[1], finished=last)
         if delta is None:
@@ -116,14 +116,15 @@ def try_parser(name: str, dialect: str) -> None:
         for found in (read_whole(name, text), *pieces):
             assert found == expected, (found, expected)
     text = completion(MESSAGES[1], dialect)
-    calls = text.partition(str(THINK_END))[2]
-    departures = {
+    end = thinking_end_token
+    calls = text.partition(end)[2]
+    malformed = {
         "half a call": text[: text.index("Paris")],
-        "reasoning that does not end": text.replace(str(THINK_END), ""),
-        "an example in reasoning": f"So:\n```{calls.lstrip()}\n```\n{THINK_END}Done.",
-        "reasoning in two spans": f"A{THINK_END}b{THINK_START}c{THINK_END}d{calls}",
+        "reasoning that does not end": text.replace(end, ""),
+        "an example in reasoning": f"So:\n```{calls.lstrip()}\n```\n{end}Done.",
+        "reasoning in two spans": f"A{end}b{thinking_start_token}c{end}d{calls}",
     }
-    for text in departures.values():
+    for text in malformed.values():
         expected = read_by_dsv4(text, dialect)
         pieces = [read_in_pieces(name, text, size) for size in (1, 5, 1000)]
         for found in (read_whole(name, text), *pieces):

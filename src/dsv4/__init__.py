@@ -4,15 +4,15 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dsv4 import dataset
-from dsv4._check import Finding, check
+from dsv4 import dataset, types
+from dsv4._check import FINDING_KINDS, Finding, FindingKind, check
 from dsv4._decode import Decoded, Note, decode
 from dsv4._encode.cache import set_cache_size
 from dsv4._encode.encode import encode
 from dsv4._encode.fragments import Field, Origin, Piece
 from dsv4._encode.omissions import Omission, OmissionRule
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import DIALECTS, Dialect, dialect_for
+from dsv4._format.dialects import DIALECTS, V3_2_SERVED, Dialect, dialect_for
 from dsv4._format.endings import Ending, EndingKind
 from dsv4._format.tokens import Special
 from dsv4._parse.events import (
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIALECTS",
+    "FINDING_KINDS",
+    "V3_2_SERVED",
     "AbortReason",
     "ArgumentsDelta",
     "ContentDelta",
@@ -57,6 +59,7 @@ __all__ = [
     "Event",
     "Field",
     "Finding",
+    "FindingKind",
     "Finish",
     "Hold",
     "Message",
@@ -90,11 +93,24 @@ __all__ = [
     "parse_task",
     "profiles",
     "set_cache_size",
+    "types",
 ]
 
 
+def _prompt_html(prompt: Prompt) -> str:
+    """The prompt in colours, as a notebook displays it."""
+    # Few programs display a prompt, so the view is loaded when one does.
+    from dsv4._view.html_page import html_fragment
+
+    return html_fragment(prompt)
+
+
+# Attached here because the view imports the encoder, and not the other way round.
+Prompt._repr_html_ = _prompt_html  # type: ignore[attr-defined]
+
+
 def __getattr__(name: str) -> ModuleType:
-    """Rooms that most programs never ask for are imported when they are."""
+    """Imports packages that most programs never use when they are first used."""
     if name == "profiles":
         return import_module("dsv4.profiles")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

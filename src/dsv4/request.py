@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypedDict
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from typing import Any, NamedTuple, TypedDict
 
 from dsv4._encode.encode import check_options, visible_tools
 from dsv4._encode.encode import encode as encode
@@ -14,32 +14,34 @@ from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import CallDelivery, new_call_id
-from dsv4.values import FrozenRecord
-
-# The options of a `Request`, for functions that pass them on to one.
+from dsv4.types import (
+    DialectName,
+    Effort,
+    MessageInput,
+    ResponseFormatParam,
+    ToolChoice,
+    ToolInput,
+)
 
 
 class RequestOptions(TypedDict, total=False):
-    """Each as a keyword, so that a type checker sees it."""
+    """The options of a `Request`, for functions that pass them on as keywords."""
 
-    tools: Iterable[Any] | None
-    tool_choice: str | Mapping[str, Any]
-    response_format: Mapping[str, Any] | None
+    tools: Iterable[ToolInput] | None
+    tool_choice: ToolChoice
+    response_format: ResponseFormatParam | None
     thinking: bool
-    effort: str | int | None
+    effort: Effort | None
     drop_thinking: bool
     bos: bool
-    context: Iterable[Any]
-    dialect: str | Dialect
+    context: Iterable[MessageInput]
+    dialect: DialectName | Dialect
     stop: Sequence[str] | str
     prefix: str
 
 
-# A request: the one home of every option, with the prompt and the parser that fit each other.
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Request(FrozenRecord):
+@dataclass(frozen=True)
+class Request:
     """A conversation and every option of it.
 
     Options are checked when a request is made, messages when they are encoded. Nothing is copied,
@@ -63,17 +65,17 @@ class Request(FrozenRecord):
     Raises an `OptionError` for an option that is not what it should be.
     """
 
-    messages: Iterable[Any]
+    messages: Iterable[MessageInput]
     _: KW_ONLY
-    tools: Iterable[Any] | None = None
-    tool_choice: str | Mapping[str, Any] = "auto"
-    response_format: Mapping[str, Any] | None = None
+    tools: Iterable[ToolInput] | None = None
+    tool_choice: ToolChoice = "auto"
+    response_format: ResponseFormatParam | None = None
     thinking: bool = True
-    effort: str | int | None = None
+    effort: Effort | None = None
     drop_thinking: bool = True
     bos: bool = True
-    context: Iterable[Any] = ()
-    dialect: str | Dialect = "v4"
+    context: Iterable[MessageInput] = ()
+    dialect: DialectName | Dialect = "v4"
     stop: Sequence[str] | str = ()
     prefix: str = ""
 
@@ -94,6 +96,25 @@ class Request(FrozenRecord):
             self.stop,
             self.prefix,
         )
+
+    @classmethod
+    def _trusted(
+        cls, messages: Sequence[Mapping[str, object]], options: Mapping[str, Any]
+    ) -> Request:
+        """A request of dicts and of options that have been checked already.
+
+        The constructor would check them once more and set fields one by one, which takes longer
+        than a short conversation takes to encode.
+        """
+        request = object.__new__(cls)
+        values = request.__dict__
+        defaults = _defaults.get(cls) or _defaults_of(cls)
+        values |= defaults.shared
+        for name, make in defaults.made:
+            values[name] = make()
+        values |= options
+        values["messages"] = messages
+        return request
 
     def encode(self) -> Prompt:
         """The exact prompt.
@@ -126,7 +147,7 @@ class Request(FrozenRecord):
         """A parser for what the model writes after the prompt.
 
         `ending` is the prompt's, where you have encoded it: it is not encoded again then. With
-        `strict` it accepts well-formed completions alone; with `calls="whole"` nothing of a
+        `strict` it accepts only well-formed completions; with `calls="whole"` nothing of a
         call is seen before it is complete; `new_id` makes the ids of calls. Returns a
         `StreamParser` that fits the prompt that `encode` gives: it begins in the reasoning or the
         answer, as the prompt leaves the model, or inside the block that a forced `tool_choice`
@@ -134,7 +155,7 @@ class Request(FrozenRecord):
         """
         return StreamParser(
             ending=self.encode().ending if ending is None else ending,
-            tools=self._tools_shown(),
+            tools=self._visible_tools(),
             tool_choice=self.tool_choice,
             dialect=self.dialect,
             strict=strict,
@@ -143,9 +164,27 @@ class Request(FrozenRecord):
             new_id=new_id,
         )
 
-    def _tools_shown(self) -> list[Any]:
+    def _visible_tools(self) -> list[Any]:
         """The tools that the prompt shows: the request's own, and those on its messages."""
         own = () if self.tools is None else self.tools
         before = () if self.context is None else self.context
         given = (*own, *(tool for _, tool in visible_tools(before, self.messages)))
         return [tool if (fields := maybe_dict(tool)) is None else fields for tool in given]
+
+
+class _Defaults(NamedTuple):
+    """The defaults of a class's fields: those that are shared, and what makes the others."""
+
+    shared: dict[str, Any]
+    made: tuple[tuple[str, Callable[[], Any]], ...]
+
+
+_defaults: dict[type[Request], _Defaults] = {}
+
+
+def _defaults_of(kind: type[Request]) -> _Defaults:
+    shared = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    factories = ((each.name, each.default_factory) for each in fields(kind))
+    made = tuple((name, factory) for name, factory in factories if factory is not MISSING)
+    _defaults[kind] = _Defaults(shared, made)
+    return _defaults[kind]

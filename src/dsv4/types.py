@@ -38,6 +38,7 @@ __all__ = [
     "SystemMessageParam",
     "Task",
     "TextPartParam",
+    "ThinkingMode",
     "ToolCallParam",
     "ToolChoice",
     "ToolChoiceMode",
@@ -62,6 +63,9 @@ Effort: TypeAlias = Literal["low", "high", "max"] | int
 ToolChoiceMode: TypeAlias = Literal["auto", "none", "required"]
 """Whether tools may, must not or must be called."""
 
+ThinkingMode: TypeAlias = Literal["chat", "thinking"]
+"""Whether the model thinks before it answers, as the released functions say it."""
+
 Task: TypeAlias = Literal["action", "query", "authority", "domain", "title", "read_url"]
 """A quick instruction, which a message carries in place of an answer's opening."""
 
@@ -77,6 +81,7 @@ class SupportsToDict(Protocol):
 
     def to_dict(self) -> Mapping[str, Any]:
         """The fields as a dict."""
+        ...
 
 
 class SupportsModelDump(Protocol):
@@ -84,6 +89,7 @@ class SupportsModelDump(Protocol):
 
     def model_dump(self) -> Mapping[str, Any]:
         """The fields as a dict."""
+        ...
 
 
 # Content.

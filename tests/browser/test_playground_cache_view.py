@@ -12,8 +12,7 @@ Open = Callable[..., Any]
 
 
 def settle(tab: Any) -> None:
-    tab.wait_for_selector("section.cache .turn")
-    tab.evaluate("() => document.querySelector('section.cache').shown")
+    tab.wait_for_selector("section.cache .strip[aria-busy=false] .turn")
 
 
 def example(tab: Any, title: str) -> None:
@@ -59,15 +58,15 @@ def test_a_break_says_where_and_why(tab: Any) -> None:
 
 def test_what_other_clients_lose(tab: Any) -> None:
     example(tab, "Several turns")
-    client = tab.locator("[data-variant=no_reasoning]")
+    client = tab.get_by_role("button", name="The client drops reasoning")
     assert "loses 146 tokens" in client.inner_text()
     with tab.expect_response("**/api/cache"):
         client.click()
     tab.wait_for_selector(".turn.broken")
-    assert tab.locator("[data-variant=no_reasoning]").get_attribute("aria-pressed") == "true"
+    assert client.get_attribute("aria-pressed") == "true"
     assert "the client sent the turn back without its reasoning" in turns(tab)[1]
     with tab.expect_response("**/api/cache"):
-        tab.locator("[data-variant=sorted_arguments]").click()
+        tab.get_by_role("button", name="The client re-serialises arguments").click()
     tab.wait_for_function("() => document.querySelectorAll('.turn.broken').length === 1")
     assert "the client wrote the arguments anew" in turns(tab)[3]
 

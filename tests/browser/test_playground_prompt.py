@@ -45,8 +45,7 @@ def write(tab: Any, value: Any) -> None:
 
 
 def settle(tab: Any) -> None:
-    tab.wait_for_function("() => !document.querySelector('.result').classList.contains('waiting')")
-    tab.evaluate("() => document.querySelector('section.prompt').shown")
+    tab.wait_for_selector(".result:not(.waiting) .rows[aria-busy=false]")
 
 
 def choose(tab: Any, label: str, value: str) -> None:

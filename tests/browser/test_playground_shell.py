@@ -79,10 +79,10 @@ def test_a_link_of_another_view_restores_it(open_page: Open) -> None:
     write(tab, MESSAGES)
     tab.get_by_role("tab", name="Cache").click()
     tab.wait_for_selector(".turn")
-    tab.locator("[data-variant=no_reasoning]").click()
+    tab.get_by_role("button", name="The client drops reasoning").click()
     other = open_page(f"#{address(tab, '#cache/1.')}")
     other.wait_for_selector(".turn")
-    chosen = other.locator("[data-variant=no_reasoning]")
+    chosen = other.get_by_role("button", name="The client drops reasoning")
     assert chosen.get_attribute("aria-pressed") == "true"
     other.get_by_role("tab", name="Prompt").click()
     assert json.loads(other.get_by_label("Request, as JSON").input_value()) == MESSAGES

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import dsv4
-from completions import corpus
 from dsv4._playground.completion_trace import trace_completion
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
@@ -499,69 +498,6 @@ def test_nothing_is_wider_than_the_page(opened: Callable[..., Any], width: int) 
     for selector in ("html", ".view.stream"):
         size = tab.locator(selector).evaluate("e => [e.scrollWidth, e.clientWidth]")
         assert size[0] <= size[1]
-
-
-UNFOLD = """async ({ told, text, states }) => {
-  const { Trace } = await import("./trace.js");
-  const trace = new Trace(told, text, states);
-  const protocols = Object.keys(told.frames);
-  const steps = [];
-  for (let step = 0; step <= trace.steps; step++) {
-    const { state, start, end, hold } = trace.at(step);
-    const message = trace.messageAt(step, 1e9, 1e9);
-    steps.push({
-      state,
-      hold,
-      held: text.slice(start, end),
-      reasoning: message.reasoning.text,
-      content: message.content.text,
-      calls: message.calls.map(({ name, text }) => [name, text.text]),
-      frames: protocols.map((name) => trace.frameCount(name, step)),
-    });
-  }
-  const frames = protocols.map((name) =>
-    Array.from({ length: trace.frameCount(name, trace.steps) }, (_, n) => trace.frame(name, n)));
-  return { steps, frames };
-}"""
-
-
-@pytest.mark.parametrize("cut", ["character", "random", "token"])
-def test_the_page_unfolds_a_trace_to_what_happened(opened: Callable[..., Any], cut: str) -> None:
-    """Every step and every frame of a part of the corpus, as `trace.js` tells them."""
-    from stepping import sent, stepped
-
-    from dsv4._playground.completion_trace import cut_completion as cut_text
-    from dsv4.tokens import Tokenizer
-
-    tab = opened()
-    tokenizer = Tokenizer.load()
-    states = [{"name": state.name, "words": ""} for state in dsv4.StreamParser().state.__class__]
-    texts = [case["text"] for case in corpus()[::9]]
-    for text in [*texts, "Wide \U0001f327\U0001f327 <\U0001f327</think>\n\n\U0001f327 ok"]:
-        body = {"text": text, "tools": COMPLETION_TOOLS, "cut": cut, "seed": 5}
-        told = trace_completion(body, PlaygroundContext(tokenizer))
-        unfolded = tab.evaluate(UNFOLD, {"told": told, "text": text, "states": states})
-        pieces = cut_text(text, cut, 5, tokenizer)
-        events: list[tuple[int, Any]] = []
-        for step, (state, held, why, brought) in enumerate(
-            stepped(pieces, tools=COMPLETION_TOOLS), 1
-        ):
-            events += ((step, event) for event in brought)
-            shown = unfolded["steps"][step]
-            assert shown["held"] == held
-            assert shown["hold"]["reason"] == (why.reason if why else "")
-            assert state in (shown["state"], None)
-            for kind in ("reasoning", "content"):
-                wanted = f"{kind.capitalize()}Delta"
-                so_far = [e.text for _, e in events if type(e).__name__ == wanted]
-                assert shown[kind] == "".join(so_far)
-            starts = [e for _, e in events if isinstance(e, dsv4.ToolCallStart)]
-            assert [name for name, _ in shown["calls"]] == [start.name for start in starts]
-        for n, protocol in enumerate(("chat", "responses", "messages")):
-            frames = sent(protocol, events, body, len(pieces) + 1)
-            assert [(f["step"], f["frame"]) for f in unfolded["frames"][n]] == frames
-            counts = [sum(step <= at for step, _ in frames) for at in range(len(pieces) + 2)]
-            assert [shown["frames"][n] for shown in unfolded["steps"]] == counts
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -26,7 +26,7 @@ pytest.importorskip("tokenizers")
 from dsv4.tokens import Tokenizer
 
 CLOSING = re.compile(
-    r"dsv4: [\d,]+ conversations?, [\d,]+ examples?, [\d,]+ tokens?, [\d,]+ learned, [\d,.]+ s$"
+    r"dsv4: [\d,]+ conversations?, [\d,]+ examples?, [\d,]+ tokens?, [\d,]+ trained on, [\d,.]+ s$"
 )
 # What is said of the columns where no trainer is named.
 COLUMNS = (
@@ -188,7 +188,7 @@ def test_options_reach_the_encoder(tmp_path: Path, run: Any, vocabulary: str) ->
     assert len(rows(tmp_path / "out.jsonl")) == 6
     status, said = run("in.jsonl", "-o", "out.jsonl", "--jobs", "1", "--policy", "calls")
     assert (status, len(said)) == (0, 2)
-    assert said[0] == "dsv4: 3 examples with nothing to learn (see --drop-unlearnable)"
+    assert said[0] == "dsv4: 3 examples with nothing to train on (see --drop-untrained)"
     assert said[1].startswith("dsv4: the reasoning of 3 earlier turns is not in the examples")
     assert said[1].endswith("(--expand keeps it)")
     assert not any(any(row["loss_mask"]) for row in rows(tmp_path / "out.jsonl"))

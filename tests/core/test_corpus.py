@@ -9,10 +9,11 @@ import pytest
 
 import dsv4
 from completions import calls_of, corpus, cuts, declared, events_of, incomplete_of, merged
+from rows import each_row
 
 Case = dict[str, Any]
 
-cases = pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in corpus()])
+cases = each_row("case", [pytest.param(case, id=case["id"]) for case in corpus()])
 
 
 def options(case: Case) -> dict[str, Any]:

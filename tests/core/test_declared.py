@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from dsv4._parse.parser_options import DeclaredTools, has_json_type
+import dsv4
+from dsv4._parse.parser_options import DeclaredTools
+
+TEXT, NULL = {"type": "string"}, {"type": "null"}
+PLACE, NODE = {"$ref": "#/$defs/Place"}, {"$ref": "#/$defs/Node"}
 
 
 def tools(**properties: Any) -> DeclaredTools:
@@ -27,6 +31,37 @@ def tools(**properties: Any) -> DeclaredTools:
 )
 def test_types(schema: Any, types: set[str]) -> None:
     assert tools(a=schema).types_of("f", "a") == types
+
+
+def test_references_are_followed_to_the_types_of_properties() -> None:
+    parameters = {
+        "properties": {"unit": {"$ref": "#/$defs/Unit"}, "place": {"anyOf": [PLACE, NULL]}},
+        "$defs": {"Unit": {"enum": ["C", "F"]}, "Place": {"type": "object"}},
+    }
+    declared = DeclaredTools([{"name": "f", "parameters": parameters}])
+    assert declared.types_of("f", "unit") == {"string"}
+    assert declared.types_of("f", "place") == {"object", "null"}
+
+
+def test_properties_may_be_declared_by_reference() -> None:
+    parameters = {
+        "$ref": "#/$defs/Node",
+        "$defs": {"Node": {"properties": {"id": {"type": "string"}, "next": NODE}}},
+    }
+    declared = DeclaredTools([{"name": "f", "parameters": parameters}])
+    assert declared.keys("f") == {"id": {"string"}, "next": set()}
+
+
+def test_a_declared_reference_decides_how_a_value_is_read() -> None:
+    parameters = {"properties": {"zip": {"$ref": "#/$defs/Zip"}}, "$defs": {"Zip": TEXT}}
+    tools = [{"name": "f", "parameters": parameters}]
+    tags = dsv4.dialect_for("deepseek-v4").tags
+    call = (
+        f'{tags.block_open}{tags.invoke_open}f">\n{tags.parameter_open}zip">10115'
+        f"{tags.parameter_close}\n{tags.invoke_close}{tags.block_close}"
+    )
+    [read] = dsv4.parse(call, thinking=False, tools=tools).tool_calls
+    assert read.arguments == '{"zip": "10115"}'
 
 
 @pytest.mark.parametrize("parameters", [None, [], {}, {"properties": []}, "x"])
@@ -59,20 +94,3 @@ def test_what_may_hold_all_arguments() -> None:
     assert not tools(input={}).may_unwrap("f", "input")
     assert not tools().may_unwrap("f", "input")
     assert not tools(a={}).may_unwrap("g", "input")
-
-
-@pytest.mark.parametrize(
-    ("value", "types", "expected"),
-    [
-        ("a", {"string"}, True),
-        (1, {"number"}, True),
-        (1.0, {"integer"}, True),
-        (1.5, {"integer"}, False),
-        (True, {"integer"}, False),
-        (None, {"null"}, True),
-        ([], {"array"}, True),
-        ({}, {"array"}, False),
-    ],
-)
-def test_fits(value: Any, types: set[str], expected: bool) -> None:
-    assert has_json_type(value, frozenset(types)) is expected

@@ -8,6 +8,7 @@ import pytest
 
 import dsv4
 from completions import corpus, declared
+from rows import each_row
 
 TOOLS = [
     {
@@ -72,7 +73,7 @@ def test_stop_strings_and_strict_readings_hold_without_a_rule() -> None:
     assert strict.held_by.rule is None
 
 
-@pytest.mark.parametrize("case", corpus(), ids=lambda case: str(case["id"]))
+@each_row("case", [pytest.param(case, id=case["id"]) for case in corpus()])
 def test_what_waits_always_has_a_reason(case: dict[str, Any]) -> None:
     text = str(case["text"])
     parser = dsv4.StreamParser(thinking=False, tools=declared(**case["tools"]))

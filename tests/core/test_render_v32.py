@@ -24,8 +24,7 @@ from builders import (
     system,
     user,
 )
-from dsv4 import EncodeError
-from dsv4._format.dialects import V3_2_SERVED
+from dsv4 import V3_2_SERVED, EncodeError
 from strategies import json_objects, texts
 
 ASKING = "<｜Assistant｜><think>"

@@ -285,6 +285,31 @@ class TestRequest:
         fields = {field.name for field in dataclasses.fields(Request)} - {"messages"}
         assert set(RequestOptions.__annotations__) == fields
 
+
+class TestTrusted:
+    """Requests that are made without the constructor, from options that have been checked."""
+
+    MESSAGES: ClassVar = [{"role": "user", "content": "Hi"}]
+
+    def test_every_field_is_set(self) -> None:
+        trusted = Request._trusted(self.MESSAGES, {})
+        assert vars(trusted).keys() == {field.name for field in dataclasses.fields(Request)}
+
+    @pytest.mark.parametrize("options", [{}, {"thinking": False, "effort": "max", "prefix": "x"}])
+    def test_it_is_what_the_constructor_makes(self, options: dict[str, Any]) -> None:
+        trusted = Request._trusted(self.MESSAGES, options)
+        assert trusted == Request(self.MESSAGES, **options)
+        assert trusted.encode() == Request(self.MESSAGES, **options).encode()
+
+    def test_a_default_that_is_made_for_each_request(self) -> None:
+        @dataclasses.dataclass(frozen=True)
+        class Extended(Request):
+            notes: list[str] = dataclasses.field(default_factory=list)
+
+        one, other = (Extended._trusted(self.MESSAGES, {}) for _ in range(2))
+        assert one == Extended(self.MESSAGES)
+        assert vars(one)["notes"] is not vars(other)["notes"]
+
     @pytest.mark.parametrize(
         ("option", "value"),
         [

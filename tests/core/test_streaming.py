@@ -41,6 +41,7 @@ from dsv4 import (
     ToolCallEnd,
     ToolCallStart,
 )
+from rows import each_row
 
 
 def chunk_by_chunk(*chunks: str, **options: Any) -> list[list[Any]]:
@@ -207,7 +208,7 @@ class TestCalls:
 
 
 class TestOrder:
-    @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in corpus()])
+    @each_row("case", [pytest.param(case, id=case["id"]) for case in corpus()])
     def test_calls_open_and_close_one_after_the_other(self, case: dict[str, Any]) -> None:
         events = events_of(
             case["text"],

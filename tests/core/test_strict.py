@@ -32,10 +32,11 @@ from completions import (
     parameter,
 )
 from dsv4.compat import vllm
+from rows import each_row
 
 Case = dict[str, Any]
 
-every_case = pytest.mark.parametrize(
+every_case = each_row(
     "case",
     [
         pytest.param(case, id=f"{line} {case.get('note', '')}".strip())

@@ -13,6 +13,7 @@ import dsv4
 import encoding_dsv4
 import encoding_dsv32
 from builders import vectors
+from rows import each_row
 from strategies import ROLES
 
 Case = dict[str, Any]
@@ -46,29 +47,29 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, dsv4.Prompt) else json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize("case", cases("encode-v4.jsonl"))
+@each_row("case", cases("encode-v4.jsonl"))
 def test_released_encoder(case: Case) -> None:
     check(case, "prompt", encoding_dsv4.encode_messages, case["messages"], **case["options"])
 
 
-@pytest.mark.parametrize("case", cases("encode-v3.2.jsonl"))
+@each_row("case", cases("encode-v3.2.jsonl"))
 def test_released_v32_encoder(case: Case) -> None:
     check(case, "prompt", encoding_dsv32.encode_messages, case["messages"], **case["options"])
 
 
-@pytest.mark.parametrize("case", cases("parse-v3.2.jsonl"))
+@each_row("case", cases("parse-v3.2.jsonl"))
 def test_released_v32_parser(case: Case) -> None:
     parse = encoding_dsv32.parse_message_from_completion_text
     check(case, "message", parse, case["text"], case["thinking_mode"])
 
 
-@pytest.mark.parametrize("case", cases("parse-v4.jsonl"))
+@each_row("case", cases("parse-v4.jsonl"))
 def test_released_parser(case: Case) -> None:
     parse = encoding_dsv4.parse_message_from_completion_text
     check(case, "message", parse, case["text"], case["thinking_mode"])
 
 
-@pytest.mark.parametrize("case", [*cases("helpers-v4.jsonl"), *cases("helpers-v4-vision.jsonl")])
+@each_row("case", [*cases("helpers-v4.jsonl"), *cases("helpers-v4-vision.jsonl")])
 def test_released_functions(case: Case) -> None:
     check(case, "result", getattr(encoding_dsv4, case["function"]), *case["args"])
 
@@ -103,8 +104,8 @@ def native_options(options: dict[str, Any]) -> dict[str, Any]:
     return {"thinking": options["thinking_mode"] == "thinking", **named}
 
 
-@pytest.mark.parametrize(
-    ("dialect", "case"),
+@each_row(
+    "dialect, case",
     [
         pytest.param(dialect, *param.values, id=param.id)
         for file in (*dsv4.DIALECTS, "v4.1-namespaces")

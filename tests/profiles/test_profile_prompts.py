@@ -13,6 +13,7 @@ from requests_of import REQUESTS, ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
+from rows import each_row
 
 DIALECTS = ("v4", "v4.1")
 MODELS = {"v4": "DeepSeek-V4-Pro", "v4.1": "DeepSeek-V4.1-Flash"}
@@ -34,7 +35,7 @@ def rendered(body: Any, name: str, dialect: str) -> str | None:
 
 
 @pytest.mark.parametrize("name", profiles.PROFILES)
-@pytest.mark.parametrize("row", ROWS, ids=[f"{n + 1}" for n in range(len(ROWS))])
+@each_row("row", ROWS)
 def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
     recorded = row["profiles"][name]
     if recorded is None:  # no template for this dialect
@@ -101,7 +102,7 @@ SCHEMAS: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("strict", [True, False, None])
-@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+@each_row("schema", [pytest.param(schema, id=str(schema)) for schema in SCHEMAS])
 def test_schemas_as_the_installed_recipe_takes_them(
     schema: Any, strict: bool | None, dialect: str
 ) -> None:

@@ -151,7 +151,7 @@ class VllmServer(StandIn):
 
 
 class CompletionsServer(VllmServer):
-    """Some other server of `/v1/completions`: text alone, no usage, no ids, EOS taken off."""
+    """Some other server of `/v1/completions`: only text, no usage, no ids, EOS taken off."""
 
     def _pieces(self, ids: list[int]) -> list[list[int]]:
         """Tokens that make up one character come together."""

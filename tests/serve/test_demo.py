@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4.serve.demo.demo_model import BREAKERS
+from dsv4.serve.backends.demo_model import BREAKERS
 
 PATH = "/v1/chat/completions"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gateway import TOOLS, gateway, run
 
-from dsv4.serve.demo.demo_model import BREAKERS
+from dsv4.serve.backends.demo_model import BREAKERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 

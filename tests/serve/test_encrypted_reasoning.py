@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from gateway import gateway, run
-from test_replay import SCHEMA, Agent
-from test_stores import redis_url  # noqa: F401
+from test_sampled_turns_in_prompts import SCHEMA, Agent
+from test_turn_stores import redis_url  # noqa: F401
 
 from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4.api.neutral_request import ID_MARK, TEXT_MARK, mark_id

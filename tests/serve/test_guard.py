@@ -12,7 +12,7 @@ from standins import Scripted
 from dsv4._format.tokens import EOS, THINK_END
 from dsv4.api import ApiError
 from dsv4.serve import Settings
-from dsv4.serve.request_guard import Guard
+from dsv4.serve.access import SiteGuard
 
 ASKED = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}
 POSTS = {
@@ -155,16 +155,16 @@ def scope(host: str, *, server: Any = ("10.0.0.5", 8000), hosts: int = 1) -> dic
 def test_a_server_on_all_addresses_goes_by_the_one_that_it_was_reached_at() -> None:
     """As probes of an orchestrator do, and clients of the same network."""
     for host, reached in (("10.0.0.5:8000", "10.0.0.5"), ("10.0.0.5", "::ffff:10.0.0.5")):
-        guard = Guard(Settings(host="0.0.0.0"))
+        guard = SiteGuard(Settings(host="0.0.0.0"))
         guard.check(scope(host, server=(reached, 8000)))
         with pytest.raises(ApiError, match="host"):
             guard.check(scope("10.0.0.6", server=(reached, 8000)))
         with pytest.raises(ApiError, match="host"):
-            Guard(Settings()).check(scope(host, server=(reached, 8000)))
+            SiteGuard(Settings()).check(scope(host, server=(reached, 8000)))
     with pytest.raises(ApiError, match="host"):
-        Guard(Settings(host="::")).check(scope("evil.example", server=None))
+        SiteGuard(Settings(host="::")).check(scope("evil.example", server=None))
 
 
 def test_two_hosts_are_none() -> None:
     with pytest.raises(ApiError, match="found several hosts"):
-        Guard(Settings()).check(scope("localhost", hosts=2))
+        SiteGuard(Settings()).check(scope("localhost", hosts=2))

@@ -422,12 +422,12 @@ if a < b and c[0] <= d: print("<ok>")  # 100 %
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
 def test_nothing_is_held_back_that_cannot_be_markup(field: str) -> None:
     """After every delta, all that has come is out, but for what may yet become a tag."""
-    healer = HealingReader(
+    reader = HealingReader(
         chat.read({"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS})
     )
     out, held = "", 0
     for n, character in enumerate(PROSE, 1):
-        for event in healer.feed(Chunk(delta={field: character})):
+        for event in reader.feed(Chunk(delta={field: character})):
             assert isinstance(event, (ContentDelta, ReasoningDelta))
             out += event.text
         waiting = PROSE[len(out) : n]

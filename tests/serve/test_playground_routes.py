@@ -52,7 +52,9 @@ def test_every_file_of_the_page_is_sent_with_its_kind_and_a_strict_policy() -> N
                     tag = {"if-none-match": response.headers["etag"]}
                 async with g.client.get(f"{g.url}/playground/{name}", headers=tag) as again:
                     assert again.status == 304
-            for name in ("../bench.py", "%2e%2e/bench.py", "views", "nothing.js"):
+            assert (PAGE.parent / "page_request.py").is_file()
+            outside = ("../page_request.py", "%2e%2e/page_request.py")
+            for name in (*outside, "views", "nothing.js"):
                 assert (await g.get(f"/playground/{name}"))[0] == 404
 
     run(scenario())

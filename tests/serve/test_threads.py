@@ -16,8 +16,8 @@ from anthropic import beta_tool
 from gateway import Gateway, gateway, run
 from standins import ChatServer
 from test_healing import answer
-from test_replay import Agent
-from test_stores import redis_url  # noqa: F401
+from test_sampled_turns_in_prompts import Agent
+from test_turn_stores import redis_url  # noqa: F401
 
 from dsv4._format.tokens import DSML, EOS, THINK_END
 from dsv4.serve import Chunk
@@ -171,7 +171,7 @@ def test_a_lost_thread_is_begun_again_with_everything(tokenizer: Any) -> None:
     def forgotten(client: Any, g: Gateway) -> None:
         thread = client.beta.messages.thread(**ASKED)
         thread.send(GO)
-        store: Any = g.server.memory.store
+        store: Any = g.server.sampled_turns.store
         store._entries.clear()
         store._leads.clear()
         id = thread.messages[-1]["content"][-1].id

@@ -2,7 +2,7 @@
 
     python tests/serve/tiny_model.py FILE
 
-Attention and the feed-forward part are zero, so the logits depend on the last token alone. Each
+Attention and the feed-forward part are zero, so the logits depend only on the last token. Each
 token of a chain has a direction of its own in the embedding, and the output row of its successor
 points there: after that token the model always writes its successor. What is in no chain is
 followed by one of a few favourites.

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
-from dsv4._check.findings import KINDS, Finding, Purpose
+from dsv4._check.findings import FINDING_KINDS, Finding, FindingKind, Purpose
+from dsv4.request import Request
+from dsv4.types import MessageInput
 
 __all__ = [
-    "KINDS",
+    "FINDING_KINDS",
     "Finding",
+    "FindingKind",
     "check",
 ]
 
 
+# The body of a Chat request, of which any field may be wrong: that is what is checked.
+ChatBody: TypeAlias = Mapping[str, Any]
+
+
 def check(
-    body: Any, *, profile: str | None = None, purpose: Purpose | None = None
+    body: Iterable[MessageInput] | ChatBody | Request,
+    *,
+    profile: str | None = None,
+    purpose: Purpose | None = None,
 ) -> list[Finding]:
     """What is wrong with a conversation, or will surprise whoever wrote it.
 
     `body` is a list of messages, the body of a Chat request, or a `dsv4.Request`. `profile` names
     the server that it will be sent to, one of `dsv4.profiles.PROFILES`, whose traps are then found
     as well. `purpose` is "inference" for a prompt that a model is to answer, "training" for an
-    example to learn from, and None if it may be either.
+    example to train on, and None if it may be either.
 
     Returns the findings in the order of the messages: an empty list where there is nothing to say.
     It never raises, whatever the body is; an unknown `purpose` is an `OptionError`.

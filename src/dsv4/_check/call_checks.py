@@ -1,24 +1,35 @@
-"""Rules on calls, their results, and the tools and schemas that they belong to. Schemas are checked
-with `jsonschema` where it is installed, else by hand as far as types, names and choices go.
+"""Rules on calls, their results, and the tools and schemas that they belong to.
+
+Arguments are checked with `jsonschema` where it is installed, else by hand as far as types, names
+and choices go.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 from dsv4._check.checked_conversation import CheckedCall, CheckedConversation
 from dsv4._check.findings import RuleFinding, quoted_json
 from dsv4._inputs.request_bodies import role_of
 from dsv4.errors import Location, path_of
+from dsv4.schema import (
+    TYPES,
+    Schema,
+    conjunction,
+    has_type,
+    json_identity,
+    listed,
+    properties_of,
+    required_of,
+)
 
-# Arguments against a tool's schema: with `jsonschema` where it is installed, else as far as a few
-# lines go.
+# Arguments against a tool's schema.
 
 
 # Enough to see what is wrong with one call.
@@ -30,7 +41,7 @@ class SchemaProblem(NamedTuple):
     text: str
 
 
-def argument_problems(value: Any, schema: dict[str, Any]) -> list[SchemaProblem]:
+def argument_problems(value: object, schema: Schema) -> list[SchemaProblem]:
     """What of a value its schema does not allow."""
     find = _by_jsonschema if _has_jsonschema() else _by_hand
     try:
@@ -39,7 +50,7 @@ def argument_problems(value: Any, schema: dict[str, Any]) -> list[SchemaProblem]
         return []
 
 
-def invalid_schema(schema: Any) -> str | None:
+def invalid_schema(schema: object) -> str | None:
     """Why something is no JSON schema of an object."""
     if not isinstance(schema, dict):
         return f"found {quoted_json(schema)}, expected a JSON schema"
@@ -61,16 +72,32 @@ def _has_jsonschema() -> bool:
     return find_spec("jsonschema") is not None
 
 
-# By the library.
+# With the library.
 
 
-def _validator(schema: dict[str, Any]) -> Any:
+class _SchemaError(Protocol):
+    message: str
+
+    @property
+    def absolute_path(self) -> Iterable[str | int]: ...
+
+
+class _Validator(Protocol):
+    """What is used of a validator of `jsonschema`."""
+
+    def iter_errors(self, instance: object) -> Iterable[_SchemaError]: ...
+
+    def check_schema(self, schema: Schema) -> None: ...
+
+
+def _validator(schema: Schema) -> _Validator:
     draft = import_module("jsonschema").validators.validator_for(schema)
     # A registry of its own: the library would look for references on the network.
-    return draft(schema, registry=import_module("referencing").Registry())
+    validator: _Validator = draft(schema, registry=import_module("referencing").Registry())
+    return validator
 
 
-def _by_jsonschema(value: Any, schema: dict[str, Any]) -> list[SchemaProblem]:
+def _by_jsonschema(value: object, schema: Schema) -> list[SchemaProblem]:
     errors = _validator(schema).iter_errors(value)
     found = [
         SchemaProblem(tuple(error.absolute_path), _in_short(error.message)) for error in errors
@@ -83,7 +110,7 @@ def _in_short(message: str) -> str:
     return line if len(line) <= 160 else line[:159] + "…"
 
 
-def _invalid_by_jsonschema(schema: dict[str, Any]) -> str | None:
+def _invalid_by_jsonschema(schema: Schema) -> str | None:
     try:
         _validator(schema).check_schema(schema)
     except import_module("jsonschema").SchemaError as error:
@@ -96,68 +123,58 @@ def _invalid_by_jsonschema(schema: dict[str, Any]) -> str | None:
 
 # By hand: types, required and unknown names, choices, and what is inside.
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int, float),
-    "number": (int, float),
-    "null": (type(None),),
-}
+
+def _by_hand(value: object, schema: Schema) -> list[SchemaProblem]:
+    return list(_check_value(value, schema, schema, ()))
 
 
-def _by_hand(value: Any, schema: Any) -> list[SchemaProblem]:
-    return list(_walk(value, schema, ()))
+def _check_value(
+    value: object, schema: object, root: Schema, path: Location
+) -> Iterator[SchemaProblem]:
+    for part in conjunction(schema, root):
+        yield from _check_own(value, part, root, path)
 
 
-def _walk(value: Any, schema: Any, path: Location) -> Iterator[SchemaProblem]:
-    if not isinstance(schema, dict):
-        return
-    kinds = schema.get("type")
-    allowed = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
-    if allowed and not any(_is_a(value, kind) for kind in allowed):
-        yield SchemaProblem(
-            path, f"{quoted_json(value)} is not of type {' or '.join(map(quoted_json, allowed))}"
-        )
+def _check_own(
+    value: object, schema: Schema, root: Schema, path: Location
+) -> Iterator[SchemaProblem]:
+    """What the keywords of one schema do not allow, those aside that combine schemas."""
+    named = schema.get("type")
+    allowed = [named] if isinstance(named, str) else listed(schema, "type")
+    if allowed and all(_is_other_type(value, kind) for kind in allowed):
+        names = " or ".join(map(quoted_json, allowed))
+        yield SchemaProblem(path, f"{quoted_json(value)} is not of type {names}")
         return
     choices = schema.get("enum")
-    if isinstance(choices, list) and value not in choices:
+    if isinstance(choices, list) and json_identity(value) not in map(json_identity, choices):
         yield SchemaProblem(path, f"{quoted_json(value)} is not one of {quoted_json(choices)}")
     if isinstance(value, dict):
-        yield from _walk_object(value, schema, path)
+        yield from _check_members(value, schema, root, path)
     elif isinstance(value, list):
         for n, item in enumerate(value):
-            yield from _walk(item, schema.get("items"), (*path, n))
+            yield from _check_value(item, schema.get("items"), root, (*path, n))
 
 
-def _walk_object(
-    value: dict[str, Any], schema: dict[str, Any], path: Location
+def _is_other_type(value: object, kind: object) -> bool:
+    """Whether a type excludes a value. A name that JSON Schema does not have excludes nothing."""
+    return isinstance(kind, str) and kind in TYPES and not has_type(value, (kind,))
+
+
+def _check_members(
+    value: dict[str, object], schema: Schema, root: Schema, path: Location
 ) -> Iterator[SchemaProblem]:
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
-    required = schema.get("required")
-    for name in required if isinstance(required, list) else ():
+    properties = properties_of(schema)
+    for name in required_of(schema):
         if name not in value:
             yield SchemaProblem(path, f"{quoted_json(name)} is a required property")
     for name, item in value.items():
         if name in properties:
-            yield from _walk(item, properties[name], (*path, name))
+            yield from _check_value(item, properties[name], root, (*path, name))
         elif schema.get("additionalProperties") is False:
             yield SchemaProblem(path, f"{quoted_json(name)} is not among the properties")
 
 
-def _is_a(value: Any, kind: Any) -> bool:
-    if not isinstance(kind, str) or kind not in _TYPES:
-        return True
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _TYPES[kind])
-
-
-# Rules on calls, their results and the tools that they are of.
+# Rules on calls and their results.
 
 
 def results_without_call(conversation: CheckedConversation) -> Iterator[RuleFinding]:
@@ -257,18 +274,18 @@ def arguments_that_are_not_json(conversation: CheckedConversation) -> Iterator[R
 
 
 def arguments_against_schemas(conversation: CheckedConversation) -> Iterator[RuleFinding]:
-    schemas = {tool.name: tool.parameters for tool in conversation.tools}
+    given = {tool.name: tool.parameters for tool in conversation.tools}
+    schemas = {name: schema for name, schema in given.items() if isinstance(schema, dict)}
     for call in conversation.calls:
         arguments = _value_of(call)
-        if isinstance(arguments, dict) or arguments is None:
-            schema = schemas.get(call.name)
-            yield from _against_schema(arguments or {}, schema, _arguments_of(call))
+        if call.name in schemas and (isinstance(arguments, dict) or arguments is None):
+            yield from _against_schema(arguments or {}, schemas[call.name], _arguments_of(call))
 
 
 _NO_JSON = object()
 
 
-def _value_of(call: CheckedCall) -> Any:
+def _value_of(call: CheckedCall) -> object:
     """The arguments of a call, which may be JSON text."""
     if not isinstance(call.arguments, str):
         return call.arguments
@@ -282,11 +299,10 @@ def _arguments_of(call: CheckedCall) -> Location:
     return (*call.location, "function", "arguments")
 
 
-def _against_schema(arguments: Any, schema: Any, location: Location) -> Iterator[RuleFinding]:
-    if isinstance(schema, dict):
-        for problem in argument_problems(arguments, schema):
-            message = f"{path_of(problem.path)}: {problem.text}" if problem.path else problem.text
-            yield RuleFinding("invalid_arguments", location, message)
+def _against_schema(arguments: object, schema: Schema, location: Location) -> Iterator[RuleFinding]:
+    for problem in argument_problems(arguments, schema):
+        message = f"{path_of(problem.path)}: {problem.text}" if problem.path else problem.text
+        yield RuleFinding("invalid_arguments", location, message)
 
 
 def doubled_tools(conversation: CheckedConversation) -> Iterator[RuleFinding]:

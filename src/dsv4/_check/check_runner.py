@@ -1,5 +1,5 @@
-"""The check itself: errors first, each replaced so that those after it come to light; then the
-rules.
+"""Runs the check: first what cannot be encoded, each error replaced so that those after it are
+found too; then the rules.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from dsv4._check import call_checks, training_checks, turn_checks
-from dsv4._check import field_checks as field_names
+from dsv4._check import call_checks, field_checks, training_checks, turn_checks
 from dsv4._check.checked_conversation import CheckedConversation
 from dsv4._check.findings import (
     PURPOSES,
@@ -20,7 +19,7 @@ from dsv4._check.findings import (
     maybe_level,
     message_index,
 )
-from dsv4._encode.inputs import as_list
+from dsv4._encode.inputs import as_list, fields_of, maybe_dict, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._inputs.input_files import InputError, error_location
@@ -41,7 +40,7 @@ MOST_ERRORS = 100
 ALL_RULES = (
     *call_checks.CALL_RULES,
     *call_checks.SCHEMA_RULES,
-    *field_names.FIELD_RULES,
+    *field_checks.FIELD_RULES,
     *turn_checks.TURN_RULES,
     *turn_checks.OMISSION_RULES,
     *training_checks.LEAK_RULES,
@@ -50,7 +49,7 @@ ALL_RULES = (
 
 
 def run_checks(
-    body: Any,
+    body: object,
     overrides: RequestOverrides,
     *,
     profile: str | None = None,
@@ -78,7 +77,7 @@ def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:
     return int(message_index(finding.location) is not None), steps
 
 
-def _find_all(body: Any, overrides: RequestOverrides) -> list[RuleFinding]:
+def _find_all(body: object, overrides: RequestOverrides) -> list[RuleFinding]:
     try:
         request, found = _request(body, overrides)
     except InputError as error:
@@ -106,7 +105,7 @@ def _apply_rules(conversation: CheckedConversation) -> Iterator[RuleFinding]:
 # Errors. An option that is refused is left at its default.
 
 
-def _request(body: Any, overrides: RequestOverrides) -> tuple[Request, list[RuleFinding]]:
+def _request(body: object, overrides: RequestOverrides) -> tuple[Request, list[RuleFinding]]:
     """The request, and what of it was refused."""
     if isinstance(body, Request):
         return overrides.on(body), []
@@ -154,7 +153,7 @@ def _with_error_replaced(request: Request, location: Location) -> Request | None
     """The conversation with something harmless in the place of an error."""
     index = message_index(location)
     if index is not None:
-        messages = list(request.messages)
+        messages: list[Any] = list(request.messages)
         messages[index] = _mended_call(messages[index], location) or _harmless_message(
             messages[index]
         )
@@ -165,17 +164,20 @@ def _with_error_replaced(request: Request, location: Location) -> Request | None
     return None
 
 
-def _mended_call(message: Any, location: Location) -> dict[str, Any] | None:
+def _mended_call(message: object, location: Location) -> dict[str, Any] | None:
     """The message without the arguments of one call, if these are the error."""
     match location[2:]:
         case ("tool_calls", int(n), "function", "arguments", *_):
-            calls = list(message["tool_calls"])
-            calls[n] = {**calls[n], "function": {**calls[n]["function"], "arguments": None}}
-            return {**message, "tool_calls": calls}
+            fields = fields_of(message)
+            calls = list(maybe_list(fields.get("tool_calls")) or ())
+            call = maybe_dict(calls[n]) or {}
+            function = maybe_dict(call.get("function")) or {}
+            calls[n] = {**call, "function": {**function, "arguments": None}}
+            return {**fields, "tool_calls": calls}
     return None
 
 
-def _harmless_message(message: Any) -> dict[str, Any]:
+def _harmless_message(message: object) -> dict[str, Any]:
     role = role_of(message)
     lasting = role if role in ("system", "assistant", "tool", "latest_reminder") else "user"
     return {"role": lasting, "content": "…"}
@@ -184,7 +186,7 @@ def _harmless_message(message: Any) -> dict[str, Any]:
 # What a server makes of it.
 
 
-def _traps(body: Any, overrides: RequestOverrides, profile: str) -> list[RuleFinding]:
+def _traps(body: object, overrides: RequestOverrides, profile: str) -> list[RuleFinding]:
     try:
         request, _ = _request(body, overrides)
         found = traps(_as_body(body), profile, dialect=_served_dialect(request.dialect))
@@ -197,12 +199,14 @@ def _traps(body: Any, overrides: RequestOverrides, profile: str) -> list[RuleFin
     ]
 
 
-def _as_body(body: Any) -> Any:
+def _as_body(body: object) -> dict[str, Any]:
     """The Chat request that a server is sent."""
     if isinstance(body, list):
         return {"messages": body}
-    if not isinstance(body, Request):
+    if isinstance(body, dict):
         return body
+    if not isinstance(body, Request):
+        raise InputError(f"found {short_repr(body)}, expected a list of messages or a request")
     asked = {name: getattr(body, option) for name, option in CHAT_OPTION_NAMES.items()}
     given = {name: value for name, value in asked.items() if value}
     thinking = {"thinking": {"type": "enabled" if body.thinking else "disabled"}}

@@ -23,7 +23,7 @@ class CheckedCall(NamedTuple):
     n: int
     id: str
     name: str
-    arguments: Any
+    arguments: object
 
     @property
     def location(self) -> Location:
@@ -35,13 +35,13 @@ class CheckedTool(NamedTuple):
 
     location: Location
     name: str
-    parameters: Any
+    parameters: object
 
 
 class CheckedConversation:
     """A request that can be encoded, and its prompt. `body` is what it was read from."""
 
-    def __init__(self, request: Request, prompt: Prompt, body: Any) -> None:
+    def __init__(self, request: Request, prompt: Prompt, body: object) -> None:
         self.request = request
         self.prompt = prompt
         self.body = body
@@ -52,7 +52,7 @@ class CheckedConversation:
             if role_of(message) in roles:
                 yield index, message
 
-    def role(self, index: int) -> Any:
+    def role(self, index: int) -> object:
         """The role of a message; None before the first and after the last."""
         return role_of(self.messages[index]) if 0 <= index < len(self.messages) else None
 
@@ -129,7 +129,7 @@ class CheckedConversation:
 _FIELDS = {"tool_result": "content", "separator": "content", "image": "content"}
 
 
-def _tools(tools: Any, place: Location) -> Iterator[CheckedTool]:
+def _tools(tools: object, place: Location) -> Iterator[CheckedTool]:
     for n, tool in enumerate(maybe_list(tools) or ()):
         fields = maybe_dict(tool) or {}
         function = maybe_dict(fields.get("function")) or fields

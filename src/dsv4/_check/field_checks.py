@@ -1,9 +1,8 @@
-"""Rules on names of fields: those that nothing reads."""
+"""Rules on names of fields: fields that nothing reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsv4._check.checked_conversation import CheckedConversation
 from dsv4._check.findings import RuleFinding
@@ -11,8 +10,8 @@ from dsv4._encode.turn_rules import NATIVE
 from dsv4._inputs.request_bodies import CHAT_FIELDS_READ, role_of
 from dsv4._inputs.sharegpt import is_sharegpt
 
-# What a message of each role has. Some of it is lost by the rules of the format, which is another
-# rule's to say.
+# What a message of each role has. What the format leaves out of these is
+# reported by other rules.
 _COMMON = {"role", "content", "content_blocks", "task", "tools", "response_format"}
 _FIELDS: dict[str, set[str]] = {
     "system": _COMMON,
@@ -81,13 +80,14 @@ def unread_fields(conversation: CheckedConversation) -> Iterator[RuleFinding]:
                 yield RuleFinding(kind, ("messages", index, field), problem)
 
 
-def _is_given(value: Any) -> bool:
+def _is_given(value: object) -> bool:
     """Clients write null, and empty lists, for what is not there."""
     return value is not None and value != [] and value != {} and value != ""
 
 
-def _of_message(field: str, role: Any) -> tuple[str, str] | None:
-    if field in _FIELDS.get(role, _EVERY) or field in _HARMLESS:
+def _of_message(field: str, role: object) -> tuple[str, str] | None:
+    known = _FIELDS.get(role, _EVERY) if isinstance(role, str) else _EVERY
+    if field in known or field in _HARMLESS:
         return None
     if field in _EVERY:
         return "unread_field", f"messages of role {role} have no {field}: it is not read"

@@ -5,11 +5,12 @@ message quotes them. docs/checking.md has examples.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from dsv4.errors import Location, path_of
 
-# Values as a finding quotes them: in JSON, which is what the person has before them.
+# Values as a finding quotes them: in JSON, which is what the person wrote.
 
 
 LONGEST = 60
@@ -24,25 +25,26 @@ def quoted_json(value: object) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-# Every kind of finding: how serious it is, and what it means. docs/checking.md has examples.
+# The kinds of findings.
 
 
 # An error cannot be encoded, or must not be trained on where that is the purpose. A warning is most
 # likely a mistake. A note is what the format does with a conversation that may well be right.
 Level: TypeAlias = Literal["error", "warning", "note"]
-LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
-# What a conversation is for: a prompt to be answered, or an example to learn from.
+# What a conversation is for: a prompt to be answered, or an example to train on.
 Purpose: TypeAlias = Literal["inference", "training"]
 PURPOSES: tuple[Purpose, ...] = ("inference", "training")
 
 
 class FindingKind(NamedTuple):
+    """A kind of finding: its `level`, where no purpose changes it, and its `meaning`."""
+
     level: Level
     meaning: str
 
 
-KINDS: dict[str, FindingKind] = {
+FINDING_KINDS: Mapping[str, FindingKind] = {
     # What cannot be encoded.
     "not_json": FindingKind("error", "The file or the line is not UTF-8, or not JSON."),
     "not_a_conversation": FindingKind("error", "The JSON is neither messages nor a Chat request."),
@@ -105,11 +107,12 @@ KINDS: dict[str, FindingKind] = {
     "nothing_to_generate": FindingKind("note", "The prompt does not ask the model for an answer."),
     "nothing_to_learn": FindingKind("warning", "The conversation has no assistant message."),
 }
+"""The kinds of findings of `dsv4.check`, by name."""
 
-# What a server does with a request, where a profile is given: this, and the kind of the trap.
+# What a server does with a request, where a profile is given: this prefix and the trap's kind.
 SERVER_PREFIX = "server_"
 
-# What is more, or less, than usual where the purpose is known. None is not worth a word.
+# Levels that differ from the usual one where the purpose is known. None: it is not reported.
 _ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
     None: {"nothing_to_learn": None},
     "inference": {"nothing_to_generate": "warning", "nothing_to_learn": None},
@@ -125,17 +128,17 @@ _ELSEWHERE: dict[Purpose | None, dict[str, Level | None]] = {
 
 
 def maybe_level(kind: str, purpose: Purpose | None) -> Level | None:
-    """How serious a kind is for a purpose. None where it is not worth a word."""
+    """How serious a kind is for a purpose. None where it is not reported."""
     if kind.startswith(SERVER_PREFIX):
         return "error" if kind == f"{SERVER_PREFIX}refused" else "warning"
-    return _ELSEWHERE[purpose].get(kind, KINDS[kind].level)
+    return _ELSEWHERE[purpose].get(kind, FINDING_KINDS[kind].level)
 
 
 def is_kind(name: str) -> bool:
-    return name in KINDS or name.startswith(SERVER_PREFIX)
+    return name in FINDING_KINDS or name.startswith(SERVER_PREFIX)
 
 
-# A finding: where something is, what kind of thing it is, and what to know about it.
+# Findings.
 
 
 class Finding(NamedTuple):
@@ -143,8 +146,9 @@ class Finding(NamedTuple):
 
     `level` is "error" where the conversation cannot be encoded, "warning" where something is most
     likely wrong with it, and "note" where the format does something that you may want to know.
-    `kind` is one of `dsv4._check.KINDS`. `location` leads to the place, as in `("messages", 3,
-    "content")`: empty for the body as a whole. `message` says what was found.
+    `kind` is one of `dsv4.FINDING_KINDS`, or "server_" and the kind of a trap where a `profile` was
+    given. `location` leads to the place, as in `("messages", 3, "content")`: empty for the body as
+    a whole. `message` says what was found.
     """
 
     level: Level

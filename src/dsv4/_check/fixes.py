@@ -22,11 +22,11 @@ RequestBody: TypeAlias = dict[str, Any]
 class FixedBody(NamedTuple):
     """A body after all fixes, and what they did."""
 
-    body: Any
+    body: object
     done: list[str]
 
 
-def fix_body(body: Any) -> FixedBody:
+def fix_body(body: object) -> FixedBody:
     """A list of messages or a Chat request with everything fixed that can be.
 
     What is neither comes back as it is.
@@ -48,7 +48,7 @@ def fix_body(body: Any) -> FixedBody:
     )
 
 
-def _from_sharegpt(body: Any) -> Any:
+def _from_sharegpt(body: object) -> object:
     """ShareGPT's form as a request, which can say all that a fix may have to."""
     if not isinstance(body, dict) or not is_sharegpt(body):
         return body
@@ -133,7 +133,7 @@ def _leaked_markup(messages: Messages) -> Messages | None:
     return done if done != messages else None
 
 
-def _without_leaks(messages: Messages, index: int) -> Any:
+def _without_leaks(messages: Messages, index: int) -> object:
     message = messages[index]
     if role_of(message) != "assistant" or not leaked_kinds(message_text(message)):
         return message
@@ -164,7 +164,7 @@ def _ids_for_calls(messages: Messages, index: int, count: int) -> list[str]:
 
 
 def _ids_of_results(messages: Messages) -> Messages | None:
-    """A result without an id, where one call alone can be meant."""
+    """A result without an id, where only one call can be meant."""
     done = list(messages)
     for index, message in enumerate(messages):
         calls = message.get("tool_calls") if role_of(message) == "assistant" else None
@@ -185,7 +185,7 @@ def _results_after(messages: Messages, index: int) -> Iterator[int]:
 
 
 def _one_system(messages: Messages) -> Messages | None:
-    """System messages at the start, of text alone, as one with a blank line between."""
+    """System messages at the start that are only text, as one with a blank line between."""
     count = next((n for n, m in enumerate(messages) if not _is_plain_system(m)), len(messages))
     if count < 2:
         return None
@@ -193,9 +193,10 @@ def _one_system(messages: Messages) -> Messages | None:
     return [{"role": "system", "content": text}, *messages[count:]]
 
 
-def _is_plain_system(message: Any) -> bool:
+def _is_plain_system(message: object) -> bool:
     return (
-        role_of(message) == "system"
+        isinstance(message, dict)
+        and role_of(message) == "system"
         and isinstance(message.get("content"), str)
         and set(message) == {"role", "content"}
     )
@@ -218,7 +219,7 @@ def _names(messages: Messages) -> Messages | None:
     return done if done != messages else None
 
 
-def _renamed(message: Any) -> Any:
+def _renamed(message: object) -> object:
     if not isinstance(message, dict):
         return message
     right = {

@@ -21,9 +21,7 @@ from dsv4._parse.parse import Message, parse
 from dsv4.errors import Error
 from dsv4.request import Request
 
-# Markup in an assistant's text: reasoning and calls that a parser should have taken out of it.
-#
-# What makes it markup, and not talk about markup, is what the parser says.
+# Reasoning and calls in an assistant's text, which a parser should have taken out of it.
 
 
 REASONING, CALLS = "reasoning_in_content", "calls_in_content"
@@ -33,7 +31,7 @@ _PROBLEMS = {
     CALLS: "the text holds markup of tool calls: a model would learn to write calls as text",
 }
 _REASONING_KINDS = {events.THINK_IN_CONTENT, events.STRAY_THINK}
-# What says nothing of calls: text that stays as it is, and tokens, which a rule of their own finds.
+# What is no sign of calls: text that stays as it is, and tokens, which another rule finds.
 _OTHER_KINDS = {
     *_REASONING_KINDS,
     *(events.UNCLOSED_REASONING, events.MARKUP_AS_TEXT, events.STRAY_TOKEN),
@@ -83,7 +81,7 @@ def maybe_completion(text: str) -> Message | None:
 LEAK_RULES = (leaked_markup,)
 
 
-# What must not be learned: the rules whose findings are errors in an example to learn from.
+# What must not be trained on: the rules whose findings are errors in a training example.
 
 
 UNFIT_KINDS = (REASONING, CALLS, "arguments_not_json")

@@ -91,7 +91,7 @@ def _has_content(message: dict[str, Any]) -> bool:
     return bool(message.get("tools") or message.get("response_format"))
 
 
-def _has_text(content: Any) -> bool:
+def _has_text(content: object) -> bool:
     if isinstance(content, str):
         return bool(content.strip())
     if isinstance(content, (list, tuple)):
@@ -99,9 +99,10 @@ def _has_text(content: Any) -> bool:
     return content is not None
 
 
-def _block_has_text(block: Any) -> bool:
-    is_text = isinstance(block, dict) and block.get("type") == "text"
-    return _has_text(block.get("text")) if is_text else _has_text(block)
+def _block_has_text(block: object) -> bool:
+    if isinstance(block, dict) and block.get("type") == "text":
+        return _has_text(block.get("text"))
+    return _has_text(block)
 
 
 def nothing_to_generate(conversation: CheckedConversation) -> Iterator[RuleFinding]:

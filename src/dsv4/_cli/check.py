@@ -1,4 +1,4 @@
-"""dsv4 check, with --fix: the conversations again, with everything fixed that needs no guessing."""
+"""dsv4 check: lints conversations, and with --fix writes them with what can be fixed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from dsv4._check.fixes import fix_body
 from dsv4._cli.command_errors import DONE, FINDINGS, MISUSE, Failure, complain, in_json_words
 from dsv4._cli.command_options import (
     add_color_argument,
@@ -17,7 +16,7 @@ from dsv4._cli.command_options import (
     add_prompt_arguments,
     check_profile,
 )
-from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.command_output import Paint, json_text, output, plural
 from dsv4._cli.conversation_files import (
     input_paths,
     prompt_overrides,
@@ -33,31 +32,6 @@ if TYPE_CHECKING:
     from dsv4._inputs.request_bodies import RequestOverrides
 
 
-# dsv4 check --fix: the conversations again, with what can be fixed without guessing.
-
-
-def write_fixed(args: argparse.Namespace) -> int:
-    """Writes every conversation, and says on stderr what was done. A bad line ends it."""
-    done: Counter[str] = Counter()
-    with output(args.output, args.files) as file:
-        for document in read_all_documents(args):
-            if document.problem is not None:
-                raise document.problem
-            body, fixes = fix_body(document.value)
-            done.update(fixes)
-            whole = document.place in map(input_name, args.files or ["-"])
-            file.write(json_text(body, indent=2 if whole else None) + "\n")
-    if sys.stderr is not None:
-        for what, times in done.items():
-            print(f"dsv4: {what}{f' ({times:,} times)' if times > 1 else ''}", file=sys.stderr)
-        if not done:
-            print("dsv4: nothing to fix", file=sys.stderr)
-    return DONE
-
-
-# dsv4 check
-
-
 EXAMPLE = """
 dsv4 check conversation.json
 dsv4 check --for training --ignore unknown_field,empty_message data/*.jsonl
@@ -65,7 +39,7 @@ dsv4 check --profile vllm-0.32 request.json
 dsv4 check --fix -o fixed.json conversation.json
 """
 LEVEL_STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
-# What is said of one kind before only its number is.
+# Findings of one kind that are listed; the rest are only counted.
 MAX_OF_A_KIND = 20
 
 
@@ -132,20 +106,41 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if report.levels["error"] + report.levels["warning"] else DONE
 
 
+def write_fixed(args: argparse.Namespace) -> int:
+    """Writes every conversation, and reports on stderr what was fixed. A bad line ends it."""
+    from dsv4._check.fixes import fix_body
+
+    done: Counter[str] = Counter()
+    with output(args.output, args.files) as file:
+        for document in read_all_documents(args):
+            if document.problem is not None:
+                raise document.problem
+            body, fixes = fix_body(document.value)
+            done.update(fixes)
+            whole = document.place in map(input_name, args.files or ["-"])
+            file.write(json_text(body, indent=2 if whole else None) + "\n")
+    if sys.stderr is not None:
+        for what, times in done.items():
+            print(f"dsv4: {what}{f' ({times:,} times)' if times > 1 else ''}", file=sys.stderr)
+        if not done:
+            print("dsv4: nothing to fix", file=sys.stderr)
+    return DONE
+
+
 def _ignored(options: list[str]) -> set[str]:
-    from dsv4._check.findings import KINDS, is_kind
+    from dsv4._check.findings import FINDING_KINDS, is_kind
 
     names = {name.strip() for option in options for name in option.split(",") if name.strip()}
     for name in sorted(names):
         if not is_kind(name):
-            raise Failure(f'--ignore: found "{name}", expected one of {", ".join(KINDS)}')
+            raise Failure(f'--ignore: found "{name}", expected one of {", ".join(FINDING_KINDS)}')
     return names
 
 
 def _all_findings(
     args: argparse.Namespace, report: FindingReport, ignored: set[str]
 ) -> Iterator[LocatedFinding]:
-    """What is found in all files. One that cannot be opened does not hide the others."""
+    """The findings in all files. A file that cannot be opened does not hide the others."""
     overrides = prompt_overrides(args)
     for path in input_paths(args):
         try:
@@ -172,7 +167,7 @@ def _document_findings(
 
 
 def _without_name(problem: str, name: str, place: str) -> str:
-    """The problem without its place, as far as that is said in front of it."""
+    """The problem without the part of its place that is printed before it."""
     found = re.match(r":(\d+)(?::(\d+))?: ", problem.removeprefix(name))
     if not found:
         return problem.removeprefix(f"{name}: ")
@@ -183,8 +178,7 @@ def _without_name(problem: str, name: str, place: str) -> str:
 
 
 class FindingReport:
-    """Findings as they are printed. What is found again and again in a file is said once, with its
-    number."""
+    """Prints findings. What is found repeatedly in a file is printed once, with its count."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.conversations = 0
@@ -228,16 +222,12 @@ class FindingReport:
         return f"{where}: {level}: {terminal_safe(in_json_words(finding.message))} {kind}{more}"
 
     def _summary(self) -> str:
-        counted = [_plural(n, level) for level, n in self._sorted() if n]
+        counted = [plural(n, level) for level, n in self._sorted() if n]
         many = f" in {self.conversations:,} conversations" if self.conversations > 1 else ""
         return (", ".join(counted) or "nothing found") + many
 
     def _sorted(self) -> list[tuple[str, int]]:
         return [(level, self.levels[level]) for level in LEVEL_STYLES]
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _as_dict(placed: LocatedFinding) -> dict[str, object]:

@@ -6,8 +6,12 @@ import json
 import re
 import sys
 
-# Problems in the words of a person who has JSON before them, and not Python.
-
+# Exit statuses.
+DONE = 0
+FINDINGS = 1  # the input was read, and something is wrong with what it says
+MISUSE = 2  # options, files or installation do not allow the command to run
+INTERRUPTED = 130
+BROKEN_PIPE = 141  # as if ended by the signal, which is what other programs do
 
 # A text in single quotes, one in double quotes, or what Python calls or spells otherwise. An
 # apostrophe inside a word opens nothing.
@@ -27,7 +31,7 @@ def _json_spelling(quoted: str) -> str:
         return _JSON_WORDS[quoted]
     if quoted.startswith('"'):
         return quoted
-    import ast  # heavy, and only a complaint needs it
+    import ast  # slow to import, and needed only here
 
     try:
         return json.dumps(ast.literal_eval(quoted), ensure_ascii=False)
@@ -35,19 +39,8 @@ def _json_spelling(quoted: str) -> str:
         return quoted
 
 
-# Why a command could not do what was asked, in one line for the person who asked.
-
-
-# Exit statuses.
-DONE = 0
-FINDINGS = 1  # the input was read, and something is wrong with what it says
-MISUSE = 2  # options, files or installation do not allow the command to run
-INTERRUPTED = 130
-BROKEN_PIPE = 141  # as if ended by the signal, which is what other programs do
-
-
 def complain(problem: str) -> None:
-    """A problem on stderr, in one line that no terminal acts on, and in JSON's words."""
+    """Prints a problem to stderr: one line, without control characters, in JSON's words."""
     from dsv4._view.characters import terminal_safe
 
     if sys.stderr is not None:
@@ -71,6 +64,6 @@ def missing_package(purpose: str, error: ImportError, extra: str) -> Failure:
 
 
 def surrogate_problem(error: UnicodeEncodeError) -> str:
-    """What JSON can say and UTF-8 cannot."""
+    """Half a surrogate pair: JSON can hold it, UTF-8 cannot."""
     found = f"U+{ord(error.object[error.start]):04X}"
     return f"the text holds {found}, half a character, which has no UTF-8 form"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import cast
 
 import dsv4
 from dsv4._cli.command_errors import Failure
 from dsv4._format.tokens import TASK_TOKENS
+from dsv4.types import DialectName
 
 CONVERSATION_FILE = "a JSON list of messages or a Chat request"
-
-
-# The options.
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,17 +113,15 @@ def add_output_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def dialect_option(args: argparse.Namespace) -> str | None:
+def dialect_option(args: argparse.Namespace) -> DialectName | None:
     """The dialect that the options name."""
+    named: DialectName | None = args.dialect
     if args.model is None:
-        return args.dialect  # type: ignore[no-any-return]
+        return named
     try:
-        return str(dsv4.dialect_for(args.model))
+        return cast("DialectName", dsv4.dialect_for(args.model).name)
     except dsv4.UnknownModel as error:
         raise Failure(f"--model: {getattr(error, 'problem', error)}") from None
-
-
-# Reading.
 
 
 def check_profile(name: str | None) -> None:

@@ -12,13 +12,10 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, TextIO
+from typing import TextIO
 
 from dsv4._cli.command_errors import FINDINGS, Failure, surrogate_problem
 from dsv4._inputs.input_files import os_error_reason
-
-# Colour, where somebody looks at it: on a terminal, and not where `NO_COLOR` is set.
-
 
 _STYLES = {
     "bold": "1",
@@ -35,8 +32,8 @@ PIPED_WIDTH = 100
 
 @contextmanager
 def silenced_libraries() -> Iterator[None]:
-    """Keeps stderr to ourselves: what libraries in C++ and the processes they start write there is
-    thrown away. Ray writes pages."""
+    """Discards what C++ libraries and their processes write to stderr (Ray writes pages): only
+    our own output gets through."""
     if sys.stderr is None:
         yield
         return
@@ -64,7 +61,7 @@ def uses_color(choice: str, stream: TextIO | None) -> bool:
 
 
 class Paint:
-    """Puts text in colour, or leaves it alone."""
+    """Colours text, where colour is wanted."""
 
     def __init__(self, choice: str = "auto", stream: TextIO | None = None) -> None:
         self.on = uses_color(choice, stream or sys.stdout)
@@ -78,11 +75,8 @@ class Paint:
 
 
 def terminal_width() -> int:
-    """How many columns there are; `COLUMNS` has the last word."""
+    """The number of columns; `COLUMNS` overrides the terminal's."""
     return shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
-
-
-# What commands write: to stdout (None or "-"), or to a file that appears whole or not at all.
 
 
 @contextmanager
@@ -104,18 +98,6 @@ def output(path: str | None = None, inputs: Iterable[str | None] = ()) -> Iterat
                 yield file
 
 
-@contextmanager
-def binary_output(path: str | None = None) -> Iterator[BinaryIO]:
-    """The same for bytes."""
-    with _write_errors(path):
-        if _is_stdout(path):
-            yield _open_stdout().buffer
-            sys.stdout.buffer.flush()
-        else:
-            with _temporary_name(str(path)) as temporary, open(temporary, "wb") as file:
-                yield file
-
-
 def write_text(path: str | None, text: str, inputs: Iterable[str | None] = ()) -> None:
     with output(path, inputs) as file:
         file.write(text)
@@ -130,15 +112,20 @@ def refuse_own_input(path: str | None, inputs: Iterable[str | None]) -> None:
         raise Failure(f"{path} is both input and output: choose another output")
 
 
-# What a terminal acts on, or a reader cannot see: C0 and C1 controls, marks that turn the direction
+# What changes a terminal, or cannot be seen: C0 and C1 controls, marks that turn the direction
 # of text, line separators, and halves of surrogate pairs.
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON, which any terminal can show and UTF-8 can write."""
+def json_text(value: object, indent: int | None = None) -> str:
+    """A value as JSON that any terminal can show and UTF-8 can encode."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: "1 token", "2,000 tokens"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _is_stdout(path: str | None) -> bool:

@@ -115,7 +115,7 @@ class LocatedRequest:
 
     @property
     def roles(self) -> list[str]:
-        return list(map(role_of, self.messages))
+        return [str(role_of(message)) for message in self.messages]
 
     def encode(self) -> dsv4.Prompt:
         """The prompt. An error says in which file, or line, the place is."""
@@ -133,7 +133,7 @@ def located_failure(error: dsv4.Error, place: str, overrides: RequestOverrides) 
 
 
 def prompt_overrides(args: argparse.Namespace) -> RequestOverrides:
-    """What the options say of every conversation."""
+    """The options, which apply to every conversation."""
     effort = args.effort
     return RequestOverrides(
         thinking=None if args.mode is None else args.mode == "thinking",
@@ -183,7 +183,7 @@ def request_from_prompt(args: argparse.Namespace, path: str | None) -> LocatedRe
     for option in ("mode", "effort", "keep_thinking", "task", "no_bos"):
         if getattr(args, option):
             name = option.replace("_", "-")
-            raise Failure(f"--{name}: found it with --prompt, which says it all itself")
+            raise Failure(f"--{name}: found it with --prompt, which has these in its text")
     name, text = input_name(path), read_text(path)
     decoded = dsv4.decode(text, dialect=dialect_option(args))
     if not decoded.exact:
@@ -192,7 +192,7 @@ def request_from_prompt(args: argparse.Namespace, path: str | None) -> LocatedRe
 
 
 def request_from_document(document: FileDocument, overrides: RequestOverrides) -> LocatedRequest:
-    """What a JSON value asks for, with the options applied."""
+    """The request in a JSON value, with the options applied."""
     if document.problem is not None:
         raise document.problem
     try:

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             text = _count_json(count) if args.json else "\n".join(_chart_lines(count, paint))
             file.write(f"{text}\n" if args.json else f"{text}\n\n")
         if totals.conversations > 1 and not args.json:
-            file.write(f"{totals.words(args.window)}\n")
+            file.write(f"{totals.summary(args.window)}\n")
     return FINDINGS if args.must_fit and totals.too_large else DONE
 
 
@@ -89,7 +89,7 @@ class CountTotals:
         self.most = max(self.most, count.tokens)
         self.too_large += count.tokens > count.window
 
-    def words(self, window: int) -> str:
+    def summary(self, window: int) -> str:
         mean = self.tokens / self.conversations
         total = f"{self.conversations:,} conversations, {self.tokens:,} tokens"
         sizes = f"{mean:,.0f} on average, {self.most:,} at most"

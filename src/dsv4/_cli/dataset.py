@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from dsv4._cli.command_errors import DONE, FINDINGS, INTERRUPTED, MISUSE, Failure
 from dsv4._cli.command_options import add_prompt_arguments, add_tokenizer_argument, positive_integer
-from dsv4._cli.command_output import json_text, silenced_libraries
+from dsv4._cli.command_output import json_text, plural, silenced_libraries
 from dsv4._cli.conversation_files import prompt_overrides
 
 if TYPE_CHECKING:
     from dsv4._inputs.request_bodies import RequestOverrides
-    from dsv4.dataset.dataset_run import Summary
+    from dsv4.dataset import Summary
 
 
 EXAMPLE = """
@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="trainer",
         choices=tuple(TRAINERS),
-        help="name the columns as this trainer does, which ignores others: every token would be "
-        "trained",
+        help="name the columns as this trainer does; it ignores others, and then "
+        "trains on every token",
     )
     parser.add_argument(
         "--format",
@@ -131,7 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rejects", metavar="FILE", help="with --on-error skip: also write bad lines to this file"
     )
     parser.add_argument(
-        "--drop-unlearnable",
+        "--drop-untrained",
         action="store_true",
         help="leave out examples whose loss mask is all zero",
     )
@@ -197,7 +197,7 @@ def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
             carry=None if args.carry is None else _names(args.carry),
             labels=args.labels,
             trainer=args.trainer,
-            drop_unlearnable=args.drop_unlearnable,
+            drop_untrained=args.drop_untrained,
             rejects=args.rejects,
             format=args.format,
             max_length=args.max_length,
@@ -239,29 +239,29 @@ def _names(text: str) -> list[str]:
 
 
 def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
-    """What was done, and what somebody who trains on it should know."""
+    """The result, and what to know before training on it."""
     if summary.finished:
         yield f"{args.output} is finished: nothing was left to do (--overwrite does it again)"
         return
     if summary.bad:
-        kept = f", kept in {args.rejects}" if args.rejects else ""
-        yield f"{_plural(summary.bad, 'bad line')} left out{kept}"
+        rejects = f", kept in {args.rejects}" if args.rejects else ""
+        yield f"{plural(summary.bad, 'bad line')} left out{rejects}"
     if summary.cut or summary.dropped:
-        examples = _plural(summary.cut + summary.dropped, "example")
+        examples = plural(summary.cut + summary.dropped, "example")
         yield f"{examples} too long: {_too_long_counts(summary)}"
-    if summary.unlearnable:
-        what = f"{_plural(summary.unlearnable, 'example')} with nothing to learn"
-        yield f"{what} left out" if args.drop_unlearnable else f"{what} (see --drop-unlearnable)"
+    if summary.untrained:
+        what = f"{plural(summary.untrained, 'example')} with nothing to train on"
+        yield f"{what} left out" if args.drop_untrained else f"{what} (see --drop-untrained)"
     if summary.left_out:
-        turns = f"the reasoning of {_plural(summary.left_out, 'earlier turn')}"
+        turns = f"the reasoning of {plural(summary.left_out, 'earlier turn')}"
         yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"
     if not (args.trainer or args.labels or _is_flat(args)):
         ignoring = "which TRL, Axolotl and torchtune ignore"
         yield f"the mask is in the column loss_mask, {ignoring} (--for writes their columns)"
-    learned = f"{summary.learned:,} learned"
-    sizes = f"{_plural(summary.examples, 'example')}, {_plural(summary.tokens, 'token')}"
+    trained = f"{summary.trained:,} trained on"
+    sizes = f"{plural(summary.examples, 'example')}, {plural(summary.tokens, 'token')}"
     time = f"{summary.seconds:,.1f} s"
-    yield f"{_plural(summary.conversations, 'conversation')}, {sizes}, {learned}, {time}"
+    yield f"{plural(summary.conversations, 'conversation')}, {sizes}, {trained}, {time}"
 
 
 def _is_flat(args: argparse.Namespace) -> bool:
@@ -274,9 +274,5 @@ def _too_long_counts(summary: Summary) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in done.items() if count)
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _resume_hint(kept: int) -> str:
-    return f" (--resume continues after {_plural(kept, 'conversation')})" if kept else ""
+    return f" (--resume continues after {plural(kept, 'conversation')})" if kept else ""

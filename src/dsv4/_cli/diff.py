@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dsv4
 from dsv4._cli.command_errors import DONE, FINDINGS, Failure
@@ -16,7 +16,7 @@ from dsv4._cli.command_options import (
     check_profile,
     dialect_option,
 )
-from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.command_output import Paint, json_text, output, plural
 from dsv4._cli.conversation_files import (
     FileDocument,
     LocatedRequest,
@@ -31,116 +31,6 @@ if TYPE_CHECKING:
     from dsv4.tokens import Difference, Tokenizer
 
 
-# dsv4 diff --profile A --profile B: what two servers make of one request.
-
-
-# How many characters are shown around the place where prompts part.
-CONTEXT_CHARACTERS = 60
-EXCERPT_CHARACTERS = 100
-END_OF_SERVER_PROMPT = "(ends)"
-# Options of dsv4 alone: no server takes them.
-_DSV4_ONLY_OPTIONS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
-
-
-def run_profile_diff(args: argparse.Namespace) -> int:
-    """Status 0 if both servers write the same prompt."""
-    from dsv4.profiles import compare
-
-    if len(args.profile) != 2 or args.b is not None:
-        raise Failure("--profile: expected it twice, with one request")
-    for option in _DSV4_ONLY_OPTIONS:
-        if getattr(args, option):
-            raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
-    for name in args.profile:
-        check_profile(name)
-    document = _only_document(args.a)
-    compared = compare(
-        document.value, *args.profile, dialect=_profile_dialect(args, document.value)
-    )
-    text = (
-        _comparison_json(compared)
-        if args.json
-        else "\n".join(_comparison_lines(compared, Paint(args.color)))
-    )
-    with output() as file:
-        file.write(f"{text}\n")
-    return DONE if compared.same else FINDINGS
-
-
-def _only_document(path: str) -> FileDocument:
-    documents = list(read_documents(path))
-    if len(documents) != 1:
-        raise Failure(f"{path}: found {len(documents)} requests, expected one")
-    if documents[0].problem is not None:
-        raise documents[0].problem
-    return documents[0]
-
-
-def _profile_dialect(args: argparse.Namespace, body: Any) -> str:
-    """V4 or V4.1, from the options, or else from the request's model."""
-    dialect = dialect_option(args)
-    if dialect is None and isinstance(body, dict):
-        try:
-            dialect = str(dsv4.dialect_for(body.get("model")))  # type: ignore[arg-type]
-        except dsv4.UnknownModel:
-            dialect = None
-    return "v4" if dialect in (None, "v4-0731") else str(dialect)
-
-
-def _comparison_json(compared: Comparison) -> str:
-    sides = {
-        name: {
-            "profile": side.profile.name,
-            "verified": side.profile.verified,
-            "prompt": side.prompt,
-            "error": None if side.error is None else str(side.error),
-        }
-        for name, side in (("a", compared.first), ("b", compared.second))
-    }
-    reasons = [
-        {"kind": reason.kind, "location": list(reason.location), "message": reason.message}
-        for reason in compared.reasons
-    ]
-    found = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
-    return json_text(found)
-
-
-def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
-    sides = (("A", compared.first, "red"), ("B", compared.second, "green"))
-    for name, side, _ in sides:
-        yield f"{paint(name, 'bold')}  {side.profile.server}: {_side_size(side)}"
-    yield ""
-    if compared.same:
-        yield paint("A and B write the same prompt.", "green")
-        return
-    for reason in compared.reasons:
-        kind, where = paint(reason.kind, "yellow"), _location_suffix(reason.location)
-        yield f"- {kind}{where}: {reason.message}"
-    prompts = [side.prompt for _, side, _ in sides]
-    if None in prompts:
-        return
-    at = compared.shared
-    yield ""
-    yield f"They part after {at:,} characters:"
-    before = str(prompts[0])[max(0, at - CONTEXT_CHARACTERS) : at]
-    yield f"both  {paint(terminal_safe(before), 'dim')}"
-    for name, side, color in sides:
-        after = terminal_safe(str(side.prompt)[at : at + EXCERPT_CHARACTERS])
-        yield f"{name}     {paint(after or END_OF_SERVER_PROMPT, color)}"
-
-
-def _side_size(side: Side) -> str:
-    return "refused" if side.prompt is None else f"{len(side.prompt):,} characters"
-
-
-def _location_suffix(location: tuple[str | int, ...]) -> str:
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
-    return f" ({''.join(steps).removeprefix('.')})" if steps else ""
-
-
-# dsv4 diff
-
-
 EXAMPLE = """
 dsv4 diff turn-1.json turn-2.json
 dsv4 diff --keep-thinking turn-1.json turn-2.json
@@ -150,6 +40,11 @@ dsv4 diff --profile vllm-0.32 --profile deepseek-api request.json
 CONTEXT_TOKENS = 10
 EXCERPT_TOKENS = 16
 END_OF_PROMPT = "(ends)"
+# How many characters are shown around the place where prompts part.
+CONTEXT_CHARACTERS = 60
+EXCERPT_CHARACTERS = 100
+# Options that no server takes.
+_DSV4_ONLY_OPTIONS = ("mode", "effort", "tools", "keep_thinking", "task", "no_bos", "tokenizer")
 LAST_TOKEN_DIFFERS = "the last token of A takes in text that follows in B"
 SPELLED_TOKEN = "one has a special token where the other has text that spells it"
 
@@ -163,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile",
         metavar="NAME",
         action="append",
-        help="given twice, with A alone: what two servers make of one request, and why they differ",
+        help="given twice, with only A: what two servers make of one request, and why they differ",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_prompt_arguments(parser)
@@ -180,15 +75,15 @@ def run(args: argparse.Namespace) -> int:
     if args.a == args.b == "-":
         raise Failure("found stdin twice, expected two conversations")
     tokenizer = load_tokenizer(args.tokenizer, (args.a, args.b))
-    parting = diff_prompts(_request_in(args, args.a), _request_in(args, args.b), tokenizer)
+    difference = diff_prompts(_request_in(args, args.a), _request_in(args, args.b), tokenizer)
     text = (
-        _difference_json(parting)
+        _difference_json(difference)
         if args.json
-        else "\n".join(_difference_lines(parting, Paint(args.color)))
+        else "\n".join(_difference_lines(difference, Paint(args.color)))
     )
     with output() as file:
         file.write(f"{text}\n")
-    return DONE if parting.is_prefix else FINDINGS
+    return DONE if difference.is_prefix else FINDINGS
 
 
 def _request_in(args: argparse.Namespace, path: str) -> LocatedRequest:
@@ -228,28 +123,29 @@ class PromptDifference:
 
 def diff_prompts(a: LocatedRequest, b: LocatedRequest, tokenizer: Tokenizer) -> PromptDifference:
     from dsv4.tokens import why_not_prefix
+    from dsv4.tokens.coder import common_prefix_length
 
     first, second = a.encode(), b.encode()
     with tokenizer_errors_at(f"{a.place}, {b.place}"):
-        difference = why_not_prefix(first, second, tokenizer)
+        found = why_not_prefix(first, second, tokenizer)
         ids, other_ids = tokenizer.encode(first), tokenizer.encode(second)
-    token = len(ids) if difference is None else difference.token
-    characters = _same_start(str(first), str(second))
-    parting = PromptDifference(
+    token = len(ids) if found is None else found.token
+    characters = common_prefix_length(str(first), str(second))
+    difference = PromptDifference(
         DiffSide(a.place, len(ids), len(first), _excerpt(tokenizer, ids, token)),
         DiffSide(b.place, len(other_ids), len(second), _excerpt(tokenizer, other_ids, token)),
         token,
         characters,
         tokenizer.decode(ids[max(0, token - CONTEXT_TOKENS) : token]),
     )
-    if difference is None:
-        return parting
-    cause = _cause_in_order(difference.cause, why_not_prefix(second, first, tokenizer))
+    if found is None:
+        return difference
+    cause = _cause_in_order(found.cause, why_not_prefix(second, first, tokenizer))
     if characters == len(first):
         added = tokenizer.vocabulary.added.values()
         spelled = any(id in added for id in (*ids[token:][:1], *other_ids[token:][:1]))
         cause = SPELLED_TOKEN if spelled else LAST_TOKEN_DIFFERS
-    return replace(parting, message=difference.message, field=difference.field, cause=cause)
+    return replace(difference, message=found.message, field=found.field, cause=cause)
 
 
 def _cause_in_order(cause: str, reverse: Difference | None) -> str:
@@ -265,44 +161,137 @@ def _excerpt(tokenizer: Tokenizer, ids: list[int], start: int) -> str:
     return tokenizer.decode(ids[start : start + EXCERPT_TOKENS])
 
 
-def _same_start(a: str, b: str) -> int:
-    parts = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-    return next(parts, min(len(a), len(b)))
-
-
 # What is printed.
 
 
-def _difference_json(parting: PromptDifference) -> str:
-    return json_text({"prefix": parting.is_prefix, **asdict(parting)})
+def _difference_json(difference: PromptDifference) -> str:
+    return json_text({"prefix": difference.is_prefix, **asdict(difference)})
 
 
-def _token_count(count: int) -> str:
-    return f"{count:,} token{'s' * (count != 1)}"
-
-
-def _difference_lines(parting: PromptDifference, paint: Paint) -> Iterator[str]:
-    for name, side in (("A", parting.a), ("B", parting.b)):
-        size = f"{_token_count(side.tokens)}, {side.characters:,} characters"
+def _difference_lines(difference: PromptDifference, paint: Paint) -> Iterator[str]:
+    for name, side in (("A", difference.a), ("B", difference.b)):
+        size = f"{plural(side.tokens, 'token')}, {side.characters:,} characters"
         yield f"{paint(name, 'bold')}  {terminal_safe(side.place)}: {size}"
     yield ""
-    if parting.is_prefix:
-        yield paint(_continuation(parting), "green")
+    if difference.is_prefix:
+        yield paint(_continuation(difference), "green")
         return
-    shared = f"{_token_count(parting.tokens)}, {parting.characters:,} characters"
-    owner = "" if parting.message is None else f"messages[{parting.message}]."
-    yield f"They part after {shared}, in {owner}{parting.field}:"
-    yield paint(str(parting.cause), "yellow")
+    shared = f"{plural(difference.tokens, 'token')}, {difference.characters:,} characters"
+    owner = "" if difference.message is None else f"messages[{difference.message}]."
+    yield f"They part after {shared}, in {owner}{difference.field}:"
+    yield paint(str(difference.cause), "yellow")
     yield ""
-    yield f"both  {paint(terminal_safe(parting.before), 'dim')}"
-    yield f"A     {paint(terminal_safe(parting.a.rest) or END_OF_PROMPT, 'red')}"
-    yield f"B     {paint(terminal_safe(parting.b.rest) or END_OF_PROMPT, 'green')}"
+    yield from _excerpt_lines(difference.before, difference.a.rest, difference.b.rest, paint)
 
 
-def _continuation(parting: PromptDifference) -> str:
-    new = parting.b.tokens - parting.a.tokens
+def _excerpt_lines(before: str, a: str, b: str, paint: Paint) -> Iterator[str]:
+    """The text where two prompts part: what both have, then what each goes on with."""
+    yield f"both  {paint(terminal_safe(before), 'dim')}"
+    yield f"A     {paint(terminal_safe(a) or END_OF_PROMPT, 'red')}"
+    yield f"B     {paint(terminal_safe(b) or END_OF_PROMPT, 'green')}"
+
+
+def _continuation(difference: PromptDifference) -> str:
+    new = difference.b.tokens - difference.a.tokens
     return (
-        f"B goes on where A ends, with {_token_count(new)} more."
+        f"B goes on where A ends, with {plural(new, 'token')} more."
         if new
         else "A and B are the same."
     )
+
+
+# dsv4 diff --profile A --profile B: what two servers make of one request.
+
+
+def run_profile_diff(args: argparse.Namespace) -> int:
+    """Status 0 if both servers write the same prompt."""
+    from dsv4.profiles import compare
+
+    if len(args.profile) != 2 or args.b is not None:
+        raise Failure("--profile: expected it twice, with one request")
+    for option in _DSV4_ONLY_OPTIONS:
+        if getattr(args, option):
+            raise Failure(f"--{option.replace('_', '-')}: found it with --profile, expected it not")
+    for name in args.profile:
+        check_profile(name)
+    document = _only_document(args.a)
+    compared = compare(
+        document.value, *args.profile, dialect=_profile_dialect(args, document.value)
+    )
+    text = (
+        _comparison_json(compared)
+        if args.json
+        else "\n".join(_comparison_lines(compared, Paint(args.color)))
+    )
+    with output() as file:
+        file.write(f"{text}\n")
+    return DONE if compared.same else FINDINGS
+
+
+def _only_document(path: str) -> FileDocument:
+    documents = list(read_documents(path))
+    if len(documents) != 1:
+        raise Failure(f"{path}: found {len(documents)} requests, expected one")
+    if documents[0].problem is not None:
+        raise documents[0].problem
+    return documents[0]
+
+
+def _profile_dialect(args: argparse.Namespace, body: object) -> str:
+    """V4 or V4.1, from the options, or else from the request's model."""
+    dialect: str | None = dialect_option(args)
+    model = body.get("model") if isinstance(body, dict) else None
+    if dialect is None and isinstance(model, str):
+        try:
+            dialect = str(dsv4.dialect_for(model))
+        except dsv4.UnknownModel:
+            dialect = None
+    return "v4" if dialect in (None, "v4-0731") else str(dialect)
+
+
+def _comparison_json(compared: Comparison) -> str:
+    sides = {
+        name: {
+            "profile": side.profile.name,
+            "verified": side.profile.verified,
+            "prompt": side.prompt,
+            "error": None if side.error is None else str(side.error),
+        }
+        for name, side in (("a", compared.first), ("b", compared.second))
+    }
+    reasons = [
+        {"kind": reason.kind, "location": list(reason.location), "message": reason.message}
+        for reason in compared.reasons
+    ]
+    found = {"same": compared.same, **sides, "characters": compared.shared, "reasons": reasons}
+    return json_text(found)
+
+
+def _comparison_lines(compared: Comparison, paint: Paint) -> Iterator[str]:
+    for name, side in (("A", compared.first), ("B", compared.second)):
+        yield f"{paint(name, 'bold')}  {side.profile.server}: {_side_size(side)}"
+    yield ""
+    if compared.same:
+        yield paint("A and B write the same prompt.", "green")
+        return
+    for reason in compared.reasons:
+        kind, where = paint(reason.kind, "yellow"), _location_suffix(reason.location)
+        yield f"- {kind}{where}: {reason.message}"
+    a, b = compared.first.prompt, compared.second.prompt
+    if a is None or b is None:
+        return
+    at = compared.shared
+    yield ""
+    yield f"They part after {at:,} characters:"
+    before = a[max(0, at - CONTEXT_CHARACTERS) : at]
+    rest = slice(at, at + EXCERPT_CHARACTERS)
+    yield from _excerpt_lines(before, a[rest], b[rest], paint)
+
+
+def _side_size(side: Side) -> str:
+    return "refused" if side.prompt is None else f"{len(side.prompt):,} characters"
+
+
+def _location_suffix(location: tuple[str | int, ...]) -> str:
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
+    return f" ({''.join(steps).removeprefix('.')})" if steps else ""

@@ -76,23 +76,22 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 class LazyCommandParser:
-    """A command as the page of help needs it. The parser of its options is made when it is read:
-    to make one for every command takes longer than to write the page."""
+    """Creates the parser of a command only when it is needed: creating all of them takes longer
+    than printing the help."""
 
-    def __init__(self, **given: Any) -> None:
-        self._given = given
+    def __init__(self, **arguments: Any) -> None:
+        self._arguments = arguments
 
     @cached_property
     def parser(self) -> OneLineParser:
-        return OneLineParser(**self._given)
+        return OneLineParser(**self._arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.parser, name)
 
 
 class StableFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help of one width, the same in every Python, whatever the terminal: the documentation is
-    made from it."""
+    """Help of one width in every Python and terminal: the documentation is written from it."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=100)

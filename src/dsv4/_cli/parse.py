@@ -1,4 +1,4 @@
-"""dsv4 parse, with --explain: every repair marked in the text, and explained below it."""
+"""dsv4 parse: reads a completion, and with --explain marks and explains every repair."""
 
 from __future__ import annotations
 
@@ -19,75 +19,11 @@ from dsv4._cli.command_options import (
     add_mode_argument,
     dialect_option,
 )
-from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.command_output import Paint, json_text, output, plural
 from dsv4._cli.conversation_files import read_text, read_tools
 from dsv4._format.tokens import EOS
-from dsv4._inputs.input_files import decode_utf8, input_name, open_input
+from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input
 from dsv4._view.characters import terminal_safe
-
-# A completion with every repair marked in its text, and explained below.
-
-
-LONGEST_QUOTE = 60
-
-
-def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterator[str]:
-    """The lines to print."""
-    repairs = sorted(message.diagnostics, key=lambda repair: (repair.start, repair.end))
-    yield from _marked_text(text, repairs, paint)
-    yield "\n\n" if repairs else "\n"
-    for number, repair in enumerate(repairs, 1):
-        yield _explanation(number, repair, text, paint)
-    yield _explanation_summary(message, len(repairs), paint)
-
-
-def _marked_text(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:
-    """The text. A repair inside another's text has its number only."""
-    at = 0
-    for number, repair in enumerate(repairs, 1):
-        start, end = max(repair.start, at), max(repair.end, at)
-        yield _harmless_text(text[at:start])
-        yield paint(f"⟦{number}", "bold", "red")
-        if end > start:
-            yield paint(" " + _harmless_text(text[start:end]), "red")
-        yield paint("⟧", "bold", "red")
-        at = end
-    yield _harmless_text(text[at:])
-
-
-def _harmless_text(text: str) -> str:
-    return "\n".join(map(terminal_safe, text.split("\n")))
-
-
-def _explanation(number: int, repair: dsv4.Diagnostic, text: str, paint: Paint) -> str:
-    line = text.count("\n", 0, repair.start) + 1
-    column = repair.start - (text.rfind("\n", 0, repair.start) + 1) + 1
-    head = f"⟦{number}⟧ {repair.kind}"
-    quote = f" {_quoted(repair.raw)}" if repair.raw else ""
-    return f"{paint(head, 'bold', 'red')} {line}:{column}{quote}\n    {repair.sentence}\n"
-
-
-def _quoted(raw: str) -> str:
-    shown = terminal_safe(raw)
-    return shown if len(shown) <= LONGEST_QUOTE else shown[: LONGEST_QUOTE - 1] + "…"
-
-
-def _explanation_summary(message: dsv4.Message, repairs: int, paint: Paint) -> str:
-    parts = [
-        _plural(repairs, "repair") if repairs else "no repairs",
-        _plural(len(message.tool_calls), "call"),
-        *([f"{len(message.incomplete)} incomplete"] if message.incomplete else []),
-        f"finish {message.finish}",
-    ]
-    return paint(", ".join(parts), "bold") + "\n"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-# dsv4 parse
-
 
 EXAMPLE = """
 dsv4 parse completion.txt
@@ -95,6 +31,7 @@ dsv4 parse --explain --tools tools.json completion.txt
 model | dsv4 parse --stream
 """
 READ_SIZE = 65_536
+LONGEST_QUOTE = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,13 +111,66 @@ def _full(message: dsv4.Message, as_dict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mention_repairs(message: dsv4.Message) -> None:
-    """A message alone would hide that something was mended, or is missing."""
+    """Reports repairs and incomplete calls, which the message does not show."""
     found = [
         *([f"{len(message.diagnostics)} repaired (see --explain)"] if message.diagnostics else []),
         *([f"{len(message.incomplete)} incomplete (see --full)"] if message.incomplete else []),
     ]
     if found:
         print(f"dsv4: {', '.join(found)}", file=sys.stderr)
+
+
+# --explain.
+
+
+def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterator[str]:
+    """The lines to print."""
+    repairs = sorted(message.diagnostics, key=lambda repair: (repair.start, repair.end))
+    yield from _marked_text(text, repairs, paint)
+    yield "\n\n" if repairs else "\n"
+    for number, repair in enumerate(repairs, 1):
+        yield _explanation(number, repair, text, paint)
+    yield _explanation_summary(message, len(repairs), paint)
+
+
+def _marked_text(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:
+    """The text. A repair inside another's text has its number only."""
+    at = 0
+    for number, repair in enumerate(repairs, 1):
+        start, end = max(repair.start, at), max(repair.end, at)
+        yield _harmless_text(text[at:start])
+        yield paint(f"⟦{number}", "bold", "red")
+        if end > start:
+            yield paint(" " + _harmless_text(text[start:end]), "red")
+        yield paint("⟧", "bold", "red")
+        at = end
+    yield _harmless_text(text[at:])
+
+
+def _harmless_text(text: str) -> str:
+    return "\n".join(map(terminal_safe, text.split("\n")))
+
+
+def _explanation(number: int, repair: dsv4.Diagnostic, text: str, paint: Paint) -> str:
+    line, column = line_and_column(text, repair.start)
+    head = f"⟦{number}⟧ {repair.kind}"
+    quote = f" {_quoted(repair.raw)}" if repair.raw else ""
+    return f"{paint(head, 'bold', 'red')} {line}:{column}{quote}\n    {repair.sentence}\n"
+
+
+def _quoted(raw: str) -> str:
+    quote = terminal_safe(raw)
+    return quote if len(quote) <= LONGEST_QUOTE else quote[: LONGEST_QUOTE - 1] + "…"
+
+
+def _explanation_summary(message: dsv4.Message, repairs: int, paint: Paint) -> str:
+    parts = [
+        plural(repairs, "repair") if repairs else "no repairs",
+        plural(len(message.tool_calls), "call"),
+        *([f"{len(message.incomplete)} incomplete"] if message.incomplete else []),
+        f"finish {message.finish}",
+    ]
+    return paint(", ".join(parts), "bold") + "\n"
 
 
 # Events.
@@ -194,7 +184,7 @@ def _stream(path: str | None, parser: dsv4.StreamParser) -> None:
 
 
 def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
-    """Text as soon as it is there, and as far as it makes whole characters."""
+    """Text as soon as it arrives, up to the last complete character."""
     decoder = getincrementaldecoder("utf-8")()
     before = 0
     while data := source.read1(READ_SIZE):  # type: ignore[attr-defined]
@@ -207,7 +197,7 @@ def _chunks(source: BinaryIO, name: str) -> Iterator[str]:
 
 
 def _without_last_newline(chunks: Iterable[str]) -> Iterator[str]:
-    """The same text, but for a newline after EOS: an editor's, and no part of the answer."""
+    """The text without a newline after EOS, which an editor added."""
     held, before = "", ""
     for chunk in chunks:
         text = held + chunk

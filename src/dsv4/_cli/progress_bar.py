@@ -10,7 +10,7 @@ from typing import TextIO
 from dsv4._cli.command_errors import in_json_words
 from dsv4._cli.command_output import terminal_width
 from dsv4._view.characters import terminal_safe
-from dsv4.dataset.dataset_run import Watcher
+from dsv4.dataset import Watcher
 from dsv4.dataset.resumable_output import Progress
 
 SECONDS_BETWEEN_DRAWINGS = 0.1
@@ -18,7 +18,7 @@ CELLS = 24
 
 
 class ProgressBar(Watcher):
-    """Drawn on stderr where that is a terminal. Bad lines are said anywhere."""
+    """Drawn on stderr, if that is a terminal. Bad lines are always printed."""
 
     def __init__(self) -> None:
         self._sizes: Sequence[int] | None = None
@@ -46,7 +46,7 @@ class ProgressBar(Watcher):
             self._put("\r\x1b[K")
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Prints a line, which stays."""
         if self._stream is not None:
             self.end()
             self._put(f"{line}\n")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsv4._cli.command_errors import DONE, FINDINGS, Failure, missing_package
-from dsv4._cli.command_output import output
+from dsv4._cli.command_output import output, plural
 from dsv4._cli.conversation_files import read_json_lines
 from dsv4._cli.tokenizer_loading import load_tokenizer
 
@@ -48,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
             changed += bool(found)
             if not args.quiet:
                 file.writelines(f"{place}: {difference}\n" for difference in found)
-        exchanges = "1 exchange" if total == 1 else f"{total} exchanges"
-        file.write(f"{exchanges}, {changed} read differently\n")
+        file.write(f"{plural(total, 'exchange')}, {changed} read differently\n")
     return FINDINGS if changed else DONE
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-# Inputs of more bytes than this are worth the engine that takes longer to load.
+# For larger inputs, the faster engine is worth the time it takes to load.
 LARGE_INPUT = 1_000_000
 
 
@@ -53,7 +53,7 @@ def vocabulary_errors() -> Iterator[None]:
 
 @contextmanager
 def tokenizer_errors_at(place: str) -> Iterator[None]:
-    """What has no ids is said with its place."""
+    """Adds the place to errors of the tokenizer."""
     try:
         with vocabulary_errors():
             yield

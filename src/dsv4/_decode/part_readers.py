@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dsv4._encode.json_text import JSON_ERRORS, to_json
+from dsv4._encode.fragments import BLANK_LINE
+from dsv4._encode.json_text import JSON_ERRORS, scan_json, to_json
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, Tags
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4._format.tokens import RESULT_END, RESULT_START
@@ -19,7 +20,6 @@ from dsv4._format.tokens import RESULT_END, RESULT_START
 # The tools section and the response format at the end of a system or developer text.
 
 
-BLANK_LINE = "\n\n"
 _FORMAT_START = BLANK_LINE + RESPONSE_FORMAT
 _json_decoder = json.JSONDecoder()
 
@@ -82,7 +82,7 @@ def _tools_at(text: str, at: int, opening: str, closing: str, end: int) -> Secti
     return Section(at, stop + len(closing), tools, None)
 
 
-def _is_function(value: Any) -> bool:
+def _is_function(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("name"), str) and bool(value["name"])
 
 
@@ -118,8 +118,6 @@ def _exact_json_value(text: str) -> Any:
 # A text may spell the opening of a block without being one. After this many it is no longer looked
 # for, so that the work stays in proportion to the text.
 MAX_ATTEMPTS = 64
-
-_scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 class CallBlocks:
@@ -240,7 +238,7 @@ class CallBlocks:
 def _exact_json_text(text: str) -> str:
     """A value that is no string, written as the format writes it; else a `ValueError`."""
     try:
-        value, end = _scan_json(text, 0)
+        value, end = scan_json(text, 0)
         if end == len(text) and value.__class__ is not str and to_json(value) == text:
             return text
     except (StopIteration, *JSON_ERRORS):

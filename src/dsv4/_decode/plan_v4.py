@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dsv4._decode.part_readers import BLANK_LINE, Section, UserTurnPart, user_turn_parts
+from dsv4._decode.part_readers import Section, UserTurnPart, user_turn_parts
 from dsv4._decode.prompt_scan import (
     HEADERS,
     Interpretation,
@@ -19,45 +19,44 @@ from dsv4._decode.prompt_scan import (
     lexemes,
 )
 from dsv4._decode.turn_splitter import PromptTurn, TurnSplitter, TurnState
+from dsv4._encode.fragments import BLANK_LINE
 from dsv4._format import tokens
 from dsv4._format.dialects import Dialect
 
-# Turns that nothing parts from what stands before them.
-#
-# An answer without its end leaves no trace of where it ends, and one without a header none of
-# where it begins; nor does a system text have a beginning. But where tokens are known to be
-# tokens, the end of reasoning and a block of calls are an answer's own, and a tools section is a
-# system's.
-
 
 def separate_unmarked_turns(
-    turns: list[PromptTurn], shown: list[bool], found: ScannedPrompt
+    turns: list[PromptTurn], shown: list[bool], scan: ScannedPrompt
 ) -> list[PromptTurn]:
-    """The turns with such answers as turns of their own.
+    """The turns, with those as turns of their own that no token separates from the turn before.
+
+    An answer without its end leaves no trace of where it ends, and one without a header none of
+    where it begins; nor does a system text have a beginning. But where tokens are known to be
+    tokens, the end of reasoning and a block of calls can only be an answer's, and a tools section
+    only a system's.
 
     `shown` says of each turn whether an answer in its place has a thinking part.
     """
     return [
         part
         for turn, reasons in zip(turns, shown, strict=True)
-        for part in _separated(turn, reasons, found)
+        for part in _separated(turn, reasons, scan)
     ]
 
 
-def _separated(turn: PromptTurn, reasons: bool, found: ScannedPrompt) -> Iterator[PromptTurn]:
+def _separated(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Iterator[PromptTurn]:
     if turn.asked is not None:  # a header follows: all of it is the question
         yield turn
         return
-    for part in _without_sections(turn, found):
+    for part in _without_sections(turn, scan):
         if part.role == "assistant":
-            yield from _separate_answers(part, reasons, found)
+            yield from _separate_answers(part, reasons, scan)
         else:
-            yield from _without_answer(part, reasons, found)
+            yield from _without_answer(part, reasons, scan)
 
 
-def _without_sections(turn: PromptTurn, found: ScannedPrompt) -> Iterator[PromptTurn]:
+def _without_sections(turn: PromptTurn, scan: ScannedPrompt) -> Iterator[PromptTurn]:
     """A turn, and the system texts with tools or a format that follow it."""
-    taken = found.sections_in(turn.start, turn.end)
+    taken = scan.sections_in(turn.start, turn.end)
     if turn.role == "system" or not taken or (turn.role == "user" and taken[-1].end == turn.end):
         yield turn
         return
@@ -74,41 +73,37 @@ def _without_sections(turn: PromptTurn, found: ScannedPrompt) -> Iterator[Prompt
         yield PromptTurn("system", at, turn.end)
 
 
-def _without_answer(turn: PromptTurn, reasons: bool, found: ScannedPrompt) -> Iterator[PromptTurn]:
+def _without_answer(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Iterator[PromptTurn]:
     """A turn, and the open answers that follow it."""
-    taken = found.sections_in(turn.start, turn.end)
+    taken = scan.sections_in(turn.start, turn.end)
     begin = taken[-1].end if taken else turn.start
-    at = _first_trace(begin, turn.end, reasons, found)
+    at = _first_trace(begin, turn.end, reasons, scan)
     if turn.task is not None or at is None:
         yield turn
         return
     yield replace(turn, end=at)
     if turn.role == "user":
         yield PromptTurn("system", at, at)
-    yield from _separate_answers(
-        PromptTurn("assistant", at, turn.end, closed=False), reasons, found
-    )
+    yield from _separate_answers(PromptTurn("assistant", at, turn.end, closed=False), reasons, scan)
 
 
-def _first_trace(start: int, end: int, reasons: bool, found: ScannedPrompt) -> int | None:
+def _first_trace(start: int, end: int, reasons: bool, scan: ScannedPrompt) -> int | None:
     """Where the first thing stands that only an answer writes."""
-    thought = found.text.find(tokens.THINK_END, start, end) if reasons else -1
-    block = found.blocks.next_in(start, end)
+    thought = scan.text.find(tokens.THINK_END, start, end) if reasons else -1
+    block = scan.blocks.next_in(start, end)
     places = [place for place in (thought, block) if place is not None and place >= 0]
     return min(places, default=None)
 
 
-def _separate_answers(
-    turn: PromptTurn, reasons: bool, found: ScannedPrompt
-) -> Iterator[PromptTurn]:
+def _separate_answers(turn: PromptTurn, reasons: bool, scan: ScannedPrompt) -> Iterator[PromptTurn]:
     """One answer after the other, each but the last without its end."""
     at = turn.start
     while True:
         content = at
         if reasons:
-            thought = found.text.find(tokens.THINK_END, at, turn.end)
+            thought = scan.text.find(tokens.THINK_END, at, turn.end)
             content = at if thought < 0 else thought + len(tokens.THINK_END)
-        end = _end_of_content(content, turn.end, reasons, found)
+        end = _end_of_content(content, turn.end, reasons, scan)
         if end is None:
             yield replace(turn, start=at)
             return
@@ -117,17 +112,14 @@ def _separate_answers(
         at = end
 
 
-def _end_of_content(start: int, end: int, reasons: bool, found: ScannedPrompt) -> int | None:
+def _end_of_content(start: int, end: int, reasons: bool, scan: ScannedPrompt) -> int | None:
     """Where an answer's content and calls end, if another answer follows."""
-    thought = found.text.find(tokens.THINK_END, start, end) if reasons else -1
-    block = found.blocks.next_in(start, end)
+    thought = scan.text.find(tokens.THINK_END, start, end) if reasons else -1
+    block = scan.blocks.next_in(start, end)
     if block is not None and (thought < 0 or block < thought):
-        stop = found.blocks.found[block][0]
+        stop = scan.blocks.found[block][0]
         return stop if stop < end else None
     return thought if thought >= 0 else None
-
-
-# What must be known of a prompt of the V4 family before its turns are written as messages.
 
 
 # Stands for everything that came before a prompt that goes on with a conversation.
@@ -146,49 +138,49 @@ def _efforts(dialect: Dialect) -> list[tuple[str | int, str]]:
 class PromptPlan:
     """The turns of a prompt, and all that must be known before they are written as messages."""
 
-    def __init__(self, found: ScannedPrompt, choice: Interpretation) -> None:
-        self.found, self.choice = found, choice
-        self.text, self.dialect = found.text, found.dialect
+    def __init__(self, scan: ScannedPrompt, interpretation: Interpretation) -> None:
+        self.scan, self.interpretation = scan, interpretation
+        self.text, self.dialect = scan.text, scan.dialect
         self.reading = PromptReading()
         # Whether the system token opens the prompt.
         self.opened = False
         self.start = self._read_opening()
-        listed = lexemes(self.text, self.dialect, self.start, found.protected)
+        listed = lexemes(self.text, self.dialect, self.start, scan.protected)
         self._settle_context(listed)
         has_token = self.dialect.system_token is not None
         goes_on = self.opened and bool(self.reading.context)
-        self.walk = TurnSplitter(
-            *(self.text, listed, self.start, has_token, choice.trusted),
+        self.splitter = TurnSplitter(
+            *(self.text, listed, self.start, has_token, interpretation.trusted),
             TurnState.SYSTEM if goes_on else TurnState.BETWEEN,
-            choice.joined,
+            interpretation.joined,
         )
-        self.turns = self.walk.turns
+        self.turns = self.splitter.turns
         self._settle_mode()
         if has_token:
             self._settle_systems()
         self._look_at_turns()
         self._settle_dropping()
-        if self.walk.has_hidden_answers:
+        if self.splitter.has_hidden_answers:
             for n in range(1, len(self.turns)):
                 self._find_answer(n)
         if self.dialect.image_token is not None and not has_token:
             self._part_images(self.dialect.image_token)
-        if not choice.trusted:
+        if not interpretation.trusted:
             if self.reading.thinking and self._has_loose_ends():
                 self._rejoin()
         else:
             shown = [self.shows_reasoning(n) for n in range(len(self.turns))]
-            self.turns = separate_unmarked_turns(self.turns, shown, found)
+            self.turns = separate_unmarked_turns(self.turns, shown, scan)
             self._look_at_turns()
 
     def _look_at_turns(self) -> None:
         # The last turn that asks: before it, old reasoning may be dropped.
-        turns, found = self.turns, self.found
+        turns, scan = self.turns, self.scan
         backwards = range(len(turns) - 1, -1, -1)
         self.last = next((n for n in backwards if _asks(turns[n])), -1)
         self._sections: list[list[Section]] = [[]] * len(turns)
-        if self.choice.sections and found.sections:
-            self._sections = [found.sections_in(turn.start, turn.end) for turn in turns]
+        if self.interpretation.sections and scan.sections:
+            self._sections = [scan.sections_in(turn.start, turn.end) for turn in turns]
 
     @property
     def has_developers(self) -> bool:
@@ -202,7 +194,7 @@ class PromptPlan:
         token = self.dialect.system_token
         if token is not None and text.startswith(token, at):
             self.opened, at = True, at + len(token)
-        if self.choice.thinking is not False and (self.opened or token is None):
+        if self.interpretation.thinking is not False and (self.opened or token is None):
             for effort, written in _efforts(self.dialect):
                 if text.startswith(written, at):
                     reading.effort = effort
@@ -217,15 +209,15 @@ class PromptPlan:
         reading = self.reading
         if self.dialect.system_token is None or reading.bos or reading.effort is not None:
             return
-        thinks = self.choice.thinking
+        thinks = self.interpretation.thinking
         if thinks is None:
             thinks = any(lexeme.kind is LexemeKind.THINK for lexeme in listed)
         if thinks or (self.opened and listed[0].kind in HEADERS):
             reading.context = ASSUMED_CONTEXT
 
     def _settle_mode(self) -> None:
-        thinking = self.reading.effort is not None or LexemeKind.THINK in self.walk.headers
-        wanted = self.choice.thinking
+        thinking = self.reading.effort is not None or LexemeKind.THINK in self.splitter.headers
+        wanted = self.interpretation.thinking
         self.reading.thinking = thinking if wanted is None else wanted
 
     def _settle_systems(self) -> None:
@@ -245,22 +237,22 @@ class PromptPlan:
         It is empty, or it ends with the tools before an answer that has no header.
         """
         end, first = self.start, self.turns[0] if self.turns else None
-        if first is not None and first.role == "assistant" and self.choice.sections:
-            taken = self.found.sections_in(first.start, first.end)
+        if first is not None and first.role == "assistant" and self.interpretation.sections:
+            taken = self.scan.sections_in(first.start, first.end)
             end = first.start = taken[-1].end if taken else first.start
         return PromptTurn("system", self.start, end)
 
     def _settle_dropping(self) -> None:
         reading, turns = self.reading, self.turns
-        if not self.found.sections:
+        if not self.scan.sections:
             tools = False
-        elif self.choice.trusted:
-            tools = self.choice.sections and any(s.tools for s in self.found.sections)
+        elif self.interpretation.trusted:
+            tools = self.interpretation.sections and any(s.tools for s in self.scan.sections)
         else:
             tools = any(s.tools for n in range(len(turns)) for s in self.sections_of(n))
         aloud = any(turn.asked is LexemeKind.THINK for turn in turns[: max(self.last, 0)])
         drop = not (reading.thinking and aloud and not tools)
-        reading.drop = drop if self.choice.drop is None else self.choice.drop
+        reading.drop = drop if self.interpretation.drop is None else self.interpretation.drop
         self.dropping = reading.thinking and reading.drop and not tools
 
     def sections_of(self, n: int) -> list[Section]:
@@ -306,7 +298,7 @@ class PromptPlan:
         if self.shows_reasoning(n):
             at = self.text.find(tokens.THINK_END, asked.start, asked.end)
         else:
-            block = self.found.blocks.ending_at(asked.start, asked.end)
+            block = self.scan.blocks.ending_at(asked.start, asked.end)
             at = -1 if block is None else block[0]
         if at >= 0:
             asked.end = answer.start = at
@@ -334,7 +326,7 @@ class PromptPlan:
     def _has_loose_ends(self) -> bool:
         """Whether something without a token of its own follows an answer."""
         loose = (n for n, turn in enumerate(self.turns) if turn.role == "system" and n)
-        return self.walk.has_bare_answers or next(loose, None) is not None
+        return self.splitter.has_bare_answers or next(loose, None) is not None
 
     def _rejoin(self) -> None:
         """Joins an answer with what follows it where the token between them can only be text.
@@ -345,7 +337,7 @@ class PromptPlan:
         for n, turn in enumerate(self.turns):
             before = joined[-1] if joined else None
             if before is not None and self._belongs_to(before, n, turn):
-                self.walk.demoted.append(PromptLexeme(LexemeKind.EOS, before.end, turn.start))
+                self.splitter.demoted.append(PromptLexeme(LexemeKind.EOS, before.end, turn.start))
                 before.end, before.task = turn.end, turn.task
                 before.closed = turn.role == "assistant" and turn.closed
             else:
@@ -372,15 +364,15 @@ class PromptPlan:
     def parts_of(self, n: int) -> list[UserTurnPart]:
         """A user turn in results and texts. Where nothing was called, results are text."""
         turn = self.turns[n]
-        if self.choice.results and turn.task is None and self._may_have_results(turn):
+        if self.interpretation.results and turn.task is None and self._may_have_results(turn):
             found = user_turn_parts(self.text, turn.start, turn.end, self.dialect.image_token)
-            if self.found.first_call < turn.start or any(map(self._is_pictured, found)):
+            if self.scan.first_call < turn.start or any(map(self._is_pictured, found)):
                 return found
         return [UserTurnPart(False, turn.start, turn.end)]
 
     def is_structured(self, turn: PromptTurn) -> bool:
         """Whether a user turn may be more than a text."""
-        return bool(self.found.sections) or self._may_have_results(turn)
+        return bool(self.scan.sections) or self._may_have_results(turn)
 
     def _may_have_results(self, turn: PromptTurn) -> bool:
         return self.text.find(tokens.RESULT_START, turn.start, turn.end) >= 0

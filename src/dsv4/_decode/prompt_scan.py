@@ -1,7 +1,6 @@
 """What a prompt contains whichever way it is read: structural tokens, sections and calls.
 
-Text that only spells a token is hidden first: the first character of each such spelling is
-replaced
+Text that only spells a token is hidden first: the first character of each such spelling is replaced
 by one that the prompt does not contain, so positions stay the same and the change can be undone.
 The encoder always writes the assistant token together with a think token, so the pair is one
 lexeme. `PromptReading` collects what one interpretation of the prompt yields.
@@ -15,28 +14,27 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dsv4._decode.decoded import Note
 from dsv4._decode.part_readers import CallBlocks, Section, sections
+from dsv4._encode.inputs import as_inputs
 from dsv4._format import tokens
 from dsv4._format.dialects import DIALECTS, Dialect
 from dsv4.errors import OptionError
 from dsv4.request import Request
-
-# Text that spells a token, hidden from the reader.
-#
-# The first character of each spelling is put aside for one that the prompt does not hold. So what
-# is left to be found are tokens, every position stays the same, and the way back is a
-# replacement.
-
+from dsv4.types import DialectName, Effort
 
 # Characters for private use, which no text of the format needs.
 _PRIVATE_USE = range(0xF0000, 0xFFFFD)
 
 
 class SpellingMask:
-    """A prompt with some spellings hidden: `text`. `unmasked` undoes it in a value."""
+    """A prompt in which text that only spells a token is hidden: `text`.
+
+    The first character of each spelling is replaced by one that the prompt does not contain. So
+    only tokens are left to be found, every position stays the same, and `unmasked` undoes it.
+    """
 
     def __init__(self, text: str, hidden: Iterable[int]) -> None:
         places = sorted(set(hidden))
@@ -52,7 +50,7 @@ class SpellingMask:
             done = place + 1
         return "".join([*parts, text[done:]])
 
-    def unmasked(self, value: Any) -> Any:
+    def unmasked(self, value: object) -> Any:
         """A value read from the masked text, with all texts in it as they were."""
         if not self._back:
             return value
@@ -71,13 +69,6 @@ def _stand_ins(text: str, characters: set[str]) -> dict[str, str]:
         return {character: next(free) for character in sorted(characters)}
     except StopIteration:
         raise OptionError("prompt", "found every character for private use in it") from None
-
-
-# The tokens that give a prompt of the V4 family its structure.
-#
-# The encoder always writes the assistant token together with a think token, so the pair is one
-# lexeme, and an assistant token by itself is text. Think tokens elsewhere, DSML and the image
-# token structure nothing at this level: the tools section is full of them.
 
 
 class LexemeKind(IntEnum):
@@ -163,9 +154,6 @@ def _tokens(text: str, kinds: dict[str, LexemeKind], start: int) -> Iterator[Pro
             yield _fast_lexeme((kind, at, at + len(found)))
 
 
-# What is read from a prompt, before it is a request.
-
-
 @dataclass(frozen=True)
 class Interpretation:
     """What to make of a prompt where it can be read in two ways. None means: look.
@@ -208,14 +196,20 @@ class PromptReading:
         return Request(
             mask.unmasked(self.messages),
             thinking=self.thinking,
-            effort=self.effort if self.thinking else None,
+            effort=cast("Effort | None", self.effort) if self.thinking else None,
             drop_thinking=self.drop,
             bos=self.bos,
-            context=self.context,
-            dialect=dialect.name if DIALECTS.get(dialect.name) is dialect else dialect,
+            context=as_inputs(self.context),
+            dialect=_name_or_dialect(dialect),
             prefix=mask.unmasked(self.prefix),
             tool_choice=mask.unmasked(self.tool_choice),
         )
+
+
+def _name_or_dialect(dialect: Dialect) -> DialectName | Dialect:
+    """The name of a release; a dialect that is none by itself."""
+    is_release = DIALECTS.get(dialect.name) is dialect
+    return cast("DialectName", dialect.name) if is_release else dialect
 
 
 @dataclass(frozen=True)

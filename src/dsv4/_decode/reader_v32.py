@@ -31,9 +31,9 @@ _BLOCK_OPEN = RESULTS_START + ONE_RESULT_START
 _NEXT_RESULT = ONE_RESULT_END + ONE_RESULT_START
 
 
-def read_v32(found: ScannedPrompt, choice: Interpretation) -> PromptReading:
+def read_v32(scan: ScannedPrompt, interpretation: Interpretation) -> PromptReading:
     """A prompt, read in one way."""
-    return _ReaderV32(found, choice).reading
+    return _ReaderV32(scan, interpretation).reading
 
 
 @dataclass
@@ -58,8 +58,8 @@ def _next_of_kind(listed: list[PromptLexeme], *kinds: LexemeKind) -> list[int]:
 
 
 class _ReaderV32:
-    def __init__(self, found: ScannedPrompt, choice: Interpretation) -> None:
-        self._found, self._choice, self._text = found, choice, found.text
+    def __init__(self, scan: ScannedPrompt, interpretation: Interpretation) -> None:
+        self._scan, self._interpretation, self._text = scan, interpretation, scan.text
         self.reading = PromptReading()
         self._turns: list[_TurnV32] = []
         self._header: LexemeKind | None = None  # of the answer that is to come
@@ -72,7 +72,7 @@ class _ReaderV32:
     # Lexemes -> turns.
 
     def _walk(self) -> None:
-        listed = lexemes(self._text, self._found.dialect, self._start, self._found.protected)
+        listed = lexemes(self._text, self._scan.dialect, self._start, self._scan.protected)
         headers, ends = _next_of_kind(listed, *HEADERS), _next_of_kind(listed, LexemeKind.EOS)
         at = self._start
         for index, lexeme in enumerate(listed):
@@ -95,7 +95,7 @@ class _ReaderV32:
 
         The end of a turn comes first where a user token is only spelled, in an answer.
         """
-        answering = self._header is not None and not self._choice.trusted
+        answering = self._header is not None and not self._interpretation.trusted
         return header >= 0 and not (answering and 0 <= end < header)
 
     def _demote(self, lexeme: PromptLexeme) -> None:
@@ -117,7 +117,7 @@ class _ReaderV32:
     def _answer(self, at: int, lexeme: PromptLexeme, bound: int) -> int:
         self._turns.append(_TurnV32("assistant", at, lexeme.start, self._header))
         self._header = None
-        block = self._found.blocks.ending_at(at, lexeme.start)
+        block = self._scan.blocks.ending_at(at, lexeme.start)
         if block is None or not self._text.startswith(_BLOCK_OPEN, lexeme.end):
             return lexeme.end
         return self._results(lexeme.end + len(_BLOCK_OPEN), len(block[1]), bound)
@@ -165,15 +165,17 @@ class _ReaderV32:
         reading, asking = self.reading, [n for n, t in enumerate(self._turns) if t.role == "user"]
         self._last = asking[-1] if asking else -1
         thinking = LexemeKind.THINK in self._headers
-        reading.thinking = thinking if self._choice.thinking is None else self._choice.thinking
+        reading.thinking = (
+            thinking if self._interpretation.thinking is None else self._interpretation.thinking
+        )
         if not self._headers:
             reading.note("mode-guessed", 0, self._start, "nothing shows whether the model thinks")
         for n, turn in enumerate(self._turns):
             self._write_turn(n, turn)
         if not reading.messages:
             self._add("system", "")
-        if self._choice.drop is not None:
-            reading.drop = self._choice.drop
+        if self._interpretation.drop is not None:
+            reading.drop = self._interpretation.drop
 
     def _write_turn(self, n: int, turn: _TurnV32) -> None:
         if turn.role == "user":
@@ -183,19 +185,19 @@ class _ReaderV32:
         elif turn.role == "tool":
             content = self._text[turn.start : turn.end]
             self._add("tool", content, tool_call_id=f"call_{turn.call}")
-        elif turn.header is not None and n == len(self._turns) - 1 and self._choice.results:
+        elif turn.header is not None and n == len(self._turns) - 1 and self._interpretation.results:
             self.reading.prefix = self._text[turn.start : turn.end]
             self.reading.note("open-turn", turn.start, turn.end, "a turn without its end")
         else:
             self._system(turn.start, turn.end)
 
-    def _add(self, role: str, content: str, **fields: Any) -> dict[str, Any]:
+    def _add(self, role: str, content: str, **fields: object) -> dict[str, Any]:
         message = {"role": role, "content": content, **fields}
         self.reading.messages.append(message)
         return message
 
     def _sections(self, start: int, end: int) -> list[Section]:
-        return self._found.sections_in(start, end) if self._choice.sections else []
+        return self._scan.sections_in(start, end) if self._interpretation.sections else []
 
     def _system(self, start: int, end: int) -> None:
         at = self._systems(start, end)
@@ -214,7 +216,7 @@ class _ReaderV32:
         taken = [s for s in self._sections(at, turn.end) if s.start == at]
         if taken:
             at = taken[0].end
-        if self._choice.sections and self._text.startswith(DEVELOPER_MESSAGE, at, turn.end):
+        if self._interpretation.sections and self._text.startswith(DEVELOPER_MESSAGE, at, turn.end):
             content = self._text[at + len(DEVELOPER_MESSAGE) : turn.end]
             if content:
                 message = self._add("developer", content)
@@ -240,7 +242,7 @@ class _ReaderV32:
         elif turn.header is LexemeKind.ANSWER and self.reading.thinking and n < self._last:
             note = "its reasoning was left out of the prompt"
             self.reading.note("reasoning-dropped", at, at, note, index)
-        block = self._found.blocks.ending_at(at, turn.end)
+        block = self._scan.blocks.ending_at(at, turn.end)
         message["content"] = self._text[at : turn.end if block is None else block[0]]
         if block is not None:
             message["tool_calls"] = block[1]

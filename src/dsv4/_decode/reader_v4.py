@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsv4._decode.part_readers import BLANK_LINE, ImageContent, Section, UserTurnPart
+from dsv4._decode.part_readers import ImageContent, Section, UserTurnPart
 from dsv4._decode.plan_v4 import PromptPlan
 from dsv4._decode.prompt_scan import Interpretation, LexemeKind, PromptReading, ScannedPrompt
 from dsv4._decode.turn_splitter import PromptTurn
+from dsv4._encode.fragments import BLANK_LINE
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, Dialect
 
@@ -26,13 +27,13 @@ class AdjacentUserTurns:
         turns = plan.turns
         self.developers = {
             n
-            for n, turn in enumerate(turns if plan.found.sections else ())
+            for n, turn in enumerate(turns if plan.scan.sections else ())
             if turn.role == "user" and plan.sections_of(n) and plan.stays(n)
         }
         self.guessed: set[int] = set()
         self.tasked: set[int] = set()
         self.parted: set[int] = set()
-        for n in range(1, len(turns)) if plan.walk.has_neighbours else ():
+        for n in range(1, len(turns)) if plan.splitter.has_neighbours else ():
             before = turns[n - 1]
             joined = before.role == turns[n].role == "user" and not (
                 before.asked is not None or before.task
@@ -60,16 +61,13 @@ class AdjacentUserTurns:
         return not any(part.is_result for part in plan.parts_of(n))
 
 
-# Prompts of the V4 family -> messages and options.
-
-
 # A task that keeps a user turn from being joined by the next, and is written nowhere.
 UNWRITTEN_TASK = "query"
 
 
-def read_v4(found: ScannedPrompt, choice: Interpretation) -> PromptReading:
+def read_v4(scan: ScannedPrompt, interpretation: Interpretation) -> PromptReading:
     """A prompt, read in one way."""
-    plan = PromptPlan(found, choice)
+    plan = PromptPlan(scan, interpretation)
     _MessageWriterV4(plan).write()
     return plan.reading
 
@@ -115,7 +113,7 @@ class _MessageWriterV4:
         elif last.role == "user" and last.asked is None and not (last.task or has_token):
             self._add("system", "")  # a user turn at the end would ask
 
-    def _add(self, role: str, content: Any, **fields: Any) -> dict[str, Any]:
+    def _add(self, role: str, content: object, **fields: object) -> dict[str, Any]:
         message = {"role": role, "content": content, **fields}
         self._messages.append(message)
         return message
@@ -148,7 +146,7 @@ class _MessageWriterV4:
         return at
 
     def _with_section(self, role: str, start: int, section: Section) -> None:
-        if not self._plan.choice.trusted:
+        if not self._plan.interpretation.trusted:
             self._note(
                 *("tools-from-text", section.start, section.end),
                 "read as tools or a response format, which a text could also spell",
@@ -215,7 +213,7 @@ class _MessageWriterV4:
                 reasoning, at = self._text[at:reasoning_end], reasoning_end + len(tokens.THINK_END)
         elif turn.header is LexemeKind.ANSWER and self._reading.thinking and n < self._plan.last:
             self._note("reasoning-dropped", at, at, "its reasoning was left out of the prompt")
-        block = self._plan.found.blocks.ending_at(at, end)
+        block = self._plan.scan.blocks.ending_at(at, end)
         if block is not None:
             self._note("ids-invented", block[0], end, "the ids of calls are not in a prompt")
             self._note("arguments-respelled", block[0], end, "as the format writes JSON")
@@ -265,10 +263,10 @@ class _MessageWriterV4:
     def _note_options(self) -> None:
         plan, reading = self._plan, self._reading
         end = plan.start
-        for lexeme in plan.walk.demoted:
+        for lexeme in plan.splitter.demoted:
             spelling = self._text[lexeme.start : lexeme.end]
             reading.note("token-as-text", lexeme.start, lexeme.end, f"{spelling} has no place here")
-        if not plan.walk.headers and reading.effort is None:
+        if not plan.splitter.headers and reading.effort is None:
             reading.note("mode-guessed", 0, end, "nothing shows whether the model thinks")
         if reading.thinking and _is_ambiguous(reading.effort, plan.dialect):
             reading.note("effort-ambiguous", 0, end, "other efforts write the same")

@@ -89,14 +89,14 @@ class _PromptSource:
 
 def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, ...]) -> Decoded:
     """The prompt as one of a dialect."""
-    found = ScannedPrompt(source.mask.text, dialect)
+    scan = ScannedPrompt(source.mask.text, dialect)
     served = dialect is V3_2_SERVED
     release = V3_2 if served else dialect
     names = (release.name, *(other.name for other in likely if other is not release))
     exact: Decoded | None = None
     first: Decoded | None = None
-    for choice in _interpretations(source.is_known):
-        reading = _READERS[dialect.layout](found, choice)
+    for interpretation in _interpretations(source.is_known):
+        reading = _READERS[dialect.layout](scan, interpretation)
         try:
             request = reading.request(dialect, source.mask)
             written = _maybe_encoded(request)
@@ -120,7 +120,7 @@ def _decode_as(source: _PromptSource, dialect: Dialect, likely: tuple[Dialect, .
 def _interpretations(known: bool) -> Iterator[Interpretation]:
     """What is known of tokens is used first."""
     for trusted in (known, not known):
-        yield from (replace(choice, trusted=trusted) for choice in INTERPRETATIONS)
+        yield from (replace(each, trusted=trusted) for each in INTERPRETATIONS)
 
 
 def _maybe_encoded(request: Request) -> Prompt | None:

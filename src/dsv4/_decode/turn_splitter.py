@@ -1,7 +1,6 @@
 """Splits a prompt of the V4 family into turns, with one state: whose turn it is.
 
-A text may spell tokens. A token where the format has no place for one is text: the table below
-says
+A text may spell tokens. A token where the format has no place for one is text: the table below says
 what each token does in each state, and the functions look ahead where it depends.
 """
 

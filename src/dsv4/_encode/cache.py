@@ -21,82 +21,83 @@ _OVERHEAD = 256
 
 
 class CacheSegment(Generic[_V]):
-    """Texts by what they were written for.
+    """Texts of one kind, by what they were written for.
 
-    `young` may be asked directly, which saves a call; `recall` looks further.
+    `get` looks in both generations. `recent` may be asked directly, which saves a call.
     """
 
-    __slots__ = ("__weakref__", "_memory", "old", "young")
+    __slots__ = ("__weakref__", "_cache", "older", "recent")
 
-    def __init__(self, memory: TextCache) -> None:
-        self._memory = memory
-        self.young: dict[str | bytes, _V] = {}
-        self.old: dict[str | bytes, _V] = {}
+    def __init__(self, cache: TextCache) -> None:
+        self._cache = cache
+        self.recent: dict[str | bytes, _V] = {}
+        self.older: dict[str | bytes, _V] = {}
 
-    def recall(self, key: str | bytes) -> _V | None:
-        found = self.young.get(key)
+    def get(self, key: str | bytes) -> _V | None:
+        found = self.recent.get(key)
         if found is None:
-            found = self.old.get(key)
+            found = self.older.get(key)
             if found is not None:
-                self.keep(key, found)
+                self.put(key, found)
         return found
 
-    def keep(self, key: str | bytes, text: _V) -> None:
-        if self._memory.make_room(len(key) + len(text) + _OVERHEAD):
-            self.young[key] = text
+    def put(self, key: str | bytes, text: _V) -> None:
+        if self._cache.reserve(len(key) + len(text) + _OVERHEAD):
+            self.recent[key] = text
 
 
 class TextCache:
-    """Shelves of texts, bounded by characters in all.
+    """Segments of texts, bounded by the number of characters in all of them.
 
-    There are two generations. When the young ones fill half of the memory, they become the old
-    ones, and what was old is forgotten; an old text that is asked for is young again. So a text
-    that is in use stays, and to find one costs no more than a look into a dict.
+    There are two generations. When the recent texts fill half of the cache, they become the older
+    ones, and what was older is dropped; an older text that is asked for becomes recent again. So
+    texts in use stay, and a lookup costs no more than a look into a dict.
     """
 
     def __init__(self, characters: int) -> None:
         self._half = characters // 2
-        self._held = 0
-        self._shelves: WeakSet[CacheSegment[Any]] = WeakSet()
+        self._used = 0
+        self._segments: WeakSet[CacheSegment[Any]] = WeakSet()
         self._lock = allocate_lock()
 
-    def shelf(self) -> CacheSegment[Any]:
-        shelf: CacheSegment[Any] = CacheSegment(self)
+    def segment(self) -> CacheSegment[Any]:
+        """A new segment, which lives as long as its owner."""
+        segment: CacheSegment[Any] = CacheSegment(self)
         with self._lock:
-            self._shelves.add(shelf)
-        return shelf
+            self._segments.add(segment)
+        return segment
 
-    def make_room(self, size: int) -> bool:
-        """Whether a text of this size may be kept; if so, it is counted."""
+    def reserve(self, size: int) -> bool:
+        """Whether a text of this size may be stored; if so, it is counted."""
         if size > self._half:
             return False
         with self._lock:
-            if self._held + size > self._half:
-                self._turn()
-            self._held += size
+            if self._used + size > self._half:
+                self._rotate()
+            self._used += size
         return True
 
     def resize(self, characters: int) -> None:
-        """Another bound. Everything is forgotten."""
+        """Sets another bound, and empties the cache."""
         with self._lock:
             self._half = characters // 2
-            self._turn()
-            self._turn()
+            self._rotate()
+            self._rotate()
 
-    def _turn(self) -> None:
-        for shelf in self._shelves:
-            shelf.old, shelf.young = shelf.young, {}
-        self._held = 0
+    def _rotate(self) -> None:
+        for segment in self._segments:
+            segment.older, segment.recent = segment.recent, {}
+        self._used = 0
 
 
 TEXT_CACHE = TextCache(DEFAULT_CACHE_CHARACTERS)
 
 
 def set_cache_size(characters: int) -> None:
-    """Bounds what encoding remembers of tools and arguments, in all, and forgets what it holds.
+    """Bounds the cache of the texts of tools and arguments, and empties it.
 
-    `characters` counts the texts that are kept, what they were written for, and a little for each;
-    0 switches remembering off. The default is 16,777,216. Prompts are the same with any size.
+    `characters` counts the cached texts, what they were written for, and a little for each; 0
+    switches the cache off. The default is 16,777,216. Prompts are the same with any size.
     Raises an `OptionError` for anything but a whole number that is not negative.
     """
     if characters.__class__ is not int or characters < 0:

@@ -6,7 +6,7 @@ decides what is dropped, runs the renderer of the layout, and opens the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,8 +44,14 @@ from dsv4._encode.turn_rules import (
 )
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
-
-# The whole of encoding, in the order of docs/format.md: merge, sort, drop, render.
+from dsv4.types import (
+    DialectName,
+    Effort,
+    MessageInput,
+    ResponseFormatParam,
+    ToolChoice,
+    ToolInput,
+)
 
 
 def render_conversation(
@@ -161,12 +167,12 @@ def _render_after_context(
     return renderer
 
 
-def effort_text(effort: Any, dialect: Dialect, rules: Conventions) -> str:
+def effort_text(effort: object, dialect: Dialect, rules: Conventions) -> str:
     """docs/format.md, section 6. What is no effort of the dialect is an error in both modes."""
     if effort is None:
         return dialect.efforts[None]
     # By exact type, because True would find 1.
-    if effort.__class__ is str or effort.__class__ is int:
+    if type(effort) is str or type(effort) is int:
         text = dialect.efforts.get(effort)
         if text is not None:
             return text
@@ -176,7 +182,7 @@ def effort_text(effort: Any, dialect: Dialect, rules: Conventions) -> str:
     raise OptionError(rules.effort_option, problem)
 
 
-# A request's own options, checked and put where the format wants them.
+# The options of a request, checked and put where the format wants them.
 
 
 TOOL_CHOICES = ("auto", "none", "required")
@@ -186,17 +192,17 @@ _AUTO_CHOICE = ("auto", None)
 
 
 def encode(
-    messages: Iterable[Any],
+    messages: Iterable[MessageInput],
     *,
-    tools: Iterable[Any] | None = None,
-    tool_choice: str | Mapping[str, Any] = "auto",
-    response_format: Mapping[str, Any] | None = None,
+    tools: Iterable[ToolInput] | None = None,
+    tool_choice: ToolChoice = "auto",
+    response_format: ResponseFormatParam | None = None,
     thinking: bool = True,
-    effort: str | int | None = None,
+    effort: Effort | None = None,
     drop_thinking: bool = True,
     bos: bool = True,
-    context: Iterable[Any] = (),
-    dialect: str | Dialect = "v4",
+    context: Iterable[MessageInput] = (),
+    dialect: DialectName | Dialect = "v4",
     prefix: str = "",
 ) -> Prompt:
     """The exact prompt of a conversation: the short way for `Request(messages, …).encode()`.
@@ -218,13 +224,10 @@ def encode(
     """
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
         raise _flag_error(thinking=thinking, drop_thinking=drop_thinking, bos=bos)
-    release = dialect if dialect.__class__ is Dialect else dialect_named(dialect)
+    release = dialect if type(dialect) is Dialect else dialect_named(dialect)
     effort_words = release.efforts[None] if effort is None else effort_text(effort, release, NATIVE)
-    new, before = messages, context
-    if new.__class__ is not list:
-        new = as_list(messages, ("messages",), "a list of messages")
-    if before.__class__ is not tuple:
-        before = as_list(() if context is None else context, ("context",), "a list of messages")
+    new: Sequence[Any] = messages if type(messages) is list else _message_list(messages, "messages")
+    before: Sequence[Any] = context if type(context) is tuple else _message_list(context, "context")
     if not new:
         raise EncodeError(("messages",), "found none, expected at least one message")
     mode, tool = (
@@ -259,20 +262,25 @@ def encode(
     return Prompt(done.flat, release, done.images, done.omissions, done.sampled)
 
 
+def _message_list(messages: Iterable[MessageInput] | None, name: str) -> Sequence[Any]:
+    given = () if messages is None and name == "context" else messages
+    return as_list(given, (name,), "a list of messages")
+
+
 # Options.
 
 
 def check_options(
-    tools: Any,
-    tool_choice: Any,
-    response_format: Any,
-    thinking: Any,
-    effort: Any,
-    drop_thinking: Any,
-    bos: Any,
-    dialect: Any,
-    stop: Any,
-    prefix: Any,
+    tools: object,
+    tool_choice: object,
+    response_format: object,
+    thinking: object,
+    effort: object,
+    drop_thinking: object,
+    bos: object,
+    dialect: str | Dialect,
+    stop: object,
+    prefix: object,
 ) -> None:
     """Raises an `OptionError` for an option that is wrong whatever the messages are."""
     if not thinking.__class__ is drop_thinking.__class__ is bos.__class__ is bool:
@@ -286,12 +294,12 @@ def check_options(
     _check_prefix(prefix, forced and not thinking)
 
 
-def _flag_error(**flags: Any) -> OptionError:
+def _flag_error(**flags: object) -> OptionError:
     name, found = next((n, short_repr(f)) for n, f in flags.items() if f.__class__ is not bool)
     return OptionError(name, f"found {found}, expected True or False")
 
 
-def _check_stop(stop: Any) -> None:
+def _check_stop(stop: object) -> None:
     if isinstance(stop, str):
         return
     for n, text in enumerate(as_list(stop, ("stop",), "a text or a list of texts")):
@@ -299,7 +307,7 @@ def _check_stop(stop: Any) -> None:
             raise OptionError(("stop", n), f"found {short_repr(text)}, expected a text")
 
 
-def _check_prefix(prefix: Any, forced: bool) -> None:
+def _check_prefix(prefix: object, forced: bool) -> None:
     if not isinstance(prefix, str):
         raise OptionError("prefix", f"found {short_repr(prefix)}, expected text")
     if prefix and forced:
@@ -307,7 +315,7 @@ def _check_prefix(prefix: Any, forced: bool) -> None:
         raise OptionError("prefix", problem)
 
 
-def read_tool_choice(tool_choice: Any) -> tuple[str, str | None]:
+def read_tool_choice(tool_choice: object) -> tuple[str, str | None]:
     """A choice of tools: "auto", "none" or "required"; or "tool", and the name of the tool.
 
     The name may be given as OpenAI does: `{"type": "function", "function": {"name": …}}`. So it
@@ -333,7 +341,7 @@ def read_tool_choice(tool_choice: Any) -> tuple[str, str | None]:
 
 
 def _request_extras(
-    tools: Sequence[Any], response_format: Any, dialect: Dialect
+    tools: Sequence[Any], response_format: object, dialect: Dialect
 ) -> dict[str, PrewrittenText]:
     """What the request adds to the system message, by field, as it is written."""
     extras: dict[str, PrewrittenText] = {}
@@ -346,7 +354,7 @@ def _request_extras(
     return extras
 
 
-def maybe_response_schema(response_format: Any) -> tuple[dict[str, Any], Location] | None:
+def maybe_response_schema(response_format: object) -> tuple[dict[str, Any], Location] | None:
     """The JSON schema in OpenAI's `response_format`, or given as it is, and where it stands."""
     location: Location = ("response_format",)
     if response_format is None:
@@ -431,11 +439,11 @@ def visible_tools(
                     yield (name, index, "tools", n), tool
 
 
-def _may_show_tools(role: Any) -> bool:
+def _may_show_tools(role: object) -> bool:
     return isinstance(role, str) and role in ("system", "developer")
 
 
-def _tool_names(tool: Any, dialect: Dialect) -> Iterator[tuple[str, str]]:
+def _tool_names(tool: object, dialect: Dialect) -> Iterator[tuple[str, str]]:
     """What a declared tool may be called by -> its name as the model sees it.
 
     A tool that is wrong is left to whoever writes it.

@@ -17,13 +17,6 @@ from dsv4._format.endings import NOTHING, Ending
 from dsv4._format.texts import DEVELOPER_MESSAGE, RESPONSE_FORMAT, UNSUPPORTED
 from dsv4._format.tokens import MarkupText, Special, markup
 
-# What a prompt is made of: the format's own words as fragments, and pieces with their origin.
-#
-# Encoding is the hot path, so it only collects texts, in one flat list. The format's own words in
-# it are `Fragment`s: strings that know what they are, which message they open and what kind of
-# text comes after them. Everything else about a prompt is made from these, when somebody asks.
-
-
 Origin: TypeAlias = Literal["template", "caller", "model"]
 """Who wrote a text: the format's own words and tokens, the caller, or the model."""
 Field: TypeAlias = Literal[
@@ -55,9 +48,9 @@ class Fragment(str):
     """Text of the format's own.
 
     `parts` are its texts and special tokens, labelled `label`. Plain text after it is labelled
-    `announces`. It opens the message of the index `message`; None is no message, and `GOES_ON` the
-    one that is open. Where `begins` is given, the model's own text begins after it. `ending` is how
-    a prompt ends that ends with it.
+    `announces`. It opens the message of the index `message`; None is no message, and
+    `SAME_MESSAGE` the one that is open. Where `begins` is given, the model's own text begins after
+    it. `ending` is how a prompt ends that ends with it.
     """
 
     __slots__ = ("_parts", "announces", "begins", "ending", "label", "message")
@@ -97,11 +90,14 @@ class Fragment(str):
 
 # Fragments are made once for this many messages, and serve all prompts; for more, each time. A
 # million messages must not leave a million fragments.
-CACHED_OPENINGS = 4096
+_CACHED_OPENINGS = 4096
 
 
 class Openings(dict[int | None, Fragment]):
-    """A fragment for each message that it may open: `USER[3]` opens the message of index 3."""
+    """A fragment for each message that it may open: `USER[3]` opens the message of index 3.
+
+    `listed` has those of the first messages, as far as they have been needed: see `first`.
+    """
 
     def __init__(
         self,
@@ -114,12 +110,25 @@ class Openings(dict[int | None, Fragment]):
         self._text = markup(text)
         self._labels = (label, announces)
         self._more = (begins, ending)
+        self.listed: list[Fragment] = []
 
     def __missing__(self, index: int | None) -> Fragment:
         made = Fragment(self._text, *self._labels, index, *self._more)
-        if index is None or index < CACHED_OPENINGS:
+        if index is None or index < _CACHED_OPENINGS:
             self[index] = made
         return made
+
+    def first(self, count: int) -> list[Fragment] | Openings:
+        """The fragments of the first `count` messages, to be indexed in a loop.
+
+        They are in a list, which takes a third of the time to index, unless there are too many.
+        """
+        if len(self.listed) < count:
+            if count > _CACHED_OPENINGS:
+                return self
+            # Another thread may do the same: then one of the lists is dropped.
+            self.listed = [self[n] for n in range(min(2 * count, _CACHED_OPENINGS))]
+        return self.listed
 
 
 class Piece(NamedTuple):
@@ -169,9 +178,7 @@ def ending_of(flat: Sequence[str]) -> Ending:
     return NOTHING
 
 
-# The format's own words, labelled: what the renderers write around the texts they are given.
-#
-# The fields here are the ones that `Prompt.pieces` shows; docs/encoding.md lists them.
+# The format's own words: what the renderers write around the texts they are given.
 
 
 BLANK_LINE = "\n\n"
@@ -188,7 +195,7 @@ CALLS_LABEL: Label = ("model", "tool_calls")
 BOS = Fragment(tokens.BOS, ("template", "bos"), message=None)
 
 # What opens a message. An empty one stands where the format writes nothing. Those for what the
-# model writes are for answers without a header, and where a header alone does not tell.
+# model writes are for answers without a header, and where the header does not tell.
 SYSTEM = Openings("", _HEADER, _CONTENT)
 LATER_SYSTEM = Openings(tokens.SYSTEM, _HEADER, _CONTENT)
 USER = Openings(tokens.USER, _HEADER, _CONTENT)
@@ -263,26 +270,6 @@ RESPONSE_FORMAT_START = Fragment(
 # Parts of a block of calls.
 CALL_NAME_END = Fragment(NAME_END, CALLS_LABEL)
 BETWEEN_CALLS = Fragment("\n", CALLS_LABEL)
-
-
-# The three that are needed for nearly every message, as lists: to find something in a list takes a
-# third of the time.
-_HOT = (USER, ASK_THINKING, ASK_ANSWER)
-_hot_lists: tuple[list[Fragment], ...] = ([], [], [])
-
-
-def hot_openings(count: int) -> Sequence[list[Fragment] | Openings]:
-    """USER, ASK_THINKING and ASK_ANSWER for this many messages."""
-    global _hot_lists
-    known = _hot_lists
-    if count <= len(known[0]):
-        return known
-    if count > CACHED_OPENINGS:
-        return _HOT
-    size = min(2 * count, CACHED_OPENINGS)
-    # Another thread may do the same: then one of the results is forgotten.
-    _hot_lists = known = tuple([openings[n] for n in range(size)] for openings in _HOT)
-    return known
 
 
 class DialectFragments:

@@ -8,20 +8,12 @@ out is always exactly a `str`: a subclass could be mistaken for the format's own
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from dsv4._encode.fragments import BLANK_LINE
 from dsv4._format.dialects import ROLES
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
-from dsv4.types import Sampled
-
-# What callers give -> plain dicts and lists.
-#
-# Most give dicts and lists, and those are taken as they are: nothing is copied. Others give
-# objects that can turn themselves into one: messages of the `openai` package and other pydantic
-# models, rows of pandas, arrays of numpy, mappings of any kind. Each is turned once, and never
-# changed.
-
+from dsv4.types import MessageInput, Sampled
 
 MessageFields: TypeAlias = dict[str, Any]
 
@@ -36,9 +28,9 @@ class SampledMessage(dict[str, Any]):
     sampled: Sampled
 
 
-def maybe_dict(value: Any) -> dict[str, Any] | None:
+def maybe_dict(value: object) -> dict[str, Any] | None:
     """The value as a dict, None if it is none and cannot turn itself into one."""
-    if value.__class__ is dict:
+    if type(value) is dict:
         return value
     if isinstance(value, type):
         return None
@@ -58,26 +50,31 @@ def maybe_dict(value: Any) -> dict[str, Any] | None:
     return None
 
 
-def maybe_list(value: Any) -> list[Any] | tuple[Any, ...] | None:
+def maybe_list(value: object) -> list[Any] | tuple[Any, ...] | None:
     """The value as a list, None if it is none: a text and a mapping are not."""
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, (str, bytes, bytearray, memoryview, Mapping, type)):
         return None
     try:
-        made = list(value) if isinstance(value, Sequence) else value.tolist()
+        made = list(value) if isinstance(value, Sequence) else _tolist(value)
     except Exception:
         return None
     return made if isinstance(made, list) else None
 
 
-def type_of(value: Any) -> str:
+def _tolist(value: object) -> object:
+    """The elements of an array, as NumPy and others give them."""
+    return getattr(value, "tolist", lambda: None)()
+
+
+def type_of(value: object) -> str:
     """The `type` of a block, a choice or a format: empty if it has none, or one that is no text."""
     kind = (maybe_dict(value) or {}).get("type")
     return kind if isinstance(kind, str) else ""
 
 
-def is_nonempty(value: Any) -> bool:
+def is_nonempty(value: object) -> bool:
     """Whether there is something in a value: an array does not say so by itself."""
     try:
         return bool(value)
@@ -85,9 +82,9 @@ def is_nonempty(value: Any) -> bool:
         return True
 
 
-def as_list(value: Any, location: Location, expected: str) -> Sequence[Any]:
+def as_list(value: object, location: Location, expected: str) -> Sequence[Any]:
     """A caller's list, of which any iterable will do."""
-    if value.__class__ is list or value.__class__ is tuple:
+    if type(value) is list or type(value) is tuple:
         return value
     if not isinstance(value, (str, bytes, bytearray, Mapping)) and isinstance(value, Iterable):
         try:
@@ -104,6 +101,14 @@ def as_messages(messages: Sequence[Any], name: str) -> Sequence[MessageFields]:
     return [as_message(message, (name, n)) for n, message in enumerate(messages)]
 
 
+def as_inputs(messages: Sequence[MessageFields]) -> Sequence[MessageInput]:
+    """Messages that are dicts already, for a `Request`.
+
+    A type checker does not see by a `dict[str, Any]` that it is a message.
+    """
+    return cast("Sequence[MessageInput]", messages)
+
+
 def check_roles(messages: Sequence[MessageFields], name: str, known_only: bool) -> None:
     """Raises where a message has no role, or with `known_only` one that no release has."""
     for n, message in enumerate(messages):
@@ -112,20 +117,20 @@ def check_roles(messages: Sequence[MessageFields], name: str, known_only: bool) 
             raise unknown_role(role, (name, n, "role"))
 
 
-def as_message(message: Any, location: Location) -> MessageFields:
+def as_message(message: object, location: Location) -> MessageFields:
     """One message as a dict."""
-    if message.__class__ is Sampled:
+    if type(message) is Sampled:
         return _as_sampled_message(message, location)
-    made = message if message.__class__ is SampledMessage else maybe_dict(message)
+    made = message if type(message) is SampledMessage else maybe_dict(message)
     if made is None:
         problem = f'found {short_repr(message)}, expected a message: a dict with a "role"'
         raise EncodeError(location, problem)
     return made
 
 
-def fields_of(message: Any) -> MessageFields:
+def fields_of(message: object) -> MessageFields:
     """The fields of a message, in whatever form it was given; none of what is no message."""
-    return maybe_dict(message.message if message.__class__ is Sampled else message) or {}
+    return maybe_dict(message.message if type(message) is Sampled else message) or {}
 
 
 def _as_sampled_message(sampled: Sampled, location: Location) -> SampledMessage:
@@ -139,15 +144,12 @@ def _as_sampled_message(sampled: Sampled, location: Location) -> SampledMessage:
 
 
 def unknown_role(
-    role: Any, location: Location, roles: tuple[str, ...] = ROLES
+    role: object, location: Location, roles: tuple[str, ...] = ROLES
 ) -> OptionError | EncodeError:
     return refusal(location, f"found {short_repr(role)}, expected one of {', '.join(roles)}")
 
 
-# The forms in which callers give text: a string, nothing, or a list of blocks.
-#
-# What comes out is always exactly a `str`. A caller's string may be of a class of its own, even
-# one of ours, and such a thing in a prompt would be more than text.
+# Content: a string, nothing, or a list of blocks.
 
 
 # The types of blocks that are images where the dialect has images.
@@ -156,7 +158,7 @@ IMAGE_TYPES = ("image_url", "image")
 _IMAGE_SOURCES = ("source", "url", "data")
 
 
-def text_of(content: Any, location: Location) -> str:
+def text_of(content: object, location: Location) -> str:
     """The text of any content: a string as it is, null as nothing, text blocks joined."""
     if isinstance(content, str):
         return str.__str__(content)
@@ -169,7 +171,7 @@ def text_of(content: Any, location: Location) -> str:
     return BLANK_LINE.join(_block_text(block, (*location, n)) for n, block in enumerate(listed))
 
 
-def _block_text(block: Any, location: Location) -> str:
+def _block_text(block: object, location: Location) -> str:
     """The text of one block of a list in which there are only texts."""
     read = read_block(block, location)
     if read.kind != "text":
@@ -190,7 +192,7 @@ class ContentBlock(NamedTuple):
     call_id: Any = None
 
 
-def read_block(block: Any, location: Location) -> ContentBlock:
+def read_block(block: object, location: Location) -> ContentBlock:
     """An item of a content list. A text by itself is a block too."""
     if isinstance(block, str):
         return ContentBlock("text", str.__str__(block))
@@ -256,13 +258,13 @@ def refuse_image_text(
                 raise EncodeError((name, index, field), problem)
 
 
-def _contains_image_text(image: str, content: Any) -> bool:
-    if content.__class__ is str:
+def _contains_image_text(image: str, content: object) -> bool:
+    if type(content) is str:
         return image in content
     return any(image in text for text in _written_texts(content))
 
 
-def _written_texts(content: Any, depth: int = _CONTENT_DEPTH) -> Iterator[str]:
+def _written_texts(content: object, depth: int = _CONTENT_DEPTH) -> Iterator[str]:
     """Every text in a content that is written, however it is given."""
     if isinstance(content, str):
         yield str.__str__(content)

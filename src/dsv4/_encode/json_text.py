@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import json.encoder
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
 
 from dsv4._encode.inputs import maybe_dict, maybe_list
 from dsv4.errors import EncodeError, Location, OptionError, refusal, short_repr
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: object) -> object:
     """What JSON has for a value of another type: objects, arrays, and single numbers of numpy."""
     for made in (maybe_dict(value), maybe_list(value), _maybe_scalar(value)):
         if made is not None:
@@ -19,9 +19,19 @@ def _jsonable(value: Any) -> Any:
     raise TypeError(f"a value of type {type(value).__name__} has no place in JSON")
 
 
-def _maybe_scalar(value: Any) -> int | float | str | None:
+@runtime_checkable
+class _ArrayScalar(Protocol):
+    """A single number of NumPy, or of a library like it."""
+
+    @property
+    def dtype(self) -> object: ...
+
+    def item(self) -> object: ...
+
+
+def _maybe_scalar(value: object) -> int | float | str | None:
     try:
-        made = value.item() if hasattr(value, "dtype") else None
+        made = value.item() if isinstance(value, _ArrayScalar) else None
     except Exception:  # the object's own fault
         return None
     return made if isinstance(made, (int, float, str)) else None
@@ -31,7 +41,7 @@ def _maybe_scalar(value: Any) -> int | float | str | None:
 _encoder = json.JSONEncoder(ensure_ascii=False, default=_jsonable)
 
 
-def _fast_encode(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+def _fast_encode(encoder: json.JSONEncoder) -> Callable[[object], str]:
     """What `encoder.encode` does, without its preparations, which take longer than a short list.
 
     They are the making of an engine in C, and here one serves for all. It must not look for circles
@@ -46,7 +56,7 @@ def _fast_encode(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     except (AttributeError, TypeError):  # not this Python's way
         return encoder.encode
 
-    def encode(value: Any) -> str:
+    def encode(value: object) -> str:
         try:
             return "".join(chunks(value, 0))
         except RecursionError:
@@ -77,7 +87,7 @@ FAST_WRITERS: dict[type, Callable[[Any], str]] = {
 JSON_ERRORS = (TypeError, ValueError, RecursionError)
 
 
-def json_at(value: Any, location: Location) -> str:
+def json_at(value: object, location: Location) -> str:
     """A caller's value as JSON, or an error that says where it stands."""
     try:
         return to_json(value)
@@ -85,7 +95,7 @@ def json_at(value: Any, location: Location) -> str:
         raise not_json(value, location, error) from None
 
 
-def not_json(value: Any, location: Location, error: Exception) -> OptionError | EncodeError:
+def not_json(value: object, location: Location, error: Exception) -> OptionError | EncodeError:
     """The error for a value that is not JSON, with the place in it that is to blame."""
     for step, part, its_error in _culprits(value):
         location, value, error = (*location, step), part, its_error
@@ -97,7 +107,7 @@ def not_json(value: Any, location: Location, error: Exception) -> OptionError | 
 _DEPTH = 64
 
 
-def _culprits(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
+def _culprits(value: object) -> Iterator[tuple[str | int, object, Exception]]:
     """The way down to what cannot be written: step, value and its error. A circle ends it."""
     passed: set[int] = set()
     while id(value) not in passed and len(passed) < _DEPTH:
@@ -109,11 +119,9 @@ def _culprits(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
         value = found[1]
 
 
-def _failing(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
-    if isinstance(value, dict):
-        parts: Any = value.items()
-    else:
-        parts = enumerate(maybe_list(value) or ())
+def _failing(value: object) -> Iterator[tuple[str | int, object, Exception]]:
+    parts: Iterable[tuple[object, object]]
+    parts = value.items() if isinstance(value, dict) else enumerate(maybe_list(value) or ())
     for step, part in parts:
         try:
             to_json(part)
@@ -122,3 +130,8 @@ def _failing(value: Any) -> Iterator[tuple[str | int, Any, Exception]]:
         except JSON_ERRORS as error:
             if isinstance(step, (str, int)):
                 yield step, part, error
+
+
+# The value that begins at a place in a text, and where it ends; without looking for space around,
+# on which `json.loads` spends a third of its time. Raises `StopIteration` where no value begins.
+scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]

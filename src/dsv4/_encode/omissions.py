@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dsv4._encode.inputs import IMAGE_TYPES, MessageFields, is_nonempty, maybe_list, type_of
 from dsv4._encode.turn_rules import Conventions, survives_dropping, turn_stop
@@ -53,7 +53,7 @@ def omissions(
     rules: Conventions,
     shown_from: float,
     vanishing_before: int,
-    task_before: Any,
+    task_before: object,
 ) -> tuple[Omission, ...]:
     """All that was left out, in the order of the messages."""
     found: list[Omission] = []
@@ -113,7 +113,7 @@ def omissions_v32(
     return tuple(found)
 
 
-def _reasoning_rule(task: Any, index: int, shown_from: float) -> OmissionRule | None:
+def _reasoning_rule(task: object, index: int, shown_from: float) -> OmissionRule | None:
     if task is not None:
         return "task_answer"
     if shown_from == float("inf"):

@@ -13,9 +13,6 @@ from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._format.tokens import THINK_END, MarkupText, Special, spelled
 
-# What encoding gives: a prompt, and the views of it, which are made when somebody asks.
-
-
 _Omitted: TypeAlias = tuple[Omission, ...] | Callable[[], tuple[Omission, ...]]
 
 
@@ -62,13 +59,6 @@ class Prompt:
 
     def __repr__(self) -> str:
         return f"<Prompt of {len(self)} characters, dialect {self.dialect}>"
-
-    def _repr_html_(self) -> str:
-        """The prompt in colours, where a notebook shows it."""
-        # The one import from a floor above: a prompt is made without a thought of being looked at.
-        from dsv4._view.html_page import html_fragment
-
-        return html_fragment(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prompt):

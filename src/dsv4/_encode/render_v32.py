@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsv4._encode.fragments import (
     ANSWER,
@@ -23,7 +23,14 @@ from dsv4._encode.fragments import (
     THINK_AFTER_RESULTS,
     USER,
 )
-from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_list, text_of, unknown_role
+from dsv4._encode.inputs import (
+    MessageFields,
+    SampledMessage,
+    is_nonempty,
+    maybe_list,
+    text_of,
+    unknown_role,
+)
 from dsv4._encode.omissions import Omission, omissions_v32
 from dsv4._encode.sampled_turns import RawTurn
 from dsv4._encode.tools import schemas_text
@@ -156,13 +163,13 @@ class RendererV32(TurnWriter):
         self._extras(message, ("messages", index))
         self.flat += DEVELOPER_TEXT, text
 
-    def _assistant(self, message: Any, index: int, thinks: bool) -> None:
+    def _assistant(self, message: MessageFields, index: int, thinks: bool) -> None:
         reasoning = self._reasoning(message, index)
         if thinks and not reasoning and not is_nonempty(message.get("tool_calls")):
             location = ("messages", index, self.rules.reasoning_fields[0])
             problem = "found neither reasoning nor calls, expected one after the last user turn"
             raise EncodeError(location, problem)
-        if message.__class__ is not dict:
+        if type(message) is SampledMessage:
             turn = RawTurn(message.sampled, bool(reasoning), thinks, closes=True)
             self._add_sampled(index, turn)
             if turn.text is not None:

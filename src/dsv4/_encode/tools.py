@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from dsv4._encode.cache import TEXT_CACHE, CacheSegment
 from dsv4._encode.fragments import CALLS_LABEL, SAME_MESSAGE, Fragment
 from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list, text_of
-from dsv4._encode.json_text import FAST_WRITERS, JSON_ERRORS, json_at, not_json, to_json
+from dsv4._encode.json_text import FAST_WRITERS, JSON_ERRORS, json_at, not_json, scan_json, to_json
 from dsv4._format.dialects import NAMESPACE_END, STRING_FALSE, STRING_TRUE, Arguments, Tags
 from dsv4._format.endings import NOTHING
 from dsv4.errors import EncodeError, Location, refusal, short_repr
@@ -92,7 +92,7 @@ def qualified_name(name: str, namespace: str | None, location: Location) -> str:
 # Tool schemas as the prompt shows them (docs/format.md, section 5).
 
 
-_schemas_cache: CacheSegment[str] = TEXT_CACHE.shelf()
+_schemas_cache: CacheSegment[str] = TEXT_CACHE.segment()
 
 
 class PrewrittenText(str):
@@ -101,26 +101,27 @@ class PrewrittenText(str):
     __slots__ = ()
 
 
-def schemas_text(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
+def schemas_text(tools: object, named: bool, namespaces: bool, location: Location) -> str:
     """One JSON object a line, in the order given."""
-    if tools.__class__ is PrewrittenText:
+    if type(tools) is PrewrittenText:
         return str.__str__(tools)
     # Marshal writes plain values by exact type and in order: so the key tells 1 from True, sees
     # every change, and never stands for two different lists. It notes which values are one object,
     # so equal lists may have two keys: that is only a miss.
     try:
-        key = marshal.dumps((tools, named, namespaces))
+        given: Any = tools  # what cannot be written is refused
+        key = marshal.dumps((given, named, namespaces))
     except ValueError:
         return _written_schemas(tools, named, namespaces, location)
-    text = _schemas_cache.recall(key)
+    text = _schemas_cache.get(key)
     if text is None:
         text = _written_schemas(tools, named, namespaces, location)
         if _is_complete_key(key, tools):
-            _schemas_cache.keep(key, text)
+            _schemas_cache.put(key, text)
     return text
 
 
-def _is_complete_key(key: bytes, tools: Any) -> bool:
+def _is_complete_key(key: bytes, tools: object) -> bool:
     """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
     writes as if it were bytes."""
     try:
@@ -129,7 +130,7 @@ def _is_complete_key(key: bytes, tools: Any) -> bool:
         return False
 
 
-def _written_schemas(tools: Any, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schemas(tools: object, named: bool, namespaces: bool, location: Location) -> str:
     listed = maybe_list(tools)
     if listed is None:
         raise refusal(location, f"found {short_repr(tools)}, expected a list of tools")
@@ -138,7 +139,7 @@ def _written_schemas(tools: Any, named: bool, namespaces: bool, location: Locati
     )
 
 
-def _written_schema(tool: Any, named: bool, namespaces: bool, location: Location) -> str:
+def _written_schema(tool: object, named: bool, namespaces: bool, location: Location) -> str:
     fields, function = function_of(tool, named, location)
     inside = function_location(fields, function, location)
     if namespaces and _has_name(function):
@@ -146,11 +147,11 @@ def _written_schema(tool: Any, named: bool, namespaces: bool, location: Location
     return json_at(function, inside)
 
 
-def _has_name(function: Any) -> bool:
+def _has_name(function: object) -> bool:
     return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
-def function_of(tool: Any, named: bool, location: Location) -> tuple[MessageFields, Any]:
+def function_of(tool: object, named: bool, location: Location) -> tuple[MessageFields, Any]:
     """A tool, and its function object: the tool itself, where that is given bare."""
     fields = maybe_dict(tool)
     if fields is None:
@@ -163,14 +164,19 @@ def function_of(tool: Any, named: bool, location: Location) -> tuple[MessageFiel
         function = given if as_dict is None else as_dict
     if function is None and not named:
         raise refusal(location, f'found {short_repr(tool)}, expected a tool with a "function"')
-    if named and not isinstance(function, dict):
+    if named:
+        _check_named(fields, function, location)
+    return fields, function
+
+
+def _check_named(tool: MessageFields, function: object, location: Location) -> None:
+    if not isinstance(function, dict):
         problem = f"found {short_repr(function)}, expected a function object"
         raise refusal((*location, "function"), problem)
-    if named and not (isinstance(function.get("name"), str) and function["name"]):
-        found = short_repr(function.get("name"))
-        place = (*function_location(fields, function, location), "name")
-        raise refusal(place, f"found {found}, expected the tool's name")
-    return fields, function
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        place = (*function_location(tool, function, location), "name")
+        raise refusal(place, f"found {short_repr(name)}, expected the tool's name")
 
 
 # Tool calls as markup: `function.arguments` -> parameters -> text (docs/format.md, section 4).
@@ -180,7 +186,6 @@ def function_of(tool: Any, named: bool, location: Location) -> tuple[MessageFiel
 RAW_PARAMETER = "arguments"
 
 _json_decoder = json.JSONDecoder()
-_scan_json: Callable[[str, int], tuple[Any, int]] = _json_decoder.scan_once  # type: ignore[attr-defined]
 
 
 class Parameters(Fragment):
@@ -222,23 +227,23 @@ class Parameters(Fragment):
 class ParametersWriter:
     """Turns the arguments of one call into its parameters, joined with newlines.
 
-    What a text of arguments came to is remembered: agents send the same calls again with every
-    request. `shelf.young` may be asked directly, by the text.
+    Results are cached by the text of the arguments: agents send the same calls again with every
+    request. `cache.recent` may be asked directly.
     """
 
     def __init__(self, tags: Tags, rule: Arguments) -> None:
         self._tags = tags
         self._rule = rule
         self._opening, self._closing = str(tags.parameter_open), str(tags.parameter_close)
-        self.shelf: CacheSegment[Parameters] = TEXT_CACHE.shelf()
+        self.cache: CacheSegment[Parameters] = TEXT_CACHE.segment()
 
-    def write(self, arguments: Any) -> str:
+    def write(self, arguments: object) -> str:
         """The parameters. Raises an `EncodeError` whose location starts at the arguments."""
-        if arguments.__class__ is str:
-            known = self.shelf.recall(arguments)
+        if type(arguments) is str:
+            known = self.cache.get(arguments)
             if known is None:
                 known = self._from_text(arguments)
-                self.shelf.keep(arguments, known)
+                self.cache.put(arguments, known)
             return known
         if isinstance(arguments, str):
             return self._from_text(str.__str__(arguments))
@@ -270,16 +275,16 @@ class ParametersWriter:
 
     def _joined(self, arguments: Iterable[tuple[str, Any]]) -> Parameters:
         opening, closing = self._opening, self._closing
-        parameters = []
-        try:
-            for key, value in arguments:
-                if value.__class__ is str:
-                    parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
-                else:
-                    text = FAST_WRITERS.get(value.__class__, to_json)(value)
-                    parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
-        except JSON_ERRORS as error:
-            raise not_json(value, (key,), error) from None
+        parameters: list[str] = []
+        for key, value in arguments:
+            if value.__class__ is str:
+                parameters.append(f"{opening}{key}{STRING_TRUE}{value}{closing}")
+                continue
+            try:
+                text = FAST_WRITERS.get(value.__class__, to_json)(value)
+            except JSON_ERRORS as error:
+                raise not_json(value, (key,), error) from None
+            parameters.append(f"{opening}{key}{STRING_FALSE}{text}{closing}")
         return Parameters.joined(parameters, self._tags)
 
 
@@ -289,7 +294,7 @@ parameters_writer = lru_cache(ParametersWriter)
 def _read_json(text: str) -> Any:
     """What `json.loads` gives, which spends a third of its time looking for space around."""
     try:
-        value, end = _scan_json(text, 0)
+        value, end = scan_json(text, 0)
         if end == len(text):
             return value
     except StopIteration:  # no value begins here
@@ -308,7 +313,7 @@ def _exact_texts(arguments: dict[Any, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def _exact_key(key: Any) -> str:
+def _exact_key(key: object) -> str:
     if not isinstance(key, str):
         raise EncodeError((), f"found the key {short_repr(key)}, expected text")
     return str.__str__(key)

@@ -88,13 +88,13 @@ class TurnWriter:
             schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
             self.flat += words.tools_start, schemas, words.tools_end
         if is_nonempty(response_format):
-            if response_format.__class__ is PrewrittenText:
+            if type(response_format) is PrewrittenText:
                 schema = str.__str__(response_format)
             else:
                 schema = json_at(response_format, (*location, "response_format"))
             self.flat += RESPONSE_FORMAT_START, schema
 
-    def _content(self, content: Any, index: int, between: str = BETWEEN_ITEMS) -> None:
+    def _content(self, content: object, index: int, between: str = BETWEEN_ITEMS) -> None:
         """Content that may be a list: texts, and images where the dialect has them, joined."""
         location = ("messages", index, "content")
         listed = maybe_list(content) if self.dialect.lists_are_blocks else None
@@ -126,25 +126,20 @@ class TurnWriter:
     def _reasoning(self, message: MessageFields, index: int) -> str:
         field, other = self.rules.reasoning_fields
         text = message.get(field)
-        if text.__class__ is str and text:
+        if type(text) is str and text:
             return text
         if not is_nonempty(text):
             field, text = other, message.get(other)
-        return text if text.__class__ is str else text_of(text, ("messages", index, field))
+        return text if type(text) is str else text_of(text, ("messages", index, field))
 
-    def _calls(self, calls: Any, index: int) -> None:
-        if calls.__class__ is not list:
-            listed = () if calls is None else maybe_list(calls)
-            if listed is None:
-                problem = f"found {short_repr(calls)}, expected a list of calls"
-                raise EncodeError(("messages", index, "tool_calls"), problem)
-            calls = listed
-        if not calls:
+    def _calls(self, calls: object, index: int) -> None:
+        listed = calls if type(calls) is list else _call_list(calls, index)
+        if not listed:
             return
-        self._last_calls = calls
+        self._last_calls = listed
         words, writer = self._for_calls or self._look_up_for_calls()
         flat, opening, namespaces = self.flat, words.block_open, self.dialect.namespaces
-        for n, call in enumerate(calls):
+        for n, call in enumerate(listed):
             if call.__class__ is not dict or call.get("function").__class__ is not dict:
                 call = _plain_call(call, ("messages", index, "tool_calls", n))
             function = call["function"]
@@ -156,7 +151,7 @@ class TurnWriter:
             ):
                 name = qualified_call_name(call, function, ("messages", index, "tool_calls", n))
             arguments = function.get("arguments")
-            known = writer.shelf.young.get(arguments) if arguments.__class__ is str else None
+            known = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
             parameters = self._parameters(writer, function, index, n) if known is None else known
             flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
             opening = BETWEEN_CALLS
@@ -192,7 +187,15 @@ class UnseenImage:
         self.image = image
 
 
-def _plain_call(call: Any, location: Location) -> MessageFields:
+def _call_list(calls: object, index: int) -> Sequence[Any]:
+    listed = () if calls is None else maybe_list(calls)
+    if listed is None:
+        problem = f"found {short_repr(calls)}, expected a list of calls"
+        raise EncodeError(("messages", index, "tool_calls"), problem)
+    return listed
+
+
+def _plain_call(call: object, location: Location) -> MessageFields:
     """A call and its function object as dicts."""
     fields = maybe_dict(call)
     if fields is None:
@@ -204,7 +207,7 @@ def _plain_call(call: Any, location: Location) -> MessageFields:
     return {**fields, "function": function}
 
 
-def _exact_name(name: Any, location: Location) -> str:
+def _exact_name(name: object, location: Location) -> str:
     if not isinstance(name, str):
         raise EncodeError(location, f"found {short_repr(name)}, expected the tool's name")
     return str.__str__(name)

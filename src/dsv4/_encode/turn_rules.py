@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from dsv4._encode.inputs import MessageFields, is_nonempty, maybe_dict, maybe_list
 from dsv4._format.dialects import Arguments, Dialect
 
-# Whose rules a conversation is read by.
-#
-# The released modules, vLLM's copy and the native API agree on the bytes. They part on a few
-# field names and on what they refuse: each difference is a field here.
-
 
 class Conventions(NamedTuple):
+    """Whose rules a conversation is read by: one field for each difference.
+
+    The released modules, vLLM's copy and the native API write the same bytes. They differ in a few
+    field names and in what they refuse.
+    """
+
     # The names of an assistant's thinking text; the first that is not empty wins.
     reasoning_fields: tuple[str, str] = ("reasoning_content", "reasoning")
     # Any of these, when true, leaves an assistant turn without its EOS.
@@ -52,12 +53,6 @@ RELEASED = Conventions(
     context_dropped_alone=True,
 )
 VLLM = RELEASED._replace(reasoning_fields=("reasoning", "reasoning_content"), arguments="object")
-
-
-# Messages -> turns: what merging, sorting and dropping decide (docs/format.md, section 3).
-#
-# Nothing is copied or moved. A turn is a range of messages: one message, or a run of user and
-# tool messages that merge into one user turn.
 
 
 # What stays before the last user turn when old reasoning is dropped. The last of them is no role of
@@ -119,7 +114,7 @@ def call_places(calls: Sequence[Any]) -> dict[Any, int]:
     return places
 
 
-def result_place(id: Any, places: dict[Any, int]) -> int:
+def result_place(id: object, places: dict[Any, int]) -> int:
     """Where a result belongs. One whose call is unknown counts as the first call's."""
     return places.get(id, 0) if isinstance(id, (str, int)) else 0
 
@@ -134,7 +129,7 @@ def sort_results(blocks: list[Any]) -> None:
     """
     try:
         blocks[:] = sorted(blocks, key=_RESULT_PLACE)
-    except TypeError:  # not results alone
+    except TypeError:  # there are not only results
         slots = [n for n, block in enumerate(blocks) if block[0] is not None]
         results = sorted((blocks[slot] for slot in slots), key=_RESULT_PLACE)
         for slot, block in zip(slots, results, strict=True):

@@ -1,7 +1,6 @@
 """The releases of the format, each a value with one field for each visible difference.
 
-docs/format.md, sections 9 to 13, describes them; each release states only where it differs from
-the
+docs/format.md, sections 9 to 13, describes them; each release states only where it differs from the
 one it is based on. Code asks for a field, never for a release.
 """
 
@@ -23,11 +22,10 @@ from dsv4._format.texts import (
 )
 from dsv4._format.tokens import MarkupText, Special, markup
 from dsv4.errors import OptionError, UnknownModel, short_repr
-from dsv4.values import FrozenRecord
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Tags(FrozenRecord):
+@dataclass(frozen=True)
+class Tags:
     """The markup of tool calls: tag names, and every fragment that is written with them."""
 
     calls: str
@@ -95,8 +93,8 @@ Arguments: TypeAlias = Literal["object", "text", "anything"]
 ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Dialect(FrozenRecord):
+@dataclass(frozen=True)
+class Dialect:
     """One release of the format. Make one of your own with `dataclasses.replace`.
 
     A dialect is read-only, compares and pickles by value. Raises an `OptionError` where `efforts`
@@ -162,7 +160,7 @@ def _unpickled(values: dict[str, Any]) -> Dialect:
     """The dialect of these values: the very one, where a release has them."""
     dialect = Dialect(**values)
     released = DIALECTS.get(dialect.name)
-    return released if released == dialect else dialect
+    return dialect if released is None or released != dialect else released
 
 
 V4 = Dialect(
@@ -218,11 +216,11 @@ V3_2 = replace(
     arguments="object",
     tools_section=TOOLS_SECTION_V3_2,
 )
-# The same with the tools text that vLLM and SGLang send, which lost its blank lines (section 11).
 _LINES = TOOLS_SECTION_V3_2.splitlines(keepends=True)
 V3_2_SERVED = replace(
     V3_2, name="v3.2-served", tools_section="".join(line for line in _LINES if line != "\n")
 )
+"""The dialect "v3.2" as vLLM and SGLang write it: without the blank lines of the tools text."""
 
 _RELEASES = (V4, V4_0731, V4_VISION, V4_1, V3_2)
 _BY_NAME = {release.name: release for release in _RELEASES}

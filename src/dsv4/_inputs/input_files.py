@@ -10,12 +10,10 @@ from typing import Any, BinaryIO
 
 from dsv4.errors import Error, Location
 
-# Why something cannot be read, in one line for the person who handed it in.
-
 
 class InputError(Error):
-    """A file that cannot be opened, bytes that are no text, text that is no JSON, or JSON that is
-    no conversation. Its text names the place, as far as one is known."""
+    """A file that cannot be opened, bytes that are not UTF-8, text that is not JSON, or JSON that
+    is not a conversation. Its text names the place, as far as one is known."""
 
 
 def error_location(error: Error) -> Location:
@@ -29,17 +27,14 @@ def os_error_reason(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
-# Opening what is read: a file by its path, or stdin (None or "-").
-
-
 def input_name(path: str | None) -> str:
-    """A file as messages call it."""
+    """The name of an input in error messages."""
     return "stdin" if path is None or path == "-" else path
 
 
 @contextmanager
 def open_input(path: str | None) -> Iterator[BinaryIO]:
-    """The bytes of a file, or of stdin."""
+    """Opens a file by its path, or stdin (None or "-")."""
     try:
         if path is None or path == "-":
             if sys.stdin is None:
@@ -49,17 +44,14 @@ def open_input(path: str | None) -> Iterator[BinaryIO]:
             with open(path, "rb") as file:
                 yield file
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # of whoever writes what was read here
+        if isinstance(error, BrokenPipeError):  # of the program that reads our output
             raise
         raise InputError(f"{input_name(path)}: {os_error_reason(error)}") from None
 
 
-# Bytes -> text -> JSON values. An error says in which line and column of which file.
-
-
 BYTE_ORDER_MARK = "\ufeff"  # some editors put one in front
-# How files begin that are something else, and never UTF-8.
-_OTHER_FORMS = {
+# How files of other formats begin; none of these is UTF-8.
+_OTHER_FORMATS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
     b"\x1f\x8b": "gzip",
@@ -72,7 +64,7 @@ def decode_utf8(data: bytes, name: str, line: int = 1) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = next((form for mark, form in _OTHER_FORMS.items() if data.startswith(mark)), None)
+        found = next((name for mark, name in _OTHER_FORMATS.items() if data.startswith(mark)), None)
         if found:
             raise InputError(f"{name}:{line}: found {found}, expected UTF-8") from None
         before = data[: error.start]
@@ -96,8 +88,13 @@ def parse_json(text: str, name: str, line: int = 1) -> Any:
         raise InputError(f"{name}:{line}: the JSON has a number of too many digits") from None
 
 
+def line_and_column(text: str, at: int) -> tuple[int, int]:
+    """The line and column of a character, from 1."""
+    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+
+
 def is_json_lines(data: bytes) -> bool:
-    """Whether what is not one JSON value begins with a line that is one."""
+    """Whether data that is not one JSON value begins with a line that is one."""
     try:
         json.loads(data.lstrip().partition(b"\n")[0])
     except (ValueError, RecursionError):

@@ -15,6 +15,7 @@ from dsv4._inputs.input_files import InputError
 from dsv4._inputs.sharegpt import is_sharegpt, sharegpt_messages, sharegpt_tools
 from dsv4.errors import UnknownModel, short_repr
 from dsv4.request import Request
+from dsv4.types import Effort, ToolInput
 
 # The roles whose message can carry a task (format.md, section 7).
 TASKED_ROLES = ("user", "developer", "assistant")
@@ -22,16 +23,16 @@ TASKED_ROLES = ("user", "developer", "assistant")
 _THINKING = {"enabled": True, "disabled": False}
 
 
-def request_of(body: Any) -> Request:
-    """What a JSON value asks for: a list of messages, or an object that has one."""
+def request_of(body: object) -> Request:
+    """The request in a JSON value: a list of messages, or an object that has one."""
     if isinstance(body, Request):
         return body
     request = Request(messages_of(body))
     return replace(request, **options_of(body)) if isinstance(body, dict) else request
 
 
-def messages_of(body: Any) -> Any:
-    """The messages of a body, whatever they are."""
+def messages_of(body: object) -> Any:
+    """The messages of a body. They are checked when they are encoded."""
     if isinstance(body, list):
         return body
     if not isinstance(body, dict):
@@ -65,45 +66,44 @@ CHAT_OPTION_NAMES = {
     "response_format": "response_format",
     "reasoning_effort": "effort",
     "stop": "stop",
-    # What a Chat request has no name for, as `dsv4 decode` writes it.
+    # What a Chat request has no field for: `dsv4 decode` writes these.
     **{name: name for name in ("dialect", "drop_thinking", "bos", "context", "prefix")},
 }
-# All that is read of a Chat request.
+# All fields that are read of a Chat request.
 CHAT_FIELDS_READ = ("model", "messages", "thinking", *CHAT_OPTION_NAMES)
 
 
-def _thinking(value: Any) -> Any:
-    """OpenAI-like servers take a flag, or `{"type": "enabled"}`. What is neither stays, and is
+def _thinking(value: object) -> object:
+    """OpenAI-like servers take a flag, or `{"type": "enabled"}`. Anything else is passed on, and
     refused as an option."""
     kind = value.get("type") if isinstance(value, dict) else value
     return _THINKING.get(kind, value) if isinstance(kind, str) else value if kind else kind
 
 
-def _dialect(model: Any) -> str | Dialect:
+def _dialect(model: object) -> str:
     try:
-        return str(dialect_for(model))
+        return str(dialect_for(model)) if isinstance(model, str) else "v4"
     except UnknownModel:
         return "v4"
 
 
 @dataclass(frozen=True)
 class RequestOverrides:
-    """What is said from outside of every conversation that is read. It goes before what a
-    conversation says itself; None leaves that alone.
+    """Options for every conversation that is read, in place of its own; None leaves its own.
 
     The fields are those of `dsv4.Request`, and `task`, which goes on the last message.
     """
 
     thinking: bool | None = None
-    effort: str | int | None = None
+    effort: Effort | str | None = None
     dialect: str | Dialect | None = None
-    tools: Sequence[Any] | None = None
+    tools: Sequence[ToolInput] | None = None
     drop_thinking: bool | None = None
     bos: bool | None = None
     task: str | None = None
 
     def on(self, request: Request) -> Request:
-        """The request as it is to be."""
+        """The request with these options."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         task = given.pop("task", None)
         if task is not None:
@@ -111,19 +111,19 @@ class RequestOverrides:
         return replace(request, **given) if given else request
 
 
-def with_task(messages: Any, task: str) -> list[Any]:
+def with_task(messages: object, task: str) -> list[Any]:
     """The messages with a task on the last, which must be one that can carry it."""
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    role = role_of(last)
-    if last is None or role not in TASKED_ROLES:
+    given: list[Any] = messages if isinstance(messages, list) else []
+    role = role_of(given[-1]) if given else None
+    if role not in TASKED_ROLES:
         expected = f"a last message of {' or '.join(TASKED_ROLES)}"
         raise InputError(f"task: found {short_repr(role)}, expected {expected}")
-    if role == "user" and len(messages) > 1 and role_of(messages[-2]) in ("user", "tool"):
+    if role == "user" and len(given) > 1 and role_of(given[-2]) in ("user", "tool"):
         problem = "the last message joins the turn before it, where its task would be lost"
         raise InputError(f"task: {problem}")
-    return [*messages[:-1], {**last, "task": task}]
+    return [*given[:-1], {**given[-1], "task": task}]
 
 
-def role_of(message: Any) -> Any:
+def role_of(message: object) -> object:
     """The role of a message, if it is one."""
     return message.get("role") if isinstance(message, dict) else None

@@ -1,6 +1,6 @@
 """ShareGPT conversations (`from` and `value`), as many datasets have them.
 
-They are read where they say exactly what a list of messages would say, and refused otherwise.
+They are read where they have exactly one meaning as a list of messages, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sharegpt_messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def sharegpt_tools(body: Mapping[str, Any]) -> Any:
-    """The tools, which some write as JSON text."""
+    """The tools, which may be JSON text."""
     tools = body.get("tools")
     return _json(tools, "tools") if isinstance(tools, str) and tools.strip() else tools or None
 
@@ -58,7 +58,7 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
     return message | {"tool_call_id": _open_id(before, path)} if role == "tool" else message
 
 
-def _calls(value: Any, path: str, index: int) -> list[dict[str, Any]]:
+def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
     """Calls as JSON: one object with name and arguments, or a list of these."""
     given = _json(value, f"{path}.value") if isinstance(value, str) else value
     calls = given if isinstance(given, list) else [given]

@@ -20,8 +20,9 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parser_options import DeclaredTools, JsonValue, has_json_type
+from dsv4._parse.parser_options import DeclaredTools, JsonValue
 from dsv4._parse.source import DEEPEST_JSON, pattern
+from dsv4.schema import has_type
 
 # Texts as JSON (recovery.md, rules 7, 8, 14 and 19).
 
@@ -114,9 +115,7 @@ def typed_json(text: str, types: frozenset[str]) -> str:
     found = read_json(text)
     if found is None or (isinstance(found.value, str) and not types):
         return json_string(text)
-    if isinstance(found.value, _NonFiniteNumber) or (
-        types and not has_json_type(found.value, types)
-    ):
+    if isinstance(found.value, _NonFiniteNumber) or (types and not has_type(found.value, types)):
         return json_string(text)
     return found.text
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from dsv4.values import FrozenRecord, Record
-
 DiagnosticKind: TypeAlias = Literal[
     "other_release",
     "misspelled_tag",
@@ -202,22 +200,22 @@ AbortReason: TypeAlias = Literal["cut_short", "unreadable", "limit"]
 """Why a call will not be completed: the text ended in it; it cannot be read; a limit was passed."""
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class ReasoningDelta(Record):
+@dataclass(slots=True)
+class ReasoningDelta:
     """More of the model's thinking: `text`."""
 
     text: str
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class ContentDelta(Record):
+@dataclass(slots=True)
+class ContentDelta:
     """More of the answer: `text`."""
 
     text: str
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class ToolCallStart(Record):
+@dataclass(slots=True)
+class ToolCallStart:
     """A call, certain now. Its arguments follow.
 
     `index` counts calls from 0, `name` is the tool's. `id` is the call's own and takes no part in
@@ -230,23 +228,23 @@ class ToolCallStart(Record):
     namespace: str | None = None
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class ArgumentsDelta(Record):
+@dataclass(slots=True)
+class ArgumentsDelta:
     """More of the arguments of the call `index`: all `text`, joined, is a JSON object."""
 
     index: int
     text: str
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class ToolCallEnd(Record):
+@dataclass(slots=True)
+class ToolCallEnd:
     """The call `index` is complete."""
 
     index: int
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class ToolCallAborted(Record):
+@dataclass(slots=True)
+class ToolCallAborted:
     """The call `index` will not be completed, and must not be made.
 
     `reason` says why. `closing` is what would make a JSON object of the arguments so far; it is
@@ -258,8 +256,8 @@ class ToolCallAborted(Record):
     closing: str = ""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Diagnostic(FrozenRecord):
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
     """A deviation from the strict grammar.
 
     `kind` says what kind. The text from `start` to `end` is `raw`: often nothing, where something
@@ -277,15 +275,15 @@ class Diagnostic(FrozenRecord):
         return SENTENCES[self.kind]
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class StopHit(Record):
+@dataclass(slots=True)
+class StopHit:
     """The stop string `string` has come. Nothing after it is read."""
 
     string: str
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class End(Record):
+@dataclass(slots=True)
+class End:
     """The end, always the last event: `finish` says why."""
 
     finish: Finish

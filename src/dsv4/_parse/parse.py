@@ -32,7 +32,6 @@ from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import CallDelivery, GivenStops, GivenTools, StopIn, new_call_id
 from dsv4._parse.strict import StrictMessage
 from dsv4.errors import OptionError, ParseError, short_repr
-from dsv4.values import FrozenRecord
 
 # What the model answers to a quick-instruction task (format.md, section 7).
 
@@ -78,8 +77,8 @@ def _bare(text: str) -> str:
 # A read completion: an assistant's message.
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class ToolCall(FrozenRecord):
+@dataclass(frozen=True, slots=True)
+class ToolCall:
     """A call.
 
     `name` is the tool's, `arguments` the text of a JSON object, `index` the call's place among all
@@ -102,8 +101,8 @@ class ToolCall(FrozenRecord):
         return call
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Message(FrozenRecord):
+@dataclass(frozen=True, slots=True)
+class Message:
     """What the model wrote.
 
     `content` and `reasoning` are texts. `tool_calls` are the calls to be made, `incomplete` those

@@ -12,6 +12,7 @@ from dsv4._format.dialects import NAMESPACE_END
 from dsv4._format.endings import Ending
 from dsv4._format.spellings import HOLDS_ALL
 from dsv4.errors import OptionError, short_repr
+from dsv4.schema import conjunction, possible_types, properties_of
 
 # Ids: of calls, and of whatever else must be told apart.
 
@@ -113,10 +114,6 @@ def checked_id_maker(new_id: object) -> Callable[[], str]:
 # The tools a caller declares, as far as reading calls needs to know them.
 
 
-# Schemas that refer to alternatives do so under one of these.
-_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
-
-
 class DeclaredTools:
     """Declared tools: name -> parameter -> its JSON types, empty where the schema names none.
 
@@ -189,47 +186,10 @@ def _qualified(tool: GivenObject, function: GivenObject) -> str:
 
 
 def _properties(schema: object) -> dict[str, frozenset[str]]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping):
-        return {}
+    """The types of each property, as far as the schema names them, directly or by reference."""
     return {
-        name: frozenset(_types_in(value))
-        for name, value in properties.items()
+        name: possible_types(value, root=schema)
+        for part in reversed(conjunction(schema, root=schema))
+        for name, value in properties_of(part).items()
         if isinstance(name, str)
     }
-
-
-def _types_in(schema: object, depth: int = 0) -> Iterable[str]:
-    if not isinstance(schema, Mapping) or depth > 8:
-        return
-    declared = schema.get("type")
-    for kind in declared if isinstance(declared, list) else [declared]:
-        if isinstance(kind, str):
-            yield kind
-    if declared is None and isinstance(schema.get("enum"), list):
-        yield from (
-            _JSON_TYPES[type(value)] for value in schema["enum"] if type(value) in _JSON_TYPES
-        )
-    for word in _ALTERNATIVES:
-        alternatives = schema.get(word)
-        for alternative in alternatives if isinstance(alternatives, list) else ():
-            yield from _types_in(alternative, depth + 1)
-
-
-_JSON_TYPES: dict[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
-
-
-def has_json_type(value: JsonValue, types: frozenset[str]) -> bool:
-    """Whether a JSON value has one of the types."""
-    kind = _JSON_TYPES[type(value)]
-    if kind in types or (kind == "integer" and "number" in types):
-        return True
-    return isinstance(value, float) and "integer" in types and value == value // 1

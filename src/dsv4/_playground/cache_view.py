@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from dsv4._encode.inputs import MessageFields, as_inputs, fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special
 from dsv4._playground.page_problem import choice_field
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-Message = Any
-Change = Callable[[Message], Message]
+Change: TypeAlias = Callable[[MessageFields], MessageFields]
 
 
 class CachedTurn(NamedTuple):
@@ -52,17 +52,17 @@ class CachedTurn(NamedTuple):
     cause: str | None = None
 
 
-def view_cache(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
+def view_cache(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """The turns of a conversation as one client sends it, and what all clients cost."""
-    asked = PageRequest.of(body, bench)
+    page = PageRequest.from_body(body, context)
     chosen = choice_field(body, "variant", tuple(VARIANTS), AS_SENT)
-    side = own_side(asked)
-    request = asked.request(asked.source.value)
-    tokenizer, problem = tokenizer_for(bench.tokenizer, side.prompt)
-    measure = PromptMeter(tokenizer)
+    side = own_side(page)
+    request = page.request(page.source.value)
+    tokenizer, problem = tokenizer_for(context.tokenizer, side.prompt)
+    meter = PromptMeter(tokenizer)
     # Causes are looked for where they are shown: that takes longer than to count.
     found = {
-        name: cached_turns(request, change, measure, with_causes=name == chosen)
+        name: cached_turns(request, change, meter, with_causes=name == chosen)
         for name, (_, change) in VARIANTS.items()
     }
     computed = {n: sum(turn.size - turn.reused for turn in turns) for n, turns in found.items()}
@@ -71,8 +71,8 @@ def view_cache(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, A
         "no_tokens": problem,
         "dialect": str(side.prompt.dialect),
         "variant": chosen,
-        "left_out": len(_prompt_message_counts(list(request.messages))) - len(found[chosen]),
-        "turns": [_turn_to_json(turn, chosen, asked, side) for turn in found[chosen]],
+        "left_out": len(_prompt_message_counts(_messages(request))) - len(found[chosen]),
+        "turns": [_turn_to_json(turn, chosen, page, side) for turn in found[chosen]],
         "variants": [
             {
                 "name": name,
@@ -87,65 +87,66 @@ def view_cache(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, A
 
 
 def cached_turns(
-    request: Request, change: Change, measure: PromptMeter, with_causes: bool = True
+    request: Request, change: Change, meter: PromptMeter, with_causes: bool = True
 ) -> list[CachedTurn]:
     """The turns of a conversation whose client sends messages back as `change` makes them."""
-    messages = list(request.messages)
+    messages = _messages(request)
     sent = list(map(change, messages))
     turns: list[CachedTurn] = []
     held: MeasuredPrompt | None = None
     before = 0
     for stop in _prompt_message_counts(messages)[-max_turns(len(messages)) :]:
-        prompt = measure.of(_encoded(request, sent[:stop]))
+        prompt = meter.measure(_encoded(request, sent[:stop]))
         answer = stop if stop < len(messages) else None
         turn = CachedTurn(answer, stop, prompt.size, before, 0, 0)
         if held is not None:
-            turn = turn._replace(held=held.size, reused=measure.shared(held, prompt))
+            turn = turn._replace(held=held.size, reused=meter.shared(held, prompt))
             turn = _with_cause(turn, held.prompt, prompt.prompt) if with_causes else turn
         turns.append(turn)
         if answer is not None:
-            # What the model wrote, whatever the client makes of it.
-            held = measure.of(_encoded(request, [*sent[:stop], messages[stop]]))
+            # What the model wrote, whatever the client sends back.
+            held = meter.measure(_encoded(request, [*sent[:stop], messages[stop]]))
         before = prompt.size
     return turns
 
 
 def max_turns(messages: int) -> int:
-    """How many prompts of a conversation are looked at, the last ones: each is written anew."""
+    """How many prompts of a conversation are shown, the last ones: each is encoded again."""
     return max(10, min(200, 40_000 // max(messages, 1)))
 
 
-def _prompt_message_counts(messages: Sequence[Message]) -> list[int]:
+def _prompt_message_counts(messages: Sequence[MessageFields]) -> list[int]:
     """How many messages each prompt has: those before an answer, and all where none is last."""
-    stops = [n for n, message in enumerate(messages) if n and _role(message) == "assistant"]
-    return stops if messages and _role(messages[-1]) == "assistant" else [*stops, len(messages)]
+    stops = [n for n, message in enumerate(messages) if n and message["role"] == "assistant"]
+    return stops if messages and messages[-1]["role"] == "assistant" else [*stops, len(messages)]
 
 
-def _role(message: Message) -> Any:
-    return message.get("role") if isinstance(message, dict) else None
+def _messages(request: Request) -> list[MessageFields]:
+    return [fields_of(message) for message in request.messages]
 
 
-def _encoded(request: Request, messages: list[Message]) -> Prompt:
-    return replace(request, messages=messages, prefix="").encode()
+def _encoded(request: Request, messages: list[MessageFields]) -> Prompt:
+    return replace(request, messages=as_inputs(messages), prefix="").encode()
 
 
 def _with_cause(turn: CachedTurn, held: Prompt, prompt: Prompt) -> CachedTurn:
     """A turn, with what ends the start that it shares with what the engine held."""
-    parted = None
+    difference = None
     if turn.reused < turn.held:
-        parted = difference_between(_prefix_side(held), _prefix_side(prompt))
-    if parted is None:
+        numbers: dict[str, int] = {}
+        difference = difference_between(_prefix_side(held, numbers), _prefix_side(prompt, numbers))
+    if difference is None:
         return turn
-    return turn._replace(message=parted.message, field=parted.field, cause=parted.cause)
+    found = difference
+    return turn._replace(message=found.message, field=found.field, cause=found.cause)
 
 
-def _prefix_side(prompt: Prompt) -> PrefixSide:
-    """A prompt for `difference_between`, which looks for the cause among pieces: each is a unit."""
+def _prefix_side(prompt: Prompt, numbers: dict[str, int]) -> PrefixSide:
+    """A prompt for `difference_between`, with each piece as one token: pieces of the same text get
+    the same id from `numbers`."""
     owned = AttributedIds()
-    owned.pieces = list(prompt.pieces)
-    # Whose they are is known by the piece; which they are, its text says as well as ids would.
-    owned.ids = [piece.text for piece in owned.pieces]  # type: ignore[misc]
-    owned.ends = list(range(1, len(owned.pieces) + 1))
+    for piece in prompt.pieces:
+        owned.add([numbers.setdefault(piece.text, len(numbers))], piece)
     return PrefixSide(owned, lambda: prompt.dropped)
 
 
@@ -169,7 +170,7 @@ class PromptMeter:
         self._units: dict[str, Sequence[Any]] = {}
         self._sizes: dict[tuple[str, Special | None], int] = {}
 
-    def of(self, prompt: Prompt) -> MeasuredPrompt:
+    def measure(self, prompt: Prompt) -> MeasuredPrompt:
         """A prompt, measured."""
         runs = list(prompt.runs())
         return MeasuredPrompt(prompt, runs, self._sum(runs))
@@ -203,19 +204,19 @@ class PromptMeter:
 
 
 def _turn_to_json(
-    turn: CachedTurn, variant: str, asked: PageRequest, side: PageSide
+    turn: CachedTurn, variant: str, page: PageRequest, side: PageSide
 ) -> dict[str, Any]:
     place = None
     if turn.message is not None and turn.field is not None:
         location = side.origins.field(turn.message, _FIELDS.get(turn.field, turn.field))
-        place = source_ranges([location], asked.source)[0] if location is not None else None
+        place = source_ranges([location], page.source)[0] if location is not None else None
     return {**turn._asdict(), "place": place, "words": describe_turn(turn, variant)}
 
 
 _FIELDS = {"reasoning": "reasoning_content", "header": "role", "eos": "content"}
 
 
-# What a client did, where the prompts alone tell no more than that something differs.
+# What a client did, where the prompts show only that something differs.
 _CLIENT_CAUSES = {
     ("no_reasoning", "reasoning"): "the client sent the turn back without its reasoning",
     ("sorted_arguments", "tool_calls"): "the client wrote the arguments anew",
@@ -223,7 +224,7 @@ _CLIENT_CAUSES = {
 
 
 def describe_turn(turn: CachedTurn, variant: str) -> str:
-    """What became of what the engine held."""
+    """How much of the engine's cache a prompt reuses, in words."""
     if not turn.held:
         return "nothing was held before this prompt: all of it is new"
     if turn.reused == turn.held:
@@ -235,29 +236,29 @@ def describe_turn(turn: CachedTurn, variant: str) -> str:
     return f"it breaks in {owner}{turn.field}: {cause}"
 
 
-# Clients that send back something else than the model wrote.
+# Clients that do not send back what the model wrote.
 
 
-def _unchanged(message: Message) -> Message:
+def _unchanged(message: MessageFields) -> MessageFields:
     return message
 
 
-def _without_reasoning(message: Message) -> Message:
-    if _role(message) != "assistant":
+def _without_reasoning(message: MessageFields) -> MessageFields:
+    if message["role"] != "assistant":
         return message
     return {k: v for k, v in message.items() if k not in ("reasoning_content", "reasoning")}
 
 
-def _sorted_arguments(message: Message) -> Message:
-    calls = message.get("tool_calls") if isinstance(message, dict) else None
-    if not isinstance(calls, (list, tuple)):
+def _sorted_arguments(message: MessageFields) -> MessageFields:
+    calls = message.get("tool_calls")
+    if not calls:
         return message
     return {**message, "tool_calls": list(map(_sorted_call, calls))}
 
 
-def _sorted_call(call: Any) -> Any:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict) or "arguments" not in function:
+def _sorted_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call.get("function")
+    if function is None or "arguments" not in function:
         return call
     given = function["arguments"]
     try:

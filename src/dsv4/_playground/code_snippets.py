@@ -19,7 +19,14 @@ from typing import Any, TypeAlias
 from dsv4._playground.cache_view import AS_SENT, VARIANTS, PromptMeter, cached_turns
 from dsv4._playground.completion_trace import PARSER_OPTIONS, cut_completion, parse_traced
 from dsv4._playground.page_problem import PageProblem, choice_field, text_field
-from dsv4._playground.page_request import PageRequest, PlaygroundContext, Switches, live_request
+from dsv4._playground.page_request import (
+    PROTOCOL_PATHS,
+    PageRequest,
+    PlaygroundContext,
+    ProtocolName,
+    Switches,
+    live_request,
+)
 from dsv4._playground.prompt_view import (
     SIDES,
     own_side,
@@ -27,10 +34,10 @@ from dsv4._playground.prompt_view import (
     side_or_problem,
     tokenizer_for,
 )
-from dsv4.api import chat, messages, responses
+from dsv4.api.protocols import PROTOCOLS
 from dsv4.request import Request
 
-# Pieces of code that run as they are: literals, a test, a call with curl.
+# Pieces of code: literals, a test, a call with curl.
 
 
 WIDTH = 88
@@ -38,17 +45,17 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def curl_playground(
-    url: str, function: str, sent: Mapping[str, Any], bench: PlaygroundContext
+    url: str, function: str, sent: Mapping[str, Any], context: PlaygroundContext
 ) -> str:
     """A call of a function of the playground's."""
-    return curl_command(f"{url}/playground/api/{function}", sent, bench)
+    return curl_command(f"{url}/playground/api/{function}", sent, context)
 
 
 def curl_command(
-    address: str, sent: Mapping[str, Any], bench: PlaygroundContext, options: str = "-s"
+    address: str, sent: Mapping[str, Any], context: PlaygroundContext, options: str = "-s"
 ) -> str:
     """A call of any address. Its body is quoted for a shell."""
-    key = " \\\n  -H 'authorization: Bearer KEY'" if bench.asks_for_key else ""
+    key = " \\\n  -H 'authorization: Bearer KEY'" if context.asks_for_key else ""
     # Half characters have no UTF-8, which a shell is written in.
     text = json.dumps(sent, ensure_ascii=False, indent=2)
     data = _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
@@ -56,11 +63,11 @@ def curl_command(
     return f"{head} \\\n  --data-binary {shlex.quote(data)}\n"
 
 
-def assignment(value: Any, name: str = "BODY") -> str:
+def assignment(value: object, name: str = "BODY") -> str:
     return f"{name} = {python_literal(value)}"
 
 
-def python_literal(value: Any) -> str:
+def python_literal(value: object) -> str:
     """A JSON value as Python writes it; through JSON where Python has no literal for it (NaN)."""
     written = pformat(value, width=WIDTH, sort_dicts=False)
     try:
@@ -82,30 +89,29 @@ def text_literal(text: str) -> str:
     return f"(\n{written}\n)"
 
 
-def pytest_case(name: str, verb: str, made: str, expected: str, claim: str) -> str:
-    """A test that runs what is `made`, and claims something of it."""
-    statements = [*made.split("\n"), *expected.split("\n"), f"assert {claim}"]
+def pytest_case(name: str, verb: str, code: str, expected: str, claim: str) -> str:
+    """A test that runs `code`, and asserts a claim about its result."""
+    statements = [*code.split("\n"), *expected.split("\n"), f"assert {claim}"]
     return f"def test_the_{name}_{verb}_as_expected() -> None:\n" + "".join(
         f"    {line}\n" if line else "\n" for line in statements
     )
 
 
-# What the Stream and Live views show, as something to run elsewhere.
+# The Stream and Live views.
 
 
 _DEFAULT_ADDRESS = "http://127.0.0.1:8004"
-_PROTOCOL_MODULES = {"chat": chat, "responses": responses, "messages": messages}
 _COPY_FIELDS = ("form", "view", "url")
 
 
-def stream_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
+def stream_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) -> str:
     """Code that reads a completion in the same pieces."""
     if form == "curl":
-        asked = {name: value for name, value in body.items() if name not in _COPY_FIELDS}
-        return curl_playground(text_field(body, "url", _DEFAULT_ADDRESS), "trace", asked, bench)
+        sent = {name: value for name, value in body.items() if name not in _COPY_FIELDS}
+        return curl_playground(text_field(body, "url", _DEFAULT_ADDRESS), "trace", sent, context)
     text = text_field(body, "text")
     pieces = cut_completion(
-        text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer
+        text, body.get("cut", "character"), body.get("seed", 0), context.tokenizer
     )
     by_character = body.get("cut", "character") == "character"
     given = f"TEXT = {text_literal(text)}" if by_character else assignment(pieces, "PIECES")
@@ -128,7 +134,7 @@ message = dsv4.assemble([*events, *parser.finish({python_literal(body.get("reaso
     head += given if tools is None else f"{assignment(tools, 'TOOLS')}\n{given}"
     if form == "python":
         return f"{head}\n\n{made}\nprint(*events, message, sep='\\n')\n"
-    message = parse_traced(body, bench)
+    message = parse_traced(body, context)
     expected = f"expected = {python_literal(message.to_dict())}"
     kinds = [found.kind for found in message.diagnostics]
     found = f"assert [found.kind for found in message.diagnostics] == {python_literal(kinds)}"
@@ -140,26 +146,26 @@ message = dsv4.assemble([*events, *parser.finish({python_literal(body.get("reaso
 _MESSAGE_CLAIM = "message.to_dict() == expected"
 
 
-def live_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
+def live_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) -> str:
     """Code that sends the conversation to the server; as a test, the prompt that it makes."""
-    made = live_request(body, bench)
-    address = f"{text_field(body, 'url', _DEFAULT_ADDRESS)}/{made['path']}"
+    request = live_request(body, context)
+    address = f"{text_field(body, 'url', _DEFAULT_ADDRESS)}/{request['path']}"
     if form == "curl":
-        return curl_command(address, made["body"], bench, "-sN")
-    value = assignment(made["body"])
+        return curl_command(address, request["body"], context, "-sN")
+    value = assignment(request["body"])
     if form == "python":
-        return f"import json\nimport urllib.request\n\n{value}\n\n{_urllib_call(address, bench)}"
-    protocol = body.get("protocol") or "chat"
-    prompt = _PROTOCOL_MODULES[protocol].read(made["body"], dialect=bench.dialect).request.encode()
-    reading = f"prompt = {protocol}.read(BODY, dialect={bench.dialect!r}).request.encode()"
+        return f"import json\nimport urllib.request\n\n{value}\n\n{_urllib_call(address, context)}"
+    protocol: ProtocolName = choice_field(body, "protocol", tuple(PROTOCOL_PATHS), "chat")
+    prompt = PROTOCOLS[protocol].read(request["body"], dialect=context.dialect).request.encode()
+    reading = f"prompt = {protocol}.read(BODY, dialect={context.dialect!r}).request.encode()"
     expected = f"expected = {text_literal(prompt.text)}"
     test = pytest_case("prompt", "is", reading, expected, "prompt.text == expected")
     return f"from dsv4.api import {protocol}\n\n{value}\n\n\n{test}"
 
 
-def _urllib_call(address: str, bench: PlaygroundContext) -> str:
+def _urllib_call(address: str, context: PlaygroundContext) -> str:
     headers = {"content-type": "application/json"}
-    if bench.asks_for_key:
+    if context.asks_for_key:
         headers["authorization"] = "Bearer KEY"
     return f"""\
 request = urllib.request.Request(
@@ -171,16 +177,13 @@ with urllib.request.urlopen(request) as response:
 """
 
 
-# What the page shows, as something to run elsewhere: curl, Python, a pytest case.
-#
-# All that is written runs as it is: Python and pytest with dsv4 alone, curl against a server with
-# the playground.
+# All views.
 
 
 CODE_FORMS = ("curl", "python", "pytest")
 
 
-def copy_as_code(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, str]:
+def copy_as_code(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, str]:
     """The `text` that copies what a `view` shows, in a `form`.
 
     `body` is what the view asked with, and `url`, the address of the server, for curl.
@@ -188,10 +191,10 @@ def copy_as_code(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str,
     form = choice_field(body, "form", CODE_FORMS, "python")
     view = choice_field(body, "view", (*REQUEST_VIEWS, *STREAM_VIEWS), "prompt")
     if view in STREAM_VIEWS:
-        return {"text": STREAM_VIEWS[view](body, bench, form)}
+        return {"text": STREAM_VIEWS[view](body, context, form)}
     if form == "curl":
-        return {"text": _view_curl(body, CURL_FUNCTIONS[view], bench)}
-    return {"text": REQUEST_VIEWS[view](body, bench, form)}
+        return {"text": _view_curl(body, CURL_FUNCTIONS[view], context)}
+    return {"text": REQUEST_VIEWS[view](body, context, form)}
 
 
 # curl.
@@ -204,12 +207,12 @@ CURL_FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def _view_curl(
-    body: Mapping[str, Any], how: tuple[str, tuple[str, ...]], bench: PlaygroundContext
+    body: Mapping[str, Any], how: tuple[str, tuple[str, ...]], context: PlaygroundContext
 ) -> str:
     function, names = how
     sent: dict[str, Any] = {name: body[name] for name in names if body.get(name) is not None}
-    sent["request"] = PageRequest.of(body, bench).source.value
-    return curl_playground(text_field(body, "url", "http://127.0.0.1:8004"), function, sent, bench)
+    sent["request"] = PageRequest.from_body(body, context).source.value
+    return curl_playground(text_field(body, "url", _DEFAULT_ADDRESS), function, sent, context)
 
 
 # Python.
@@ -217,19 +220,19 @@ def _view_curl(
 CodeWriter: TypeAlias = Callable[[Mapping[str, Any], PlaygroundContext, str], str]
 
 
-def _prompt_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
-    """Code that makes the prompt that is shown."""
-    asked = PageRequest.of(body, bench)
+def _prompt_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) -> str:
+    """Code that writes the prompt that is shown."""
+    page = PageRequest.from_body(body, context)
     shown = choice_field(body, "shown", SIDES, "dsv4")
-    side = side_or_problem(asked, shown)
+    side = side_or_problem(page, shown)
     if isinstance(side, PageProblem):
         raise side
     kind, _, name = shown.partition(":")
     if kind == "profile":
-        imports, value, made = _server_prompt_code(asked, name)
+        imports, value, made = _server_prompt_code(page, name)
         text = "prompt"
     else:
-        imports, value, made = _request_code(asked, name or None)
+        imports, value, made = _request_code(page, name or None)
         made, text = f"{made}\nprompt = request.encode()", "prompt.text"
     if form == "python":
         return f'{imports}\n\n{value}\n\n{made}\nprint({text}, end="")\n'
@@ -238,29 +241,29 @@ def _prompt_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -
     return f"{imports}\n\n{value}\n\n\n{test}"
 
 
-def _server_prompt_code(asked: PageRequest, name: str) -> tuple[str, str, str]:
-    options = f"{name!r}, dialect={server_dialect(asked, name)!r}"
-    value, imports, given = asked.source.value, "from dsv4.profiles import render", "BODY"
-    if asked.protocol not in ("file", "chat"):
+def _server_prompt_code(page: PageRequest, name: str) -> tuple[str, str, str]:
+    options = f"{name!r}, dialect={server_dialect(page, name)!r}"
+    value, imports, given = page.source.value, "from dsv4.profiles import render", "BODY"
+    if page.protocol not in ("file", "chat"):
         imports = f"from dsv4.api import convert\n{imports}"
-        given = f'convert(BODY, "{asked.protocol}", "chat")'
+        given = f'convert(BODY, "{page.protocol}", "chat")'
     return imports, assignment(value), f"prompt = render({given}, {options})"
 
 
-def _request_code(asked: PageRequest, dialect: str | None) -> tuple[str, str, str]:
+def _request_code(page: PageRequest, dialect: str | None) -> tuple[str, str, str]:
     """Imports, the request as a value, and code that gives `request`."""
-    value = asked.source.value
-    if asked.protocol == "file":
-        request = asked.request(value)
+    value = page.source.value
+    if page.protocol == "file":
+        request = page.request(value)
         options = _request_options(request, dialect)
         return (
             "import dsv4",
             assignment(list(request.messages), "MESSAGES"),
             (f"request = dsv4.Request(MESSAGES{options})"),
         )
-    module = asked.protocol
-    release = dialect or asked.dialect
-    given = {n: v for n, v in vars(asked.switches).items() if n != "dialect" and v is not None}
+    module = page.protocol
+    release = dialect or page.dialect
+    given = {n: v for n, v in vars(page.switches).items() if n != "dialect" and v is not None}
     imports = f"from dsv4.api import {module}"
     made = f"request = {module}.read(BODY, dialect={release!r}).request"
     if given:
@@ -270,7 +273,7 @@ def _request_code(asked: PageRequest, dialect: str | None) -> tuple[str, str, st
 
 
 def _request_options(request: Request, dialect: str | None) -> str:
-    """All that a request says besides its messages."""
+    """The options of a request that differ from their defaults."""
     given = {
         field.name: getattr(request, field.name)
         for field in fields(request)
@@ -310,18 +313,18 @@ for answer, following in {pairs}:
     found.append(difference and (difference.message, difference.field, difference.cause))"""
 
 
-def _cache_code(body: Mapping[str, Any], bench: PlaygroundContext, form: str) -> str:
+def _cache_code(body: Mapping[str, Any], context: PlaygroundContext, form: str) -> str:
     """Code that says of each prompt whether it begins with what the engine held, and why not."""
-    asked = PageRequest.of(body, bench)
+    page = PageRequest.from_body(body, context)
     variant = choice_field(body, "variant", tuple(VARIANTS), AS_SENT)
-    side = own_side(asked)
-    tokenizer, problem = tokenizer_for(bench.tokenizer, side.prompt)
+    side = own_side(page)
+    tokenizer, problem = tokenizer_for(context.tokenizer, side.prompt)
     if tokenizer is None:
         raise PageProblem(problem or "found no vocabulary, expected one")
-    request = asked.request(asked.source.value)
+    request = page.request(page.source.value)
     turns = cached_turns(request, VARIANTS[variant][1], PromptMeter(tokenizer))
     pairs = [(a.messages, b.messages) for a, b in pairwise(turns)]
-    imports, value, made = _request_code(asked, None)
+    imports, value, made = _request_code(page, None)
     lines = ["from dsv4.tokens import why_not_prefix"]
     if "import replace" not in imports:
         lines.insert(0, "from dataclasses import replace")

@@ -1,25 +1,21 @@
 """How a completion is read, piece by piece: what the Stream view shows at every point of it.
 
-One trace has it all, and is as long as the text: pieces that only add to what came before them
-are
-described together. A step is a piece that has come; after the last there is one more, the end.
-Step 0 is before the first. Places and lengths count UTF-16 units, as the page's own strings do.
+A trace is about as long as the text: pieces that only add to what came before them are described
+together. A step is a piece that has arrived; after the last there is one more, the end. Step 0 is
+before the first. Offsets and lengths count UTF-16 units, as the strings of the page do.
 
 - `cuts`: the length of each piece, or None where each is one unit.
 - `knots`: `[step, state, hold, from, slides]`, where something other than the text changes: from
-  this step on the state and the reason for holding are these. What is held begins at `from`;
-where
+  this step on the state and the reason for holding are these. What is held begins at `from`; where
   it slides, it begins as far before the end of the text as it did at the knot.
 - `holds`: the reasons, each `[rule, reason]`. The first is that nothing is held.
-- `rows`: the events. Deltas of one kind in a row are one row, with their text joined and with
-  `runs`, `[step, count, length]`: `count` deltas from this step on, one for each step. The text
-of
+- `rows`: the events. Consecutive deltas of one kind are one row, with their text joined and with
+  `runs`, `[step, count, length]`: `count` deltas from this step on, one for each step. The text of
   a single delta is `length` long; those of a longer run are as long as their pieces.
-- `frames`: for each protocol what is sent before the first event (`start`), for each row
-  (`rows`, `[frames, more]`: those of an event, or of the first delta; and the pattern of the
-deltas
-  after it, a frame and the path to the text in it) and at the end (`finish`). Frames that have a
-  `sequence_number` have their place in the stream there.
+- `frames`: for each protocol what is sent before the first event (`start`), for each row (`rows`,
+  `[frames, more]`: those of an event, or of the first delta; and the pattern of the deltas after
+  it, a frame and the path to the text in it) and at the end (`finish`). The `sequence_number` of a
+  frame is its place in the stream.
 """
 
 from __future__ import annotations
@@ -29,22 +25,28 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
+from dsv4._parse.finish_reasons import Reason
 from dsv4._parse.machine import NEXT, ParserState
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import Hold, StreamParser
 from dsv4._playground.json_source import Utf16Offsets, utf16_length
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
-from dsv4._playground.page_request import PlaygroundContext
-from dsv4.api import ApiRequest, chat, messages, responses
+from dsv4._playground.page_request import PlaygroundContext, ProtocolName
+from dsv4.api import ApiRequest
 from dsv4.api import Settings as ApiSettings
+from dsv4.api.event_writer import EventWriter
+from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import OptionError, ParseError, short_repr
 from dsv4.request import Request
 
-# A completion in pieces: as it may come from a model, or as badly as it can be cut.
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+# A completion in pieces: as a model may send it, or cut in the worst places.
 
 
 CUT_MODES = ("character", "token", "random")
@@ -52,11 +54,11 @@ CUT_MODES = ("character", "token", "random")
 _LONGEST_PIECE = 24
 
 
-def cut_completion(text: str, way: Any, seed: Any, tokenizer: Any) -> list[str]:
+def cut_completion(text: str, way: object, seed: object, tokenizer: Tokenizer | None) -> list[str]:
     """The pieces of a text, none of them empty.
 
-    `way` is one of `WAYS`; `seed` decides the random cuts; `tokenizer` is None where there is none.
-    Raises an `OptionError` for another way, or for tokens without a tokenizer.
+    `way` is one of `CUT_MODES`, `seed` decides the random cuts. Raises an `OptionError` for
+    another way, or for tokens without a tokenizer.
     """
     if way == "character":
         return list(text)
@@ -79,8 +81,8 @@ def _random_pieces(text: str, choose: random.Random) -> Iterator[str]:
         at += size
 
 
-def _token_pieces(text: str, tokenizer: Any) -> Iterator[str]:
-    """The text of each token. One that ends inside a character brings nothing by itself."""
+def _token_pieces(text: str, tokenizer: Tokenizer) -> Iterator[str]:
+    """The text of each token. A character comes with the token that completes it."""
     for part in tokens.markup(text).parts:
         if isinstance(part, tokens.Special):
             yield str(part)
@@ -91,20 +93,19 @@ def _token_pieces(text: str, tokenizer: Any) -> Iterator[str]:
         yield decoder.decode(b"", True)
 
 
-# The frames of the protocols: those of a run of deltas as one pattern, filled by the page.
+# The frames of the protocols: for a run of deltas one pattern, which the page fills.
 
 
-FRAMED_PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
 # Rows beyond these have no frames: a text that flips between reasoning and content every few
 # characters would make a hundred times its length of them.
 MAX_FRAMED_ROWS = 2_000
 
 
 def protocol_frames(
-    protocol: str,
-    rows: Sequence[tuple[Any, Sequence[str]]],
+    protocol: ProtocolName,
+    rows: Sequence[tuple[Event, Sequence[str]]],
     options: Mapping[str, Any],
-    reason: Any,
+    reason: Reason | None,
 ) -> dict[str, Any]:
     """What a protocol sends for each row: an event, or the first of some deltas and their texts."""
     writer = _protocol_writer(protocol, options)
@@ -122,18 +123,19 @@ def protocol_frames(
     }
 
 
-def _protocol_writer(protocol: str, options: Mapping[str, Any]) -> Any:
+def _protocol_writer(protocol: ProtocolName, options: Mapping[str, Any]) -> EventWriter:
     settings = ApiSettings(calls=options.get("calls", "streamed"))
     request = Request([{"role": "user", "content": ""}], dialect=options["dialect"])
-    name: Any = protocol
-    call = ApiRequest(request, name, "deepseek-v4", 1, stream=True, settings=settings)
-    made = FRAMED_PROTOCOLS[protocol].Writer
-    return made(call, id=f"{made.id_prefix}playground", created=0)
+    call = ApiRequest(request, protocol, "deepseek-v4", 1, stream=True, settings=settings)
+    writer = PROTOCOLS[protocol].Writer
+    return writer(call, id=f"{writer.id_prefix}playground", created=0)
 
 
-def _row_frames(event: Any, texts: Sequence[str], writer: Any, pattern: Any) -> list[Any]:
+def _row_frames(
+    event: Event, texts: Sequence[str], writer: EventWriter, pattern: EventWriter
+) -> list[Any]:
     """The frames of a row's event, or of its first delta; and the pattern of the deltas after."""
-    if not texts:
+    if not isinstance(event, JOINED_EVENTS):
         pattern.write(event)
         return [writer.write(event), None]
     first = writer.write(_with_text(event, texts[0]))
@@ -146,16 +148,17 @@ def _row_frames(event: Any, texts: Sequence[str], writer: Any, pattern: Any) -> 
     return [first, {"frame": more[0], "path": _path_to(_TEXT_MARK, more[0])} if more else None]
 
 
-# A text that stands nowhere else in a frame.
+# A text that is nowhere else in a frame.
 _TEXT_MARK = "\0"
+_Delta: TypeAlias = ReasoningDelta | ContentDelta | ArgumentsDelta
 
 
-def _with_text(event: Any, text: str) -> Any:
+def _with_text(event: _Delta, text: str) -> _Delta:
     return replace(event, text=text)
 
 
-def _path_to(text: str, value: Any) -> list[str | int] | None:
-    """The way to a text in a frame."""
+def _path_to(text: str, value: object) -> list[str | int] | None:
+    """The path to a text in a frame."""
     if value == text:
         return []
     inside: Iterable[tuple[Any, Any]] = ()
@@ -170,25 +173,7 @@ def _path_to(text: str, value: Any) -> list[str | int] | None:
     return None
 
 
-# How a completion is read, piece by piece: what the Stream view shows at every point of it.
-#
-# One trace has it all, and is as long as the text: pieces that only add to what came before them
-# are described together. A step is a piece that has come; after the last there is one more, the
-# end. Step 0 is before the first. Places and lengths count UTF-16 units, as the page's own
-# strings do.
-#
-# - `cuts`: the length of each piece, or None where each is one unit. - `knots`: `[step, state,
-# hold, from, slides]`, where something other than the text changes: from   this step on the state
-# and the reason for holding are these. What is held begins at `from`; where   it slides, it
-# begins as far before the end of the text as it did at the knot. - `holds`: the reasons, each
-# `[rule, reason]`. The first is that nothing is held. - `rows`: the events. Deltas of one kind in
-# a row are one row, with their text joined and with   `runs`, `[step, count, length]`: `count`
-# deltas from this step on, one for each step. The text of   a single delta is `length` long;
-# those of a longer run are as long as their pieces. - `frames`: for each protocol what is sent
-# before the first event (`start`), for each row   (`rows`, `[frames, more]`: those of an event,
-# or of the first delta; and the pattern of the deltas   after it, a frame and the path to the
-# text in it) and at the end (`finish`). Frames that have a   `sequence_number` have their place
-# in the stream there.
+# The trace.
 
 
 # A text of this many characters takes seconds, one piece for each; a real one is far shorter.
@@ -199,7 +184,7 @@ STATES = list(ParserState)
 PARSER_OPTIONS = ("thinking", "tools", "tool_choice", "dialect", "stop", "stop_in", "calls")
 
 
-def stream_view_setup(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
+def stream_view_setup(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """What the Stream view needs once: the diagram of states, and examples."""
     return {
         "states": [{"name": state.name, "words": state.value} for state in STATES],
@@ -209,16 +194,16 @@ def stream_view_setup(body: Mapping[str, Any], bench: PlaygroundContext) -> dict
     }
 
 
-def trace_completion(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
+def trace_completion(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """How a completion is read, in pieces.
 
     `body` has the `text`, how it is `cut` ("character", "token" or "random", with its `seed`), the
     options of `StreamParser` and the `reason` for which generation ended. Raises an `OptionError`.
     """
-    text, options = _completion_text(body), _parser_options(body, bench)
+    text, options = _completion_text(body), _parser_options(body, context)
     reason = body.get("reason")
     pieces = cut_completion(
-        text, body.get("cut", "character"), body.get("seed", 0), bench.tokenizer
+        text, body.get("cut", "character"), body.get("seed", 0), context.tokenizer
     )
     reading = _TracedParse(text, pieces, options, reason)
     message = assemble(reading.events)
@@ -230,20 +215,17 @@ def trace_completion(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[
         "cuts": widths if any(size != 1 for size in widths) else None,
         "knots": reading.knots.found,
         "holds": [list(hold) if hold else [None, ""] for hold in reading.holds],
-        "rows": [row.described(reading.places) for row in reading.rows],
-        "frames": {
-            name: protocol_frames(name, deltas, options, reason) for name in FRAMED_PROTOCOLS
-        },
+        "rows": [row.to_json(reading.offsets) for row in reading.rows],
+        "frames": {name: protocol_frames(name, deltas, options, reason) for name in PROTOCOLS},
         "message": _message_to_json(message),
         "events": len(reading.events),
         "strict": _strict_result(text, options, reason, message),
     }
 
 
-def parse_traced(body: Mapping[str, Any], bench: PlaygroundContext) -> Message:
+def parse_traced(body: Mapping[str, Any], context: PlaygroundContext) -> Message:
     """The message that a trace ends with. `body` is that of a trace."""
-    ids = (f"call_{number}" for number in count())
-    parser = StreamParser(**_parser_options(body, bench), new_id=ids.__next__)
+    parser = _parser(_parser_options(body, context))
     return assemble([*parser.feed(_completion_text(body)), *parser.finish(body.get("reason"))])
 
 
@@ -258,13 +240,18 @@ def _completion_text(body: Mapping[str, Any]) -> str:
     return text
 
 
-def _parser_options(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
+def _parser_options(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     options = {name: body[name] for name in PARSER_OPTIONS if body.get(name) is not None}
-    return {"dialect": bench.dialect, **options}
+    return {"dialect": context.dialect, **options}
+
+
+def _parser(options: Mapping[str, Any]) -> StreamParser:
+    """A parser whose call ids are the same for the same text."""
+    return StreamParser(**options, new_id=map("call_{}".format, count()).__next__)
 
 
 class TraceRow:
-    """An event, or deltas of one kind that came one after another."""
+    """An event, or consecutive deltas of one kind."""
 
     def __init__(self, event: Event, step: int) -> None:
         self.event = event
@@ -274,13 +261,13 @@ class TraceRow:
         self._flows = False  # whether the deltas of the last run are as long as their pieces
 
     def takes(self, event: Event) -> bool:
-        """Whether a delta goes on with this row."""
+        """Whether a delta continues this row."""
         return type(event) is type(self.event) and (
             getattr(event, "index", None) == getattr(self.event, "index", None)
         )
 
     def add(self, text: str, step: int, size: int) -> None:
-        """One more delta, which came with a piece of this size."""
+        """Adds a delta that came with a piece of this size."""
         self.texts.append(text)
         length = utf16_length(text)
         if self._flows and length == size and sum(self.runs[-1][:2]) == step:
@@ -289,14 +276,14 @@ class TraceRow:
         self.runs.append([step, 1, length])
         self._flows = length == size
 
-    def described(self, places: Utf16Offsets) -> dict[str, Any]:
+    def to_json(self, offsets: Utf16Offsets) -> dict[str, Any]:
         event = self.event
         facts = {"type": type(event).__name__, "step": self.step}
         if isinstance(event, JOINED_EVENTS):
             index = {"index": event.index} if isinstance(event, ArgumentsDelta) else {}
             return {**facts, **index, "text": "".join(self.texts), "runs": self.runs}
         if isinstance(event, Diagnostic):
-            span = {"start": places(event.start), "end": places(event.end)}
+            span = {"start": offsets(event.start), "end": offsets(event.end)}
             return {**facts, "kind": event.kind, **span, "sentence": event.sentence}
         return {**facts, **asdict(event)}
 
@@ -326,36 +313,39 @@ class TraceKnots:
 
 
 class _TracedParse:
-    """A text that is read: its events, in rows, and the knots."""
+    """A text as it is parsed: its events, in rows, and the knots."""
 
     def __init__(
-        self, text: str, pieces: Sequence[str], options: Mapping[str, Any], reason: Any
+        self,
+        text: str,
+        pieces: Sequence[str],
+        options: Mapping[str, Any],
+        reason: Reason | None,
     ) -> None:
-        ids = (f"call_{number}" for number in count())  # the same for the same text
-        parser = StreamParser(**options, new_id=ids.__next__)
+        parser = _parser(options)
         self.events: list[Event] = []
         self.rows: list[TraceRow] = []
         self.knots = TraceKnots()
         self.holds: dict[Hold | None, int] = {None: 0}
-        self.places = places = Utf16Offsets(text)
+        self.offsets = offsets = Utf16Offsets(text)
         fed = 0
 
-        def look(step: int) -> None:
+        def add_knot(step: int) -> None:
             hold = self.holds.setdefault(parser.held_by, len(self.holds))
-            start, state = places(parser.position), STATES.index(parser.state)
-            self.knots.add(step, state, hold, start, places(fed))
+            start, state = offsets(parser.position), STATES.index(parser.state)
+            self.knots.add(step, state, hold, start, offsets(fed))
 
-        look(0)
+        add_knot(0)
         for step, piece in enumerate(pieces, 1):
             fed += len(piece)
-            self._note(parser.feed(piece), step, utf16_length(piece))
-            look(step)
+            self._add_events(parser.feed(piece), step, utf16_length(piece))
+            add_knot(step)
         last = len(pieces) + 1
-        self._note(parser.finish(reason), last, 0)
-        end = places(len(text))
+        self._add_events(parser.finish(reason), last, 0)
+        end = offsets(len(text))
         self.knots.add(last, STATES.index(parser.state), 0, end, end)
 
-    def _note(self, events: Iterable[Event], step: int, size: int) -> None:
+    def _add_events(self, events: Iterable[Event], step: int, size: int) -> None:
         for event in events:
             self.events.append(event)
             if isinstance(event, JOINED_EVENTS):
@@ -366,7 +356,7 @@ class _TracedParse:
                 self.rows.append(TraceRow(event, step))
 
 
-# The whole.
+# The message at the end.
 
 
 def _message_to_json(message: Message) -> dict[str, Any]:
@@ -378,15 +368,15 @@ def _message_to_json(message: Message) -> dict[str, Any]:
 
 
 def _strict_result(
-    text: str, options: Mapping[str, Any], reason: Any, tolerant: Message
+    text: str, options: Mapping[str, Any], reason: Reason | None, tolerant: Message
 ) -> dict[str, Any]:
-    """What the strict grammar says of the text: its message, where that is another one."""
-    ids = (f"call_{number}" for number in count())
-    parser = StreamParser(**options, strict=True, new_id=ids.__next__)
+    """Whether the strict grammar accepts the text; its message, if that differs."""
+    parser = _parser({**options, "strict": True})
     try:
         message = assemble([*parser.feed(text), *parser.finish(reason)])
     except ParseError as error:
-        place = Utf16Offsets(text)(error.position)
-        return {"accepts": False, "position": place, "problem": error.problem}
-    said = _message_to_json(message)
-    return {"accepts": True, "message": None if said == _message_to_json(tolerant) else said}
+        position = Utf16Offsets(text)(error.position)
+        return {"accepts": False, "position": position, "problem": error.problem}
+    strict = _message_to_json(message)
+    same = strict == _message_to_json(tolerant)
+    return {"accepts": True, "message": None if same else strict}

@@ -9,23 +9,23 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import cached_property
 from json import decoder
 from typing import Any, NamedTuple
 
+from dsv4._inputs.input_files import line_and_column
 from dsv4._playground.page_problem import PageProblem
 from dsv4.errors import Location
 
-# Lengths and places as the page counts them: in UTF-16 units, two of them for some characters.
-
 
 def utf16_length(text: str) -> int:
-    """How long a text is in UTF-16 units."""
+    """The length of a text in UTF-16 units."""
     return len(text) if text.isascii() else len(text) + sum(c > "\uffff" for c in text)
 
 
 class Utf16Offsets:
-    """Places in a text, from characters to UTF-16 units."""
+    """Converts offsets in a text from characters to UTF-16 units."""
 
     def __init__(self, text: str) -> None:
         self._wide = [] if text.isascii() else [n for n, c in enumerate(text) if c > "\uffff"]
@@ -34,16 +34,9 @@ class Utf16Offsets:
         return at + bisect_left(self._wide, at) if self._wide else at
 
 
-# JSON text with the place of every value in it.
-#
-# `json.loads` reads the text, and says what is wrong with it; what stands where is found by a
-# second walk, over text that is known to be right. Offsets are counted as browsers count them, in
-# UTF-16 units.
-
-
-# The one part of `json` that says where a text ends.
-scan_json_string: Any = decoder.scanstring  # type: ignore[attr-defined]
-# Deeper values are no conversation, and would end the stack of whoever walks them.
+# The only function of `json` that tells where a string ends.
+scan_json_string: Callable[[str, int], tuple[str, int]] = decoder.scanstring  # type: ignore[attr-defined]
+# Deeper values are no conversation, and would exhaust the stack of whoever walks them.
 MAX_DEPTH = 200
 
 
@@ -57,31 +50,27 @@ class SourceRange(NamedTuple):
 class JsonSource:
     """A JSON text, its `value`, and where each part of it stands.
 
-    Raises a `Problem` with line and column for text that is no JSON.
+    Raises a `PageProblem` with line and column for text that is not JSON.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.value = _load_json(text)
-        # Every value by its location, in code points. Of a name that comes twice, the last.
-        self.places: dict[Location, SourceRange] = _value_ranges(text)
+        # By location, in code points. Of a name that comes twice, the last.
+        self.ranges: dict[Location, SourceRange] = _value_ranges(text)
 
     @cached_property
-    def _wide(self) -> list[int]:
-        """Where characters are that browsers count as two."""
-        return [match.start() for match in _NON_BMP.finditer(self.text)]
+    def _utf16(self) -> Utf16Offsets:
+        return Utf16Offsets(self.text)
 
     def in_units(self, place: SourceRange) -> SourceRange:
-        """A place as a browser counts."""
-        wide = self._wide
-        if not wide:
-            return place
-        return SourceRange(*(at + bisect_left(wide, at) for at in place))
+        """A range in UTF-16 units."""
+        return SourceRange(*map(self._utf16, place))
 
     def nearest(self, location: Location) -> SourceRange | None:
         """The place of a location, or of the innermost value around it that is there."""
         for size in range(len(location), -1, -1):
-            found = self.places.get(location[:size])
+            found = self.ranges.get(location[:size])
             if found is not None:
                 return found
         return None
@@ -98,21 +87,13 @@ class JsonSource:
         )
 
 
-_NON_BMP = re.compile("[\U00010000-\U0010ffff]")
-
-
-def line_and_column(text: str, at: int) -> tuple[int, int]:
-    """The line and column of a character, from 1."""
-    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
-
-
 def _load_json(text: str) -> Any:
     if not text.strip():
         raise PageProblem("found nothing, expected JSON", start=0, end=0, line=1, column=1)
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        at = error.pos + len(_NON_BMP.findall(text, 0, error.pos))
+        at = Utf16Offsets(text)(error.pos)
         message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         line, column = error.lineno, error.colno
         raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
@@ -133,7 +114,7 @@ _BARE_VALUE = re.compile(r"[^\s,\]}]+")
 
 
 def _value_ranges(text: str) -> dict[Location, SourceRange]:
-    """The places in a text that is JSON. Containers are open until their bracket closes."""
+    """The range of every value of a JSON text. Containers are open until their bracket closes."""
     places: dict[Location, SourceRange] = {}
     # Of each open container: its location, its start, and the index or name of the next value.
     open_: list[tuple[Location, int, int | None]] = []

@@ -13,9 +13,8 @@ from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, V4
 from dsv4._format.spellings import BAR
 from dsv4._format.tokens import ASSISTANT, USER
 
-# Completions for the Stream view: a well-formed one, and what models write in its place.
-#
-# Each is made from the format's own fragments, and says which rule of docs/recovery.md reads it.
+# Completions for the Stream view: a well-formed one, and what models write in its place. They are
+# built from the format's own fragments.
 
 
 def _tool(name: str, words: str, **types: str) -> dict[str, Any]:

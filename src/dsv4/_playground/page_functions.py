@@ -1,4 +1,4 @@
-"""Everything that the page can call, by name, and the settings that it asks for first."""
+"""The functions that the page can call, by name, and the settings that it loads first."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from dsv4._playground.prompt_view import prompt_text, view_prompt
 from dsv4.profiles import PROFILES
 from dsv4.version import __version__
 
-# What can be switched on the page: dialects and their efforts, server profiles.
 
-
-def page_settings(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
-    """What the page asks for once, before it shows anything."""
+def page_settings(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
+    """What the page loads once, before it shows anything."""
     return {
         "version": __version__,
-        "dialect": bench.dialect,
+        "dialect": context.dialect,
         "dialects": [
             {
                 "name": name,
@@ -35,18 +33,15 @@ def page_settings(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str
             for name, profile in PROFILES.items()
         ],
         "examples": example_sources(),
-        "tokens": bench.tokenizer is not None,
-        "model": bench.model,
-        "inspects": bench.inspects,
-        "asks_for_key": bench.asks_for_key,
+        "tokens": context.tokenizer is not None,
+        "model": context.model,
+        "inspects": context.inspects,
+        "asks_for_key": context.asks_for_key,
     }
 
 
-# Everything that the page can ask for, by name.
-
-
 PageFunction: TypeAlias = Callable[[Mapping[str, Any], PlaygroundContext], Any]
-"""What the page sent, and what there is to work with -> what is sent back, both as JSON.
+"""Takes what the page sent and the server's context, and returns what is sent back: JSON.
 
 Raises an `Error` of the toolkit for a request that cannot be answered.
 """

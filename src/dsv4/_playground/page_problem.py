@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from dsv4.api import ApiError
 from dsv4.errors import Error, Location, path_of, short_repr
@@ -46,6 +46,9 @@ class PageProblem(Error):
         }
 
 
+_Choice = TypeVar("_Choice", bound=str | bool)
+_Default = TypeVar("_Default")
+
 _PATH_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -55,37 +58,37 @@ def location_from_path(path: str) -> Location:
 
 
 def message_and_location(error: Error) -> tuple[str, Location]:
-    """What an error of the toolkit says, and where."""
+    """The message of an error, and its place."""
     if isinstance(error, ApiError):
         return error.message, location_from_path(error.path or "")
     return getattr(error, "problem", str(error)), getattr(error, "location", ())
 
 
-# Fields of what the page sends.
+# Reading fields of what the page sends.
 
 
 def text_field(body: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """A text. Raises a `Problem` where there is something else."""
+    """A text. Raises a `PageProblem` where there is something else."""
     value = body.get(name, default)
     if not isinstance(value, str):
         raise PageProblem(f"found {short_repr(value)}, expected text", location=(name,))
     return value
 
 
-def choice_field(body: Mapping[str, Any], name: str, allowed: tuple[Any, ...], default: Any) -> Any:
+def choice_field(
+    body: Mapping[str, Any], name: str, allowed: Sequence[_Choice], default: _Default
+) -> _Choice | _Default:
     """One of some values; the default where nothing is given."""
     value = body.get(name)
     if value is None:
         return default
-    # By type as well: 1 is not true.
-    if not any(value == one and type(value) is type(one) for one in allowed):
-        expected = ", ".join(map(str, allowed))
-        raise PageProblem(
-            f"found {short_repr(value)}, expected one of {expected}", location=(name,)
-        )
-    return value
+    for choice in allowed:
+        if value == choice and type(value) is type(choice):  # 1 equals True, and is not meant
+            return choice
+    expected = ", ".join(map(str, allowed))
+    raise PageProblem(f"found {short_repr(value)}, expected one of {expected}", location=(name,))
 
 
-def flag_field(body: Mapping[str, Any], name: str, default: Any = None) -> Any:
+def flag_field(body: Mapping[str, Any], name: str, default: _Default) -> bool | _Default:
     """True or false; the default where nothing is given."""
     return choice_field(body, name, (True, False), default)

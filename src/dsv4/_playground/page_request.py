@@ -1,4 +1,4 @@
-"""What the page sends (JSON text, a protocol, switches) -> the request that it makes."""
+"""What the page sends (JSON text, a protocol, switches), and the `Request` in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from dsv4._playground.page_problem import (
     text_field,
 )
 from dsv4._playground.provenance import MessageOrigins
-from dsv4.api import ApiError, chat, convert, messages, responses
+from dsv4.api import ApiError, convert
+from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import Error, Location, short_repr
 from dsv4.request import Request
 
@@ -26,15 +27,12 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-# What the functions have to work with, besides what the page sends.
-
-
 @dataclass(frozen=True, slots=True)
 class PlaygroundContext:
-    """What a server lends to the functions.
+    """What a server provides to the functions, besides what the page sends.
 
     - `tokenizer`: counts and ids; None where the extra `tokens` is not installed.
-    - `dialect`: the release that holds where a request names none.
+    - `dialect`: that of requests which name none.
     - `model`: the name of the model behind the server, empty where there is none.
     - `inspects`: whether the server keeps the last requests to be looked at.
     - `asks_for_key`: whether calls need a key.
@@ -47,23 +45,25 @@ class PlaygroundContext:
     asks_for_key: bool = False
 
 
-# A JSON value and the switches of the page -> the request that they make.
-
-
+ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
 SourceProtocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
 """How a value is read: as a gateway reads a request of one of the protocols, or, as the commands
 read a file: a list of messages, a Chat request with the format's own fields, ShareGPT's form."""
 
 SOURCE_PROTOCOLS: tuple[SourceProtocol, ...] = ("file", "chat", "responses", "messages")
-READ_PROTOCOL = {"chat": chat.read, "responses": responses.read, "messages": messages.read}
-# What only a file says.
+
+
+# Fields that only files have.
 _FILE_ONLY_FIELDS = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
 _ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
+_PROTOCOL_CHOICES: tuple[SourceProtocol | Literal["auto"], ...] = ("auto", *SOURCE_PROTOCOLS)
+
+
 @dataclass(frozen=True)
 class Switches:
-    """What is set on the page. None is whatever the request says."""
+    """What is set on the page. Where one is None, the request decides."""
 
     dialect: str | None = None
     thinking: bool | None = None
@@ -72,8 +72,8 @@ class Switches:
     tool_choice: str | None = None
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Switches:
-        """Those that the page sent. Raises a `Problem` for one that is none."""
+    def from_body(cls, body: Mapping[str, Any]) -> Switches:
+        """The switches that the page sent. Raises a `PageProblem` for a wrong one."""
         choice = body.get("tool_choice")
         if choice is not None and not isinstance(choice, str):
             found = f"found {short_repr(choice)}, expected a mode or the name of a tool"
@@ -81,21 +81,21 @@ class Switches:
         efforts = {e for d in DIALECTS.values() for e in d.efforts if isinstance(e, str)}
         return cls(
             dialect=choice_field(body, "dialect", tuple(DIALECTS), None),
-            thinking=flag_field(body, "thinking"),
+            thinking=flag_field(body, "thinking", None),
             effort=choice_field(body, "effort", tuple(sorted(efforts)), None),
-            drop_thinking=flag_field(body, "drop_thinking"),
+            drop_thinking=flag_field(body, "drop_thinking", None),
             tool_choice=choice,
         )
 
     def on(self, request: Request) -> Request:
-        """A request with what is set, but for the dialect."""
+        """A request with everything that is set, except the dialect."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         given.pop("dialect", None)
         return replace(request, **given) if given else request
 
 
-def guess_protocol(value: Any) -> SourceProtocol:
-    """How a value is most likely to be meant: by what only one way of writing has."""
+def guess_protocol(value: object) -> SourceProtocol:
+    """The protocol that a value is most likely in, by fields that only one of them has."""
     if not isinstance(value, dict) or any(name in value for name in _FILE_ONLY_FIELDS):
         return "file"
     if "input" in value or "instructions" in value:
@@ -119,7 +119,7 @@ def _has_anthropic_fields(value: Mapping[str, Any]) -> bool:
 
 
 def request_from(
-    value: Any, protocol: SourceProtocol, switches: Switches, bench: PlaygroundContext
+    value: object, protocol: SourceProtocol, switches: Switches, context: PlaygroundContext
 ) -> Request:
     """The request that a value makes.
 
@@ -130,11 +130,11 @@ def request_from(
         return switches.on(read)
     if not isinstance(value, dict):
         raise ApiError(f"found {short_repr(value)}, expected an object")
-    call = READ_PROTOCOL[protocol](value, dialect=switches.dialect or bench.dialect)
+    call = PROTOCOLS[protocol].read(value, dialect=switches.dialect or context.dialect)
     return switches.on(call.request)
 
 
-def location_in_source(location: Location, value: Any) -> Location:
+def location_in_source(location: Location, value: object) -> Location:
     """The place of an error in the value itself: a bare list has no name of its own."""
     if isinstance(value, list) and location[:1] == ("messages",):
         return location[1:]
@@ -145,10 +145,7 @@ def location_in_source(location: Location, value: Any) -> Location:
     return location
 
 
-# A conversation on the page -> the request of a protocol, for the server that the page is on.
-
-
-PROTOCOL_PATHS = {
+PROTOCOL_PATHS: dict[ProtocolName, str] = {
     "chat": "v1/chat/completions",
     "responses": "v1/responses",
     "messages": "v1/messages",
@@ -156,60 +153,62 @@ PROTOCOL_PATHS = {
 _LIVE_EFFORTS = ("none", "low", "high", "max")
 
 
-def live_request(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
-    """What to send, and where.
+def live_request(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
+    """What the Live view sends for a conversation, and where.
 
     `body` has the `messages` and `tools` of a conversation as Chat Completions has them, the
     `protocol` to ask in, and the `effort` ("none" is no thinking; the server's own if not given).
-    Raises a `Problem`, or what `convert` raises.
+    Raises a `PageProblem`, or what `convert` raises.
     """
-    protocol = choice_field(body, "protocol", tuple(PROTOCOL_PATHS), "chat")
+    protocol: ProtocolName = choice_field(body, "protocol", tuple(PROTOCOL_PATHS), "chat")
     effort = choice_field(body, "effort", _LIVE_EFFORTS, None)
     messages, tools = body.get("messages"), body.get("tools")
     if not isinstance(messages, list) or not messages:
         raise PageProblem("found no messages, expected some", location=("messages",))
     if tools is not None and not isinstance(tools, list):
         raise PageProblem("found something else, expected a list of tools", location=("tools",))
-    asked: dict[str, Any] = {"model": bench.model, "messages": messages, "stream": True}
+    chat_body: dict[str, Any] = {"model": context.model, "messages": messages, "stream": True}
     if tools:
-        asked["tools"] = tools
+        chat_body["tools"] = tools
     if effort == "none":
-        asked["thinking"] = {"type": "disabled"}
+        chat_body["thinking"] = {"type": "disabled"}
     elif effort is not None:
-        asked["thinking"] = {"type": "enabled"}
-        asked["reasoning_effort"] = effort
-    made = asked if protocol == "chat" else convert(asked, "chat", protocol)
-    return {"path": PROTOCOL_PATHS[protocol], "body": made}
+        chat_body["thinking"] = {"type": "enabled"}
+        chat_body["reasoning_effort"] = effort
+    sent = chat_body if protocol == "chat" else convert(chat_body, "chat", protocol)
+    return {"path": PROTOCOL_PATHS[protocol], "body": sent}
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """What the page asks to see."""
+    """The request on the page: its source, and how to read it."""
 
     source: JsonSource
     protocol: SourceProtocol
     switches: Switches
-    bench: PlaygroundContext
+    context: PlaygroundContext
 
     @classmethod
-    def of(cls, body: Mapping[str, Any], bench: PlaygroundContext) -> PageRequest:
-        """Raises a `Problem` for a body that does not say it."""
-        switches = Switches.of(body)
-        wanted = choice_field(body, "protocol", ("auto", *SOURCE_PROTOCOLS), "auto")
+    def from_body(cls, body: Mapping[str, Any], context: PlaygroundContext) -> PageRequest:
+        """Reads what the page sent. Raises a `PageProblem` where something is missing."""
+        switches = Switches.from_body(body)
+        wanted: SourceProtocol | Literal["auto"] = choice_field(
+            body, "protocol", _PROTOCOL_CHOICES, "auto"
+        )
         source = JsonSource(_source_in(body))
         _check_size(source)
         protocol = guess_protocol(source.value) if wanted == "auto" else wanted
-        return cls(source, protocol, switches, bench)
+        return cls(source, protocol, switches, context)
 
     @property
     def dialect(self) -> str | None:
-        """The release that the page or, for a protocol, the server names; None for a file's own."""
-        default = None if self.protocol == "file" else self.bench.dialect
+        """The dialect that is set; else the server's for a protocol, None (its own) for a file."""
+        default = None if self.protocol == "file" else self.context.dialect
         return self.switches.dialect or default
 
-    def request(self, value: Any) -> Request:
+    def request(self, value: object) -> Request:
         """The request that a value makes, read as this one is."""
-        return request_from(value, self.protocol, self.switches, self.bench)
+        return request_from(value, self.protocol, self.switches, self.context)
 
     def problem(self, error: Error, origins: MessageOrigins | None = None) -> PageProblem:
         """An error at its line of the source."""
@@ -240,7 +239,7 @@ def _check_size(source: JsonSource) -> None:
 
 
 def _source_in(body: Mapping[str, Any]) -> str:
-    """The JSON text that the page has, or what scripts send in its place: the request."""
+    """The JSON text of the page; scripts send the request itself in its place."""
     if "request" in body and "source" not in body:
         return json.dumps(body["request"], ensure_ascii=False)
     return text_field(body, "source")

@@ -1,8 +1,8 @@
 """Where two prompts differ: by special tokens and lines, and by words inside of lines.
 
 Myers' algorithm ("An O(ND) difference algorithm and its variations", 1986): its work grows with
-the
-number of differences, which is bounded here. Prompts that have less in common are marked whole.
+the number of differences, which is bounded here. Prompts that have less in common are marked as a
+whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from dsv4._encode.prompt import Prompt
 
 Ranges: TypeAlias = list[tuple[int, int]]
-# Stretches of two lists that stand for each other.
+# A range of one list that is replaced by a range of another.
 _Change: TypeAlias = tuple[int, int, int, int]
 
 # The most units, in both lists together, that are found to be missing from the other.
@@ -26,7 +26,7 @@ _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class _DiffUnit(NamedTuple):
-    """A special token, a line or a word. A token is another than text that spells it."""
+    """A special token, a line or a word. A token differs from text that spells it."""
 
     text: str
     special: bool

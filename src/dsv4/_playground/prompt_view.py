@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from dsv4.tokens import Tokenizer
 
 
-# The rows of `dsv4 show` for the page: the same segments, cut where their source changes.
+# The rows of `dsv4 show`, cut where their source changes.
 
 
 # A segment as it is sent: text, classes, the number of its source in the row (-1 for none), whether
-# it differs from the prompt beside it, and the number of its token in the row (-1 where not asked).
+# it differs from the prompt beside it, and the number of its token in the row (-1 where not page).
 SentSegment = list[Any]
 
 
@@ -194,7 +194,7 @@ def _folded_parts(row: ViewRow) -> tuple[tuple[Line, ...], tuple[Line, ...], str
     return folded.head, folded.rest, folded.summary
 
 
-# A request -> its prompt in rows, with the source of each part; or two prompts of it.
+# The prompts of a request.
 
 
 NO_TOKENIZER = f"Token counts need the extra `tokens`: {how_to_install('tokens')}"
@@ -211,16 +211,16 @@ class PageSide:
     origins: MessageOrigins
 
 
-def view_prompt(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
+def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
     """The prompt of a request, or two of its prompts side by side.
 
     `body` has the JSON text `source`, the switches, and what else is asked for: `sides`, each
     "dsv4", "dialect:NAME" or "profile:NAME", and `ids`, whether borders of tokens are wanted.
     """
-    asked = PageRequest.of(body, bench)
+    page = PageRequest.from_body(body, context)
     names = _sides_in(body)
     with_ids = flag_field(body, "ids", False)
-    sides = [side_or_problem(asked, name) for name in names]
+    sides = [side_or_problem(page, name) for name in names]
     if len(sides) == 1 and isinstance(sides[0], PageProblem):
         raise sides[0]
     differing: Sequence[Ranges] = ([], [])
@@ -229,24 +229,24 @@ def view_prompt(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, 
         differing = differing_ranges(sides[0].prompt, sides[1].prompt)
         same = sides[0].prompt.text == sides[1].prompt.text
     return {
-        "protocol": asked.protocol,
+        "protocol": page.protocol,
         "sides": [
-            _side_to_json(side, asked, ranges, with_ids)
+            _side_to_json(side, page, ranges, with_ids)
             for side, ranges in zip(sides, differing, strict=False)
         ],
-        "tools": _tool_names(asked),
+        "tools": _tool_names(page),
         "same": same,
-        "reasons": _difference_reasons(asked, names),
+        "reasons": _difference_reasons(page, names),
     }
 
 
-def prompt_text(body: Mapping[str, Any], bench: PlaygroundContext) -> dict[str, Any]:
-    """The prompt alone, for scripts: its text and how many tokens it has, None if not known."""
-    asked = PageRequest.of(body, bench)
-    side = side_or_problem(asked, choice_field(body, "shown", SIDES, "dsv4"))
+def prompt_text(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str, Any]:
+    """Only the prompt, for scripts: its text, and how many tokens it has, None if not known."""
+    page = PageRequest.from_body(body, context)
+    side = side_or_problem(page, choice_field(body, "shown", SIDES, "dsv4"))
     if isinstance(side, PageProblem):
         raise side
-    tokenizer, _ = tokenizer_for(bench.tokenizer, side.prompt)
+    tokenizer, _ = tokenizer_for(context.tokenizer, side.prompt)
     tokens = None if tokenizer is None else tokenizer.count(side.prompt)
     return {"prompt": side.prompt.text, "tokens": tokens}
 
@@ -269,64 +269,64 @@ def _sides_in(body: Mapping[str, Any]) -> list[str]:
     return given
 
 
-def _tool_names(asked: PageRequest) -> list[str]:
+def _tool_names(page: PageRequest) -> list[str]:
     """The tools that may be chosen."""
-    value = asked.source.value
+    value = page.source.value
     tools = value.get("tools") if isinstance(value, dict) else None
     names = map(tool_name, tools) if isinstance(tools, list) else ()
     return [name for name in names if name]
 
 
-# Making a side.
+# Creating a side.
 
 
-def side_or_problem(asked: PageRequest, name: str) -> PageSide | PageProblem:
+def side_or_problem(page: PageRequest, name: str) -> PageSide | PageProblem:
     """A prompt by the name of its side, or why there is none."""
     kind, _, which = name.partition(":")
     try:
         if kind == "profile":
-            return _server_side(asked, which)
+            return _server_side(page, which)
         return own_side(
-            replace(asked, switches=replace(asked.switches, dialect=which)) if which else asked
+            replace(page, switches=replace(page.switches, dialect=which)) if which else page
         )
     except PageProblem as problem:
         return problem
 
 
-def own_side(asked: PageRequest) -> PageSide:
-    """The prompt that dsv4 writes. Raises a `Problem` at its place."""
-    value = asked.source.value
+def own_side(page: PageRequest) -> PageSide:
+    """The prompt that dsv4 writes. Raises a `PageProblem` at its place."""
+    value = page.source.value
     try:
-        request = asked.request(value)
+        request = page.request(value)
     except Error as error:
-        raise asked.problem(error) from None
+        raise page.problem(error) from None
     marks = TextMarks(value)
     try:
-        marked = asked.request(marks.value)
+        marked = page.request(marks.value)
     except Error:  # what is read of a text depends on what it says
         marked = None
-    origins = MessageOrigins(value, marked, marks, exact=asked.protocol == "file")
+    origins = MessageOrigins(value, marked, marks, exact=page.protocol == "file")
     try:
         written = request.encode()
         texts = spans_of_texts(written.text, marked.encode().text, marks) if marked else []
     except Error as error:
-        raise asked.problem(error, origins) from None
+        raise page.problem(error, origins) from None
     spans = spans_of(written, texts, origins)
     return PageSide(f"dsv4, {written.dialect}", written, list(request.messages), spans, origins)
 
 
-def _server_side(asked: PageRequest, name: str) -> PageSide:
+def _server_side(page: PageRequest, name: str) -> PageSide:
     """The prompt that a server writes."""
     profile = PROFILES[name]
-    dialect = server_dialect(asked, name)
-    value = asked.source.value
+    dialect = server_dialect(page, name)
+    value = page.source.value
     marks = TextMarks(value)
     try:
-        text = render(chat_body(value, asked.protocol), name, dialect=dialect)
+        text = render(chat_body(value, page.protocol), name, dialect=dialect)
     except Error as error:
-        raise asked.problem(error) from None
+        raise page.problem(error) from None
     try:
-        marked = render(chat_body(marks.value, asked.protocol), name, dialect=dialect)
+        marked = render(chat_body(marks.value, page.protocol), name, dialect=dialect)
         texts = spans_of_texts(text, marked, marks)
     except Error:
         texts = []
@@ -336,22 +336,23 @@ def _server_side(asked: PageRequest, name: str) -> PageSide:
     return PageSide(f"{profile.server}, {dialect}", written, None, spans, origins)
 
 
-def server_dialect(asked: PageRequest, name: str) -> str:
+def server_dialect(page: PageRequest, name: str) -> str:
     """The dialect that a server writes: the one that is asked for, if it can."""
-    wanted = asked.switches.dialect or asked.bench.dialect
+    wanted = page.switches.dialect or page.context.dialect
     allowed = PROFILES[name].dialects
     return wanted if wanted in allowed else allowed[0]
 
 
-def chat_body(value: Any, protocol: SourceProtocol) -> Any:
-    """A request as servers of the Chat protocol get it."""
+def chat_body(value: object, protocol: SourceProtocol) -> Any:
+    """A request as a server of the Chat protocol gets it."""
     if protocol == "file" or protocol == "chat":
         return {"messages": value} if isinstance(value, list) else value
+    assert isinstance(value, dict)  # it was read in its protocol
     return convert(value, protocol, "chat")
 
 
 def _decoded_prompt(text: str, dialect: str) -> Prompt:
-    """A server's prompt with its parts told apart, where it can be read; else its tokens alone."""
+    """A server's prompt by its parts, where it can be decoded; else only by its tokens."""
     from dsv4._decode import decode
 
     release = dialect_named(dialect)
@@ -364,22 +365,22 @@ def _decoded_prompt(text: str, dialect: str) -> Prompt:
     return prompt_from_tokens(markup(text).parts, release)
 
 
-def _difference_reasons(asked: PageRequest, names: list[str]) -> list[dict[str, Any]]:
+def _difference_reasons(page: PageRequest, names: list[str]) -> list[dict[str, Any]]:
     """Why two servers write different prompts, in words."""
     profiles = [name.partition(":")[2] for name in names if name.startswith("profile:")]
     if len(profiles) != 2:
         return []
-    dialect = server_dialect(asked, profiles[0])
+    dialect = server_dialect(page, profiles[0])
     try:
-        body = chat_body(asked.source.value, asked.protocol)
+        body = chat_body(page.source.value, page.protocol)
         compared = compare(body, *profiles, dialect=dialect)
     except Error:
         return []
     found = []
     for reason in compared.reasons:
-        location = location_in_source(reason.location, asked.source.value)
-        place = asked.source.nearest(location) if location else None
-        units = None if place is None else list(asked.source.in_units(place))
+        location = location_in_source(reason.location, page.source.value)
+        place = page.source.nearest(location) if location else None
+        units = None if place is None else list(page.source.in_units(place))
         found.append({"kind": reason.kind, "message": reason.message, "place": units})
     return found
 
@@ -388,11 +389,11 @@ def _difference_reasons(asked: PageRequest, names: list[str]) -> list[dict[str, 
 
 
 def _side_to_json(
-    side: PageSide | PageProblem, asked: PageRequest, differing: Ranges, with_ids: bool
+    side: PageSide | PageProblem, page: PageRequest, differing: Ranges, with_ids: bool
 ) -> dict[str, Any]:
     if isinstance(side, PageProblem):
         return {"problem": side.to_dict()}
-    tokenizer, problem = tokenizer_for(asked.bench.tokenizer, side.prompt)
+    tokenizer, problem = tokenizer_for(page.context.tokenizer, side.prompt)
     view = view_of(side.prompt, side.messages, tokenizer)
     tokens = token_boundaries(side.prompt, tokenizer) if tokenizer and with_ids else None
     cutter = SegmentCutter(side.spans, differing, tokens)
@@ -410,7 +411,7 @@ def _side_to_json(
         "no_tokens": problem,
         "ending": {"words": view.ending.words, "generates": view.ending.generates},
         "rows": [row.sent for row in rows],
-        "places": [source_ranges(row.sources, asked.source) for row in rows],
+        "places": [source_ranges(row.sources, page.source) for row in rows],
         "shares": size_shares(view.rows),
         "spelled": len(side.prompt.special_text),
         "unread": [
@@ -426,7 +427,7 @@ def _ghost_source(row: ViewRow, origins: MessageOrigins) -> Location | None:
 
 
 def source_ranges(locations: Sequence[Location], source: JsonSource) -> list[list[int] | None]:
-    """Where locations stand in the source, as a browser counts."""
+    """The ranges of locations in the source, in UTF-16 units."""
     found = (source.nearest(location) if location else None for location in locations)
     return [None if place is None else list(source.in_units(place)) for place in found]
 
@@ -434,7 +435,7 @@ def source_ranges(locations: Sequence[Location], source: JsonSource) -> list[lis
 def tokenizer_for(
     tokenizer: Tokenizer | None, prompt: Prompt
 ) -> tuple[Tokenizer | None, str | None]:
-    """The tokenizer, where there is one for this prompt; else what is the matter."""
+    """The tokenizer, if it has this prompt's tokens; else None and the reason."""
     if tokenizer is None:
         return None, NO_TOKENIZER
     from dsv4.tokens import VocabularyError
@@ -450,7 +451,7 @@ def tokenizer_for(
 
 
 def size_shares(rows: Sequence[ViewRow]) -> list[dict[str, Any]]:
-    """What takes how much of the prompt: tokens, or characters where those are not known."""
+    """How much of the prompt each kind of text takes: in tokens, or else in characters."""
     amounts: Counter[str] = Counter()
     for row in rows:
         if row.ghost is None:

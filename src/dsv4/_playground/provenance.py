@@ -1,14 +1,13 @@
 """Which part of a request each part of its prompt came from, and the reverse.
 
-A request is read and encoded a second time, with a numbered mark in place of each of its texts.
-In
-the prompt that comes of it, marks stand where texts went, however a protocol joined, split, moved
-or dropped them; what stands between marks is the format's. Laid beside the real prompt this gives
-the span of each text: where a mark is the text itself, or the text as JSON writes it, that is
+A request is read and encoded a second time, with a numbered mark in place of each of its texts. In
+the resulting prompt, marks stand where texts went, however a protocol joined, split, moved or
+dropped them; what is between marks is the format's. Compared with the real prompt this gives the
+span of each text: where a mark is the text itself, or the text as JSON writes it, that is
 exact, and anything else (a text that was mended, say) reaches up to the format's next words.
 
-What is no text of the request (special tokens, tags, numbers in arguments) belongs to what is
-around it: the role of a message, a call, a tool, an option.
+Anything else (special tokens, tags, numbers in arguments) belongs to what is around it: the role of
+a message, a call, a tool, an option.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TEXT_FIELDS = {
     *("content", "text", "input", "output", "instructions", "system", "value", "refusal"),
     *("reasoning_content", "reasoning", "thinking"),
 }
-# What is declared and not said.
+# Fields that hold declarations and options.
 _NOT_WALKED = {"tools", "response_format", "tool_choice", "metadata", "model", "format", "source"}
 _CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
 _MARK = "dsv4mark"
@@ -45,7 +44,7 @@ class SourceText(NamedTuple):
 class TextMarks:
     """A value with marks in place of its texts, and what they stand for."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.leaves: list[SourceText] = []
         word = _MARK
         while word in str(value):
@@ -61,8 +60,8 @@ class TextMarks:
         self.leaves.append(SourceText(location, text))
         return f"{self._word}{len(self.leaves) - 1}x"
 
-    def _marked(self, value: Any, location: Location, is_text: bool) -> Any:
-        """A value with marks. `is_text` says that it stands where text does, alone or in a list."""
+    def _marked(self, value: object, location: Location, is_text: bool) -> object:
+        """A value with marks. `is_text` says that it is where text is expected, also in a list."""
         if isinstance(value, str):
             return self._mark(location, value) if is_text else value
         if isinstance(value, list):
@@ -72,7 +71,7 @@ class TextMarks:
             return {k: self._field(k, v, (*location, k), is_call) for k, v in value.items()}
         return value
 
-    def _field(self, name: str, value: Any, location: Location, is_call: bool) -> Any:
+    def _field(self, name: str, value: object, location: Location, is_call: bool) -> object:
         if name in _NOT_WALKED:
             return value
         if name == "arguments" and isinstance(value, str):
@@ -91,7 +90,7 @@ class TextMarks:
             return self._mark(location, text)
         return json.dumps(self._strings(value, location, own=False), ensure_ascii=False)
 
-    def _strings(self, value: Any, location: Location, own: bool) -> Any:
+    def _strings(self, value: object, location: Location, own: bool) -> object:
         """Texts at any depth. Only those with a place of their `own` in the source have one."""
         if isinstance(value, str):
             return self._mark(location, value)
@@ -146,7 +145,9 @@ def _end(text: str, at: int, value: str, after: str, is_last: bool) -> int:
 class MessageOrigins:
     """Where the messages of a request, as it was read, stand in its source."""
 
-    def __init__(self, value: Any, request: Request | None, marks: TextMarks, exact: bool) -> None:
+    def __init__(
+        self, value: object, request: Request | None, marks: TextMarks, exact: bool
+    ) -> None:
         """`exact` says that messages are those of the source, one by one."""
         self._value = value
         self._marks = marks
@@ -169,7 +170,7 @@ class MessageOrigins:
         if not 0 <= index < len(self._messages):
             return
         message = self._messages[index]
-        given = message if field is None else message.get(field) if _is_dict(message) else None
+        given = message if field is None else _value_at(message, (field,))
         for text in _all_texts(given):
             yield from self._marks.found_in(text)
 
@@ -180,40 +181,41 @@ class MessageOrigins:
         message = self.message(index)
         if message is None:
             return None
-        return (*message, field) if _has(self._value, (*message, field)) else message
+        whole = (*message, field)
+        return message if _value_at(self._value, whole) is _ABSENT else whole
 
     def tool_names(self, location: Location) -> list[str]:
         """The names of the tools in a list, empty for what is none."""
-        value = self._value
-        for step in location:
-            value = value[step]
+        value = _value_at(self._value, location)
         return list(map(tool_name, value)) if isinstance(value, list) else []
 
     def option(self, *paths: Location) -> Location | None:
         """The first of some places that the source has."""
-        return next((path for path in paths if _has(self._value, path)), None)
+        return next((p for p in paths if _value_at(self._value, p) is not _ABSENT), None)
 
 
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _list_in(value: Any) -> Location | None:
+def _list_in(value: object) -> Location | None:
     if isinstance(value, list):
         return ()
     return ("messages",) if isinstance(value, dict) and "messages" in value else None
 
 
-def _has(value: Any, location: Location) -> bool:
+_ABSENT = object()
+
+
+def _value_at(value: object, location: Location) -> object:
+    """The value at a location, or `_ABSENT`."""
     for step in location:
-        inside = isinstance(value, list) and isinstance(step, int) and step < len(value)
-        if not inside and not (isinstance(value, dict) and step in value):
-            return False
-        value = value[step]
-    return True
+        if isinstance(value, dict):
+            value = value.get(step, _ABSENT)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return _ABSENT
+    return value
 
 
-def _all_texts(value: Any) -> Iterator[str]:
+def _all_texts(value: object) -> Iterator[str]:
     """The texts in a value, in order."""
     if isinstance(value, str):
         yield value
@@ -225,7 +227,7 @@ def _all_texts(value: Any) -> Iterator[str]:
             yield from _all_texts(item)
 
 
-# What is no text of the request.
+# What is not text of the request.
 
 _OPTIONS: dict[str, tuple[Location, ...]] = {
     "effort": (("reasoning_effort",), ("reasoning", "effort"), ("output_config", "effort")),
@@ -240,7 +242,7 @@ _OPTIONS: dict[str, tuple[Location, ...]] = {
 def spans_of(
     prompt: Prompt, texts: Sequence[SourceSpan], origins: MessageOrigins
 ) -> list[SourceSpan]:
-    """All of the prompt in spans: its texts, and between them what is around these."""
+    """The whole prompt in spans: its texts, and what is between them."""
     pieces = prompt.pieces
     owners = _PieceOwners(prompt, origins, texts)
     spans: list[SourceSpan] = []
@@ -320,7 +322,7 @@ class _PieceOwners:
 _NAME = re.compile(r'"name": ?("(?:[^"\\]|\\.)*")')
 
 
-def tool_name(tool: Any) -> str:
+def tool_name(tool: object) -> str:
     """The name of a tool of any protocol, empty where it has none."""
     function = tool.get("function", tool) if isinstance(tool, dict) else None
     name = function.get("name") if isinstance(function, dict) else None

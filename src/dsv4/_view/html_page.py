@@ -1,8 +1,7 @@
 """A view as HTML that needs no other file. Everything from outside is escaped.
 
 The whole prompt is one run of inline text. Whatever is added for the eye is drawn by the style
-sheet or cannot be selected, so copying any part of the page gives exactly that part of the
-prompt.
+sheet or cannot be selected, so copying any part of the page gives exactly that part of the prompt.
 Every text has a contrast of at least 4.5 (WCAG AA); tests/browser measures it.
 """
 
@@ -14,12 +13,6 @@ from html import escape
 from dsv4._encode.prompt import Prompt
 from dsv4._view.view_rows import Line, Segment, View, ViewRow, maybe_folded, view_of
 
-# How a view looks in a browser: light and dark, wide and narrow, and inside of `.dsv4` alone.
-#
-# Every text has a contrast of 4.5 or more to what is behind it (WCAG AA); tests/browser measures
-# it.
-
-
 PAGE_STYLE = """
 html { color-scheme: light dark; scroll-behavior: smooth; }
 body { margin: 0 auto; max-width: 84em; padding: 1.5em 1em; }
@@ -30,7 +23,7 @@ STYLE = """
   --back: #ffffff; --text: #1f2328; --faint: #59636e; --rule: #d1d9e0; --mark: #f0f3f6;
   --system: #6f42c1; --user: #116329; --tool: #7d4e00; --assistant: #0550ae;
   --reasoning: #4d5761; --calls: #953800; --note: #8a4600; --go: #116329; --stop: #b31d28;
-  --learned: #dafbe1;
+  --trained: #dafbe1;
   background: var(--back); color: var(--text);
   font: 14px/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
 
@@ -79,9 +72,9 @@ STYLE = """
   input.fold:not(:checked) ~ .folded { display: none; }
   input.fold:checked + label.fold::after { content: "\\A"; white-space: pre; }
 
-  .learned > span:not(.pill, .flag, .folded) { background-color: var(--learned); }
-  .learned > .label i:first-of-type::after { content: " \\25CF"; color: var(--go); }
-  .unlearned > span:not(.pill, .flag) { color: var(--faint); }
+  .trained > span:not(.pill, .flag, .folded) { background-color: var(--trained); }
+  .trained > .label i:first-of-type::after { content: " \\25CF"; color: var(--go); }
+  .untrained > span:not(.pill, .flag) { color: var(--faint); }
   .ending { margin: 1em 0 0; font-weight: bold; color: var(--go); }
   .silent { color: var(--stop); }
 }
@@ -90,7 +83,7 @@ STYLE = """
     --back: #0d1117; --text: #e6edf3; --faint: #9198a1; --rule: #30363d; --mark: #1c2128;
     --system: #d2a8ff; --user: #7ee787; --tool: #e3b341; --assistant: #79c0ff;
     --reasoning: #b1bac4; --calls: #ffa657; --note: #e3b341; --go: #56d364; --stop: #ff7b72;
-    --learned: #12361f;
+    --trained: #12361f;
   }
 }
 @media (max-width: 56em) {
@@ -106,16 +99,9 @@ STYLE = """
 """
 
 
-# A view as HTML that needs no other file. Everything from outside is escaped.
-#
-# All of the prompt is one run of inline text. What is added to it, for the eye only, is either
-# drawn by the style sheet or cannot be selected: so copying any part of the page gives that part
-# of the prompt, exactly.
-
-
 # Nothing is loaded, and nothing runs, whatever the conversation says.
 _CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-# A list of messages is of use where there are more than can be seen at once.
+# A list of messages is of use where there are more than fit on a screen.
 MIN_MESSAGES_FOR_LIST = 4
 
 
@@ -125,7 +111,7 @@ def html_page(view: View, title: str, unfold: bool) -> str:
 
 
 def html_fragment(prompt: Prompt) -> str:
-    """A part of somebody else's page, such as a notebook. Its styles are for this part alone."""
+    """A part of somebody else's page, such as a notebook. Its styles apply to this part only."""
     body = "".join(_body(view_of(prompt), unfold=False, place=f"p{id(prompt):x}-"))
     return f'<style>{STYLE}</style><div class="dsv4">{body}</div>'
 
@@ -183,7 +169,7 @@ def _row(row: ViewRow, opens: bool, unfold: bool, id: str, place: str) -> Iterat
 
 def _classes(row: ViewRow, opens: bool) -> str:
     flags = {"opens": opens, "ghost": row.ghost is not None}
-    flags |= {"learned": row.learned is True, "unlearned": row.learned is False}
+    flags |= {"trained": row.trained is True, "untrained": row.trained is False}
     return " ".join(["row", *(name for name, is_on in flags.items() if is_on)])
 
 

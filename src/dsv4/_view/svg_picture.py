@@ -29,7 +29,7 @@ _FILL = {
     "plain": "#c9d1d9",
     "ghost": "#848d97",
     "note": "#d29922",
-    "learned": "#56d364",
+    "trained": "#56d364",
     "generates": "#56d364",
     "silent": "#ff7b72",
 }

@@ -25,7 +25,7 @@ ANSI_CODES = {
     "name": "1",
     "ghost": "9;90",
     "note": "3;33",
-    "learned": "1;32",
+    "trained": "1;32",
     "generates": "1;32",
     "silent": "1;31",
     "pill-turn": "1;97;44",
@@ -103,7 +103,7 @@ class _Columns:
 
     def _columns(self, name: str, field: str, count: str, bar: str) -> Line:
         facts = f"  {field:<{self._fields}}  {count:>{self._counts}} "
-        style = "learned" if bar == _TRAINED_BAR else "margin"
+        style = "trained" if bar == _TRAINED_BAR else "margin"
         return (
             Segment(f"{name:<{self._names}}", "name"),
             Segment(facts, "margin"),
@@ -131,7 +131,7 @@ class _Headings:
         bar = _bar(row)
         if bar == "│":
             return self.empty
-        return (Segment(f"{bar} ", "learned" if bar == _TRAINED_BAR else "margin"),)
+        return (Segment(f"{bar} ", "trained" if bar == _TRAINED_BAR else "margin"),)
 
 
 _TRAINED_BAR = "▌"
@@ -140,7 +140,7 @@ _TRAINED_BAR = "▌"
 def _bar(row: ViewRow) -> str:
     if row.ghost is not None:
         return "┆"
-    return _TRAINED_BAR if row.learned else "│"
+    return _TRAINED_BAR if row.trained else "│"
 
 
 def _name(row: ViewRow) -> str:

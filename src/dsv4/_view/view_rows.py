@@ -1,7 +1,6 @@
 """A prompt in rows, before it is written for a terminal, a page or a picture.
 
-A row is one field of one message: what stands in the margin, and lines of styled segments. What
-the
+A row is one field of one message: what stands in the margin, and lines of styled segments. What the
 prompt leaves out is a row too, a ghost. No segment contains anything that a terminal or a browser
 would act on; where a sign stands for a character, the segment says for which.
 """
@@ -54,14 +53,6 @@ def describe_ending(prompt: Prompt) -> EndingSummary:
     return EndingSummary(kind != "nothing", _ENDING_WORDS[kind])
 
 
-# A prompt as a person wants to see it, before it is written for a terminal, a page or a picture.
-#
-# A row is one field of one message: what stands in the margin, and its lines, each of segments
-# that have a style. What is in the conversation and not in the prompt is a row too, a ghost.
-# Nothing is left in a segment that a terminal or a browser would act on; where a sign stands for
-# a character, the segment says for which.
-
-
 class Segment(NamedTuple):
     """Text in a style. `original` is what it stands for, where that is something else."""
 
@@ -77,7 +68,7 @@ class ViewRow(NamedTuple):
     """A field of a message.
 
     `summary` is a line that may stand for all others, `note` something to know about the row.
-    `ghost` says of what is not in the prompt why it is not. `learned` is how much of it a model
+    `ghost` says of what is not in the prompt why it is not. `trained` is how much of it a model
     would learn from: None where nobody asked.
     """
 
@@ -89,7 +80,7 @@ class ViewRow(NamedTuple):
     summary: str | None = None
     note: str | None = None
     ghost: str | None = None
-    learned: bool | None = None
+    trained: bool | None = None
 
 
 class View(NamedTuple):
@@ -122,17 +113,17 @@ def view_of(
 
     Without its messages, roles are taken from the prompt, and there are no ghosts. Without a
     tokenizer, rows have no counts. `policy` is a training mask: rows then say whether they are
-    learned.
+    trained.
     """
     counts = None if tokenizer is None else _Counts(tokenizer, prompt)
     roles = roles_in(prompt) if messages is None else _roles(messages)
-    learned = _TrainedOn(prompt, policy)
+    trained = _TrainedOn(prompt, policy)
     rows = [
-        _row(key, list(pieces), roles, counts.next(key) if counts else None, learned)
+        _row(key, list(pieces), roles, counts.next(key) if counts else None, trained)
         for key, pieces in groupby(_flagged(prompt), lambda piece: _key(piece.message, piece.field))
     ]
     rows = list(_with_ghosts(_with_moves(rows), prompt, messages or ()))
-    return View(tuple(rows), describe_ending(prompt), _total(prompt, counts, learned, rows))
+    return View(tuple(rows), describe_ending(prompt), _total(prompt, counts, trained, rows))
 
 
 class _Counts:
@@ -173,12 +164,12 @@ def _key(message: int | None, field: str) -> _Key:
 
 
 def _total(
-    prompt: Prompt, counts: _Counts | None, learned: _TrainedOn, rows: Sequence[ViewRow]
+    prompt: Prompt, counts: _Counts | None, trained: _TrainedOn, rows: Sequence[ViewRow]
 ) -> str:
     counted = f"{counts.all:,} tokens" if counts else ""
-    if learned.policy is not None and counts:
-        kept = sum(row.tokens or 0 for row in rows if row.learned)
-        counted += f", {kept:,} learned with the mask {learned.policy}"
+    if trained.policy is not None and counts:
+        kept = sum(row.tokens or 0 for row in rows if row.trained)
+        counted += f", {kept:,} trained on with the mask {trained.policy}"
     size = f"{len(prompt):,} characters, dialect {prompt.dialect}"
     return f"{counted}, {size}" if counted else size
 
@@ -240,14 +231,14 @@ def _roles(messages: Sequence[Any]) -> dict[int, str]:
 
 
 def _row(
-    key: _Key, pieces: list[Piece], roles: dict[int, str], count: int | None, learned: _TrainedOn
+    key: _Key, pieces: list[Piece], roles: dict[int, str], count: int | None, trained: _TrainedOn
 ) -> ViewRow:
     index, field = key
     role = roles.get(-1 if index is None else index, "")
     role = role if role in ROLES else ""
     lines = _lines(segment for piece in pieces for segment in _segments(piece, role))
     summary = _summary(pieces) if field == "tools" else None
-    return ViewRow(index, role, field, count, lines, summary, learned=learned(pieces))
+    return ViewRow(index, role, field, count, lines, summary, trained=trained(pieces))
 
 
 def _summary(pieces: list[Piece]) -> str:
@@ -319,7 +310,7 @@ def _ghosts(prompt: Prompt, messages: Sequence[Any]) -> Iterator[ViewRow]:
         yield ViewRow(index, role, name, None, lines, ghost=_REASONS[rule])
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, str):
         return value
     try:

@@ -4,11 +4,13 @@ and on the server's settings is decided here, once for all protocols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache, partial
-from typing import Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar
 
+from dsv4._encode.inputs import fields_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4._parse.parser import StreamParser
@@ -18,22 +20,32 @@ from dsv4.api.neutral_request import (
     AUTO,
     NO_SAMPLING,
     AnswerFormat,
-    Message,
+    AssistantEntry,
+    Entry,
     NeutralRequest,
+    ResultEntry,
     Sampling,
     ToolName,
+    UserEntry,
     VisibleTools,
     joined_turn,
     prompt_name,
     visible_tools,
     visible_tools_for,
 )
-from dsv4.api.request_content import BLANK_LINE, refuse_images, without_images
+from dsv4.api.request_content import (
+    BLANK_LINE,
+    Content,
+    HistoryCall,
+    refuse_images,
+    without_images,
+)
 from dsv4.api.request_fields import EFFORTS, OFF
 from dsv4.errors import Location, path_of
 from dsv4.request import Request
+from dsv4.types import ToolChoice
 
-# What a server decides for all of its requests.
+ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
 
 
 @dataclass(frozen=True)
@@ -79,11 +91,12 @@ class ApiSettings:
 DEFAULT_SETTINGS = ApiSettings()
 
 
-# A request of any protocol, understood.
-
-
 # What an id of a call begins with. The parser's own ids begin as the first.
-CALL_ID_PREFIXES = {"chat": "call_", "responses": "call_", "messages": "toolu_"}
+CALL_ID_PREFIXES: dict[ProtocolName, str] = {
+    "chat": "call_",
+    "responses": "call_",
+    "messages": "toolu_",
+}
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,7 @@ class ApiRequest:
     - `parallel`: False where generation must end after the first call.
     - `user`: whom the client says it is for; `cache_key`: what it says belongs together.
     - `names`: the client's name of each tool, by the name in the prompt.
-    - `ignored`: the tools that were left out because nobody here can run them.
+    - `ignored`: the tools that were left out because they cannot be run here.
     - `echo`: what a response repeats of the request.
     - `marks`: by the index of an assistant turn in `request.messages`, the signatures and encrypted
       reasoning that came back with it.
@@ -105,7 +118,7 @@ class ApiRequest:
     """
 
     request: Request
-    protocol: Literal["chat", "responses", "messages"]
+    protocol: ProtocolName
     model: str
     max_tokens: int
     sampling: Sampling = NO_SAMPLING
@@ -136,7 +149,7 @@ class ApiRequest:
 _NEW_CALL_IDS = {protocol: partial(new_id, prefix) for protocol, prefix in CALL_ID_PREFIXES.items()}
 
 
-# Where the client's own body has what a `Request` has elsewhere: for errors.
+# Locations in a `Request` as paths in the client's own body, for errors.
 
 
 # A tool's schema, and the schema of an answer, as each protocol names them.
@@ -164,11 +177,11 @@ def client_path(call: ApiRequest, location: Location) -> str:
 
 def _tool_path(call: ApiRequest, index: str | int) -> str:
     """Where a tool is declared that may have had others before it, or another name."""
-    shown = list(call.request.tools or ())
+    shown = [fields_of(tool) for tool in call.request.tools or ()]
     return call.names[shown[int(index)]["name"]].path
 
 
-# Messages as they come -> the turns of a conversation, as the format takes them.
+# The turns of a conversation.
 
 
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"
@@ -178,7 +191,7 @@ class TurnBuilder:
     """The conversation of a request: `messages` for the format, and the `marks` of its turns."""
 
     def __init__(self, asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[Entry] = []
         self.marks: dict[int, tuple[str, ...]] = {}
         self._path = asked.path
         self._dialect = dialect
@@ -191,28 +204,32 @@ class TurnBuilder:
         self._end()
         self._begin()
 
-    def _add(self, message: Message) -> None:
-        role = message["role"]
-        if role == "assistant":
+    def _add(self, message: Entry) -> None:
+        if message["role"] == "assistant":
             self._add_assistant(message)
-        elif role == "system":
+        elif message["role"] == "system":
             self._add_system(message["content"])
-        elif message["content"].__class__ is list and not self._reads_images:
-            self.messages.append({**message, "content": self._without_images(message["content"])})
         else:
-            self.messages.append(message)
+            self._add_to_user_turn(message)
+
+    def _add_to_user_turn(self, message: UserEntry | ResultEntry) -> None:
+        if message["content"].__class__ is list and not self._reads_images:
+            message = message.copy()
+            message["content"] = self._without_images(message["content"])
+        self.messages.append(message)
 
     # Assistant messages in a row are one turn, and so is thinking between its other parts.
 
-    def _add_assistant(self, message: Message) -> None:
+    def _add_assistant(self, message: AssistantEntry) -> None:
         if "tool_calls" in message and any("namespace" in c for c in message["tool_calls"]):
             message = {**message, "tool_calls": list(map(self._named, message["tool_calls"]))}
-        if self.messages and self.messages[-1]["role"] == "assistant":
-            self.messages[-1] = joined_turn(self.messages[-1], message)
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last["role"] == "assistant":
+            self.messages[-1] = joined_turn(last, message)
         else:
             self.messages.append(message)
 
-    def _named(self, call: dict[str, Any]) -> dict[str, Any]:
+    def _named(self, call: HistoryCall) -> HistoryCall:
         if "namespace" not in call:
             return call
         function = call["function"]
@@ -229,7 +246,7 @@ class TurnBuilder:
         else:
             self.messages.append({"role": "system", "content": text})
 
-    def _without_images(self, content: Any) -> str:
+    def _without_images(self, content: Content) -> str:
         if self._settings.unsupported_images == "refuse":
             refuse_images(content)
         return without_images(content)
@@ -240,26 +257,29 @@ class TurnBuilder:
             self.messages.append(reminder(self._system.pop()))
         elif not self.messages:
             raise ApiError("found no message, expected at least one", path=self._path)
-        elif self.messages[-1]["role"] == "system" and self._dialect.system_token is None:
-            self.messages[-1] = reminder(self.messages[-1]["content"])
+        else:
+            last = self.messages[-1]
+            if last["role"] == "system" and self._dialect.system_token is None:
+                self.messages[-1] = reminder(last["content"])
 
     def _begin(self) -> None:
         if self._system:
-            first = {"role": "system", "content": BLANK_LINE.join(self._system)}
-            self.messages.insert(0, first)
+            self.messages.insert(0, {"role": "system", "content": BLANK_LINE.join(self._system)})
         for index, message in enumerate(self.messages):
-            if "marks" in message:
+            if message["role"] == "assistant" and "marks" in message:
                 self.marks[index] = message["marks"]
-                self.messages[index] = {k: v for k, v in message.items() if k != "marks"}
+                unmarked = message.copy()
+                del unmarked["marks"]
+                self.messages[index] = unmarked
 
 
-def reminder(text: str) -> Message:
+def reminder(text: str) -> UserEntry:
     """A system text as a part of the user's turn."""
     return {"role": "user", "content": REMINDER.format(text)}
 
 
 def check_end(asked: NeutralRequest) -> None:
-    """Raises where the messages end with a turn that nobody is asked to go on with."""
+    """Raises where the messages end with a turn that the model is not asked to continue."""
     last = asked.messages[-1] if asked.messages else None
     if last is None or last["role"] != "assistant":
         return
@@ -270,18 +290,18 @@ def check_end(asked: NeutralRequest) -> None:
     turn = len(asked.messages)
     while turn and asked.messages[turn - 1]["role"] == "assistant":
         turn -= 1
-    if any(message.get("tool_calls") for message in asked.messages[turn:]):
+    if any(m["role"] == "assistant" and m.get("tool_calls") for m in asked.messages[turn:]):
         raise ApiError("found calls at the end, expected their results", path=asked.last_path)
     if not any(message["role"] in ("user", "tool") for message in asked.messages[:turn]):
         raise ApiError("found nobody to answer, expected a user message", path=asked.last_path)
 
 
 def continued_turns(
-    messages: list[Message], asked: NeutralRequest, thinking: bool
-) -> tuple[list[Message], str]:
-    """The messages, and the text that the model goes on with where they leave it no other way.
+    messages: list[Entry], asked: NeutralRequest, thinking: bool
+) -> tuple[list[Entry], str]:
+    """The messages, and the text that the model continues where a message cannot hold it.
 
-    A last assistant turn is left open. Reasoning alone cannot be: it is given as text.
+    A last assistant turn is left open. One that has only reasoning cannot be: it is given as text.
     """
     check_end(asked)
     last = messages[-1]
@@ -292,11 +312,11 @@ def continued_turns(
     return messages[:-1], (last.get("reasoning_content") or "") if thinking else ""
 
 
-# What is asked for -> `ApiRequest`: everything that depends on the dialect and the settings.
+# A neutral request -> `ApiRequest`.
 
 
-NO_MARKS: dict[int, tuple[str, ...]] = {}
-ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
+NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
+T = TypeVar("T")
 
 
 def resolve(
@@ -307,9 +327,9 @@ def resolve(
 
 
 class ResolvedOptions:
-    """What a request's options come to in a dialect, under a server's settings.
+    """The options of a request, resolved for a dialect and a server's settings.
 
-    It is the same for any messages, so the same options need this once.
+    They do not depend on the messages, so they can be cached.
     """
 
     def __init__(
@@ -321,21 +341,21 @@ class ResolvedOptions:
         tools = _visible_tools(asked, dialect)
         self.thinking = _thinking(asked, settings)
         effort = _effort(asked, dialect, settings) if self.thinking else None
-        self._prompted = self._for_prompt(tools, effort)
-        self._served = {
+        self._request_fields = self._prompt_options(tools, effort)
+        self._api_fields: dict[str, Any] = {
+            **API_REQUEST_DEFAULTS,
             **_server_fields(asked),
             "protocol": protocol,
             "model": asked.model or settings.model,
             "max_tokens": asked.max_tokens or _most_tokens(self.thinking, effort, settings),
             "names": tools.names,
-            "marks": NO_MARKS,
             "settings": settings,
         }
 
-    def _for_prompt(self, tools: VisibleTools, effort: str | int | None) -> dict[str, Any]:
-        """The options of the `Request`."""
+    def _prompt_options(self, tools: VisibleTools, effort: str | int | None) -> dict[str, Any]:
+        """The fields of the `Request`, all but its messages."""
         asked = self.asked
-        prompted: dict[str, Any] = {**REQUEST_DEFAULTS, "effort": effort, "dialect": self.dialect}
+        prompted: dict[str, Any] = {"effort": effort, "dialect": self.dialect}
         if not self.thinking:
             prompted["thinking"] = False
         if tools.functions is not None:
@@ -350,50 +370,59 @@ class ResolvedOptions:
             prompted["drop_thinking"] = False
         return prompted
 
-    def with_messages(self, asked: NeutralRequest) -> ApiRequest:
-        """The request with the messages that are asked about."""
+    def with_messages(
+        self, asked: NeutralRequest, own: Mapping[str, Any] = NO_FIELDS
+    ) -> ApiRequest:
+        """The request with the messages of `asked`."""
         turns = TurnBuilder(asked, self.dialect, self.settings)
         messages, prefix = continued_turns(turns.messages, asked, self.thinking)
-        call = self.with_turns(messages)
-        if prefix:
-            call.request.__dict__["prefix"] = prefix
-        if turns.marks:
-            call.__dict__["marks"] = turns.marks
-        return call
+        request_fields = {"prefix": prefix} if prefix else NO_FIELDS
+        return self.with_turns(messages, {**own, "marks": turns.marks}, request_fields)
 
-    def with_turns(self, messages: list[Message]) -> ApiRequest:
+    def with_turns(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        own: Mapping[str, Any] = NO_FIELDS,
+        request_fields: Mapping[str, Any] = NO_FIELDS,
+    ) -> ApiRequest:
         """The request with messages that are turns as they are.
 
-        Constructors would take longer than a short conversation takes to encode: they set fields
-        one by one, and a `Request` checks what has been checked here.
+        `own` are the fields of the `ApiRequest` that the options do not have, `request_fields`
+        those of its `Request`. Constructors would take longer than a short conversation takes to
+        encode: they set fields one by one, and a `Request` checks what has been checked here.
         """
-        request = _new_object(Request)
-        held = request.__dict__
-        held |= self._prompted
-        held["messages"] = messages
-        call = _new_object(ApiRequest)
+        options = self._request_fields
+        if request_fields:
+            options = {**options, **request_fields}
+        call = object.__new__(ApiRequest)
         held = call.__dict__
-        held |= self._served
-        held["request"] = request
+        held |= self._api_fields
+        held |= own
+        held["request"] = Request._trusted(messages, options)
         return call
+
+
+def _defaults(kind: type[ApiRequest]) -> dict[str, Any]:
+    """The fields that may be left out, with their defaults."""
+    given = {e.name: e.default for e in fields(kind) if e.default is not MISSING}
+    made = {e.name: e.default_factory() for e in fields(kind) if e.default_factory is not MISSING}
+    return given | made
+
+
+API_REQUEST_DEFAULTS = _defaults(ApiRequest)
 
 
 _new_object = object.__new__
-# The options of a `Request` that says nothing. Those of a class are found more slowly.
-REQUEST_DEFAULTS = {
-    option.name: option.default for option in fields(Request) if option.default is not MISSING
-}
 
-# What is said for the server alone.
+# What concerns only the server.
 SERVER_FIELDS = (
     *("sampling", "stream", "include_usage", "n", "logprobs", "top_logprobs", "user", "cache_key"),
 )
 
 
 def _server_fields(asked: NeutralRequest) -> dict[str, Any]:
-    """The fields of an `ApiRequest` that are said as they are."""
-    said = vars(asked)
-    served = {name: said[name] for name in SERVER_FIELDS if name in said}
+    """The fields of an `ApiRequest` that are taken as they are."""
+    served = asked.given_fields(SERVER_FIELDS)
     served |= {"ignored": asked.declared.ignored, "echo": asked.echo}
     if asked.parallel is False:
         served["parallel"] = False
@@ -428,7 +457,7 @@ def _effort(asked: NeutralRequest, dialect: Dialect, settings: ApiSettings) -> s
     return dialect_effort(said, dialect, asked.effort_path)
 
 
-def _prompt_choice(asked: NeutralRequest, tools: VisibleTools) -> Any:
+def _prompt_choice(asked: NeutralRequest, tools: VisibleTools) -> ToolChoice:
     name = tools.forced
     if name in ("auto", "none", "required"):  # a tool may have the name of a mode
         return {"type": "function", "function": {"name": name}}
@@ -441,7 +470,7 @@ def _response_format(form: AnswerFormat) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"schema": form.schema}}
 
 
-def _most_tokens(thinking: bool, effort: Any, settings: ApiSettings) -> int:
+def _most_tokens(thinking: bool, effort: str | int | None, settings: ApiSettings) -> int:
     if not thinking:
         return settings.max_tokens
     return settings.max_tokens_max_effort if effort == "max" else settings.max_tokens_thinking

@@ -11,11 +11,14 @@ from dsv4.api.api_request import ApiRequest
 from dsv4.api.chat_requests import read
 from dsv4.api.errors import error, error_body
 from dsv4.api.event_writer import (
+    ChoiceEvents,
     Events,
     EventWriter,
+    FinishReason,
     HeldCall,
     Logprobs,
     ProtocolEvent,
+    Seal,
     Usage,
     full_tool_name,
     protocol_events,
@@ -54,8 +57,7 @@ class ChatWriter(EventWriter):
     id_prefix = "chatcmpl-"
     frame = staticmethod(event_writer.unnamed_frame)
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _set_up(self) -> None:
         field = self.call.settings.reasoning_field
         self._fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
 
@@ -73,16 +75,15 @@ class ChatWriter(EventWriter):
         """The error's own form, which must be the last thing of a stream."""
         return [error_body(error)]
 
-    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+    def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
         """The last chunk of every choice, and the usage.
 
         `usage` is what was counted, `reason` why the engine stopped: one for all choices, or a
         list of them.
         """
-        reasons = reason if isinstance(reason, (list, tuple)) else [reason] * self.call.n
         events = [
-            self._chunk({}, choice, finish=FINISH[outcome.reason(reasons[choice])])
-            for choice, outcome in enumerate(self.outcomes)
+            self._chunk({}, choice, finish=FINISH[self._reason(choice, reason)])
+            for choice in range(self.call.n)
         ]
         counted = usage_fields(usage or self._input)
         events[-1]["usage"] = counted
@@ -101,12 +102,12 @@ class ChatWriter(EventWriter):
         return [self._chunk({"content": text}, choice, self._logprobs("content", logprobs))]
 
     def _open(self, event: type, choice: int) -> None:
-        if self.hot is not event or self.hot_choice != choice:
+        if self.template_event is not event or self.template_choice != choice:
             field = "content" if event is ContentDelta else self._fields[0]
-            self.heat(event, choice, self._chunk({field: "\0"}, choice))
+            self.set_template(event, choice, self._chunk({field: "\0"}, choice))
 
     def call_start(self, call: HeldCall, choice: int) -> Events:
-        self.hot = None
+        self.template_event = None
         started = {"id": call.id, "type": "function"}
         function = {"name": full_tool_name(call), "arguments": ""}
         return [self._call_chunk(call, choice, {**started, "function": function})]
@@ -129,7 +130,11 @@ class ChatWriter(EventWriter):
         }
 
     def _chunk(
-        self, delta: dict[str, Any], choice: int, logprobs: Any = None, finish: str | None = None
+        self,
+        delta: dict[str, Any],
+        choice: int,
+        logprobs: dict[str, Any] | None = None,
+        finish: str | None = None,
     ) -> ProtocolEvent:
         chosen = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
         return {**self._head(), "choices": [chosen]}
@@ -238,16 +243,20 @@ def _finished(choice: dict[str, Any]) -> dict[str, Any]:
 
 def whole(
     call: ApiRequest,
-    events: Iterable[Any],
+    events: ChoiceEvents,
     *,
     usage: Usage | None = None,
-    reason: Any = None,
-    **options: Any,
+    reason: FinishReason = None,
+    id: str | None = None,
+    created: int | None = None,
+    model: str | None = None,
+    seal: Seal | None = None,
 ) -> dict[str, Any]:
     """The response of `call`, a request that does not stream: the writer's chunks, folded.
 
     `events` are the parser's; where the request wants several choices, a list of them for each.
-    `usage` and `reason` are what `Writer.finish` takes, `options` what `Writer` takes.
+    `usage` and `reason` are what `Writer.finish` takes; `id`, `created`, `model` and `seal` are
+    what `Writer` takes.
     """
-    writer = ChatWriter(call, **options)
+    writer = ChatWriter(call, id=id, created=created, model=model, seal=seal)
     return fold(protocol_events(writer, events, usage, reason))

@@ -7,11 +7,19 @@ from typing import Any
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import request_fields
-from dsv4.api.api_request import DEFAULT_SETTINGS, ApiRequest, ApiSettings, ResolvedOptions
+from dsv4.api.api_request import (
+    DEFAULT_SETTINGS,
+    NO_FIELDS,
+    ApiRequest,
+    ApiSettings,
+    ResolvedOptions,
+)
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
+    CHOICE_WORDS,
     AnswerFormat,
-    Message,
+    AssistantEntry,
+    Entry,
     NeutralRequest,
     NeutralToolChoice,
     ReadCache,
@@ -34,10 +42,10 @@ from dsv4.api.request_content import (
     BILLING_HEADER,
     BLANK_LINE,
     UNSUPPORTED_IMAGE,
-    Block,
     BlockContent,
     BlockReader,
     Content,
+    HistoryCall,
     arguments_of,
     content_of,
     history_call,
@@ -47,16 +55,25 @@ from dsv4.api.request_content import (
     text_content,
     text_reader,
 )
-from dsv4.api.request_fields import OFF, UNSUPPORTED_FIELDS, clean, is_clean, json_body
+from dsv4.api.request_fields import (
+    OFF,
+    UNSUPPORTED_FIELDS,
+    Body,
+    Check,
+    JsonObject,
+    clean,
+    is_clean,
+    json_body,
+)
 
-# Chat Completions: a body -> what it asks for.
+# A body -> a neutral request.
 
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def read(
-    body: Any, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Chat Completions request.
 
@@ -64,27 +81,25 @@ def read(
     the format to write; `settings` are the server's. Raises `ApiError`.
     """
     settings = settings or DEFAULT_SETTINGS
-    if body.__class__ is not dict:
-        body = json_body(body, settings.loads)
-    terms = resolved_chat_options(body, dialect_named(dialect), settings)
-    given = body.get("messages")
+    fields = body if type(body) is dict else json_body(body, settings.loads)
+    options = resolved_chat_options(fields, dialect_named(dialect), settings)
+    given = fields.get("messages")
     if given.__class__ is not list:
         given = _message_list(given)
+    own = NO_FIELDS
+    if "user" in fields or "prompt_cache_key" in fields:
+        own = request_fields.shared_fields(fields, OWN_FIELDS)
     if are_plain_turns(given):
-        call = terms.with_turns(given[:])
-    else:
-        call = terms.with_messages(_with_messages(terms.asked, given))
-    if "user" in body or "prompt_cache_key" in body:
-        call.__dict__.update(request_fields.shared_fields(body, OWN_FIELDS))
-    return call
+        return options.with_turns(given[:], own)
+    return options.with_messages(_with_messages(options.asked, given), own)
 
 
-def neutral_chat_request(body: dict[str, Any]) -> NeutralRequest:
+def neutral_chat_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
     return _with_messages(chat_options(body), _message_list(body.get("messages")))
 
 
-def chat_options(body: dict[str, Any]) -> NeutralRequest:
+def chat_options(body: JsonObject) -> NeutralRequest:
     """What a body asks for with every field but its messages."""
     said = request_fields.shared_fields(body, FIELDS)
     said["continues"] = False
@@ -95,16 +110,16 @@ def chat_options(body: dict[str, Any]) -> NeutralRequest:
 
 def _with_messages(options: NeutralRequest, given: list[Any]) -> NeutralRequest:
     messages = [m for n, message in enumerate(given) for m in _read_message(message, n)]
-    return NeutralRequest({**vars(options), "messages": messages, "given": len(given)})
+    return options.replaced(messages=messages, given=len(given))
 
 
 _known_options = ReadCache[ResolvedOptions]()
 
 
 def resolved_chat_options(
-    body: dict[str, Any], dialect: Dialect, settings: ApiSettings
+    body: JsonObject, dialect: Dialect, settings: ApiSettings
 ) -> ResolvedOptions:
-    """What the options of a body come to, remembered."""
+    """The options of a body, resolved, and cached."""
     options = body.copy()
     options.pop("messages", None)
     tools = options.pop("tools", None)
@@ -115,21 +130,23 @@ def resolved_chat_options(
         dumped_tools = None if tools is None else marshal.dumps(tools)
     except ValueError:
         return ResolvedOptions(chat_options({**options, "tools": tools}), "chat", dialect, settings)
-    # What is remembered holds the dialect and the settings: no others have their ids.
+    # What is cached holds the dialect and the settings: no others have their ids.
     key = (dumped, dumped_tools, id(dialect), id(settings))
-    terms = _known_options.get(key)
-    if terms is None:
+    resolved = _known_options.get(key)
+    if resolved is None:
         copy = marshal.loads(dumped)
         if not _are_equal(copy, options):
             return ResolvedOptions(
                 chat_options({**options, "tools": tools}), "chat", dialect, settings
             )
-        terms = ResolvedOptions(chat_options({**copy, "tools": tools}), "chat", dialect, settings)
-        _known_options.keep(key, terms, len(dumped) + len(dumped_tools or b""))
-    return terms
+        resolved = ResolvedOptions(
+            chat_options({**copy, "tools": tools}), "chat", dialect, settings
+        )
+        _known_options.keep(key, resolved, len(dumped) + len(dumped_tools or b""))
+    return resolved
 
 
-def _are_equal(copy: dict[str, Any], options: dict[str, Any]) -> bool:
+def _are_equal(copy: JsonObject, options: JsonObject) -> bool:
     """Whether marshal wrote all that there is: what has a buffer, as numbers of numpy have, it
     writes as if it were bytes."""
     try:
@@ -142,7 +159,7 @@ def _are_equal(copy: dict[str, Any], options: dict[str, Any]) -> bool:
 # care, and made anew from the fields that are known.
 
 
-def _message_list(given: Any) -> list[Any]:
+def _message_list(given: object) -> list[Any]:
     if given is None:
         raise wrong(given, "a list of messages", "messages")
     return request_fields.json_list(given, "messages")
@@ -191,14 +208,14 @@ _PLAIN_CALL = {"id", "type", "function"}
 _PLAIN_FUNCTION = {"name", "arguments"}
 
 
-def _is_plain_result(message: Message) -> bool:
+def _is_plain_result(message: JsonObject) -> bool:
     if message.keys() != _PLAIN_RESULT:
         return False
     id = message["tool_call_id"]
     return id.__class__ is str and is_clean(id)
 
 
-def _is_plain_assistant(message: Message) -> bool:
+def _is_plain_assistant(message: JsonObject) -> bool:
     known = 2
     if "reasoning_content" in message:
         known += 1
@@ -216,8 +233,8 @@ def _is_plain_assistant(message: Message) -> bool:
     return len(message) == known
 
 
-def _is_plain_call(call: Any) -> bool:
-    if call.__class__ is not dict or call.keys() != _PLAIN_CALL:
+def _is_plain_call(call: object) -> bool:
+    if type(call) is not dict or call.keys() != _PLAIN_CALL:
         return False
     function = call["function"]
     if function.__class__ is not dict or function.keys() != _PLAIN_FUNCTION:
@@ -234,7 +251,7 @@ def _is_plain_call(call: Any) -> bool:
     )
 
 
-def _read_message(message: Any, index: int) -> list[Message]:
+def _read_message(message: object, index: int) -> list[Entry]:
     path = f"messages[{index}]"
     if not isinstance(message, dict):
         raise wrong(message, 'a message: an object with a "role"', path)
@@ -245,27 +262,27 @@ def _read_message(message: Any, index: int) -> list[Message]:
     return reader(message, path)
 
 
-def _read_system(message: Message, path: str) -> list[Message]:
+def _read_system(message: JsonObject, path: str) -> list[Entry]:
     text = system_text(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "system", "content": text}] if text else []
 
 
-def _read_user(message: Message, path: str) -> list[Message]:
+def _read_user(message: JsonObject, path: str) -> list[Entry]:
     content = content_of(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "user", "content": content}]
 
 
-def _read_result(message: Message, path: str) -> list[Message]:
+def _read_result(message: JsonObject, path: str) -> list[Entry]:
     id = request_fields.maybe_text_at(message, "tool_call_id", path)
     content = content_of(message.get("content"), f"{path}.content", PART_READERS)
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
-def _read_assistant(message: Message, path: str) -> list[Message]:
+def _read_assistant(message: JsonObject, path: str) -> list[Entry]:
     text = text_content(message.get("content"), f"{path}.content", PART_READERS)
     refusal = request_fields.maybe_text_at(message, "refusal", path)
     content = f"{text}{BLANK_LINE}{refusal}" if text and refusal else text or refusal or ""
-    read: Message = {"role": "assistant", "content": content}
+    read: AssistantEntry = {"role": "assistant", "content": content}
     for field in ("reasoning_content", "reasoning"):
         reasoning = request_fields.maybe_text_at(message, field, path)
         if reasoning and "reasoning_content" not in read:
@@ -280,7 +297,7 @@ def _read_assistant(message: Message, path: str) -> list[Message]:
     return [read]
 
 
-def _read_calls(message: Message, path: str) -> list[dict[str, Any]]:
+def _read_calls(message: JsonObject, path: str) -> list[HistoryCall]:
     given = message.get("tool_calls")
     calls = [] if given is None else request_fields.json_list(given, f"{path}.tool_calls")
     read = [_read_call(item, f"{path}.tool_calls[{n}]") for n, item in enumerate(calls)]
@@ -291,7 +308,7 @@ def _read_calls(message: Message, path: str) -> list[dict[str, Any]]:
     return read
 
 
-def _read_call(item: Any, path: str) -> dict[str, Any]:
+def _read_call(item: object, path: str) -> HistoryCall:
     if not isinstance(item, dict):
         raise wrong(item, "a call: an object", path)
     if item.get("type") == "custom" and isinstance(item.get("custom"), dict):
@@ -304,9 +321,7 @@ def _read_call(item: Any, path: str) -> dict[str, Any]:
     return _read_function_call(item.get("id"), function, f"{path}.function", f"{path}.id")
 
 
-def _read_function_call(
-    id: Any, function: dict[str, Any], path: str, id_path: str
-) -> dict[str, Any]:
+def _read_function_call(id: object, function: JsonObject, path: str, id_path: str) -> HistoryCall:
     name = request_fields.text(function.get("name"), f"{path}.name")
     arguments = arguments_of(function.get("arguments"), f"{path}.arguments")
     return history_call(id, name, arguments, id_path)
@@ -322,7 +337,7 @@ MESSAGE_READERS = {
 }
 
 
-def _read_image(part: Block, path: str) -> BlockContent:
+def _read_image(part: JsonObject, path: str) -> BlockContent:
     source = part.get("image_url")
     if isinstance(source, str):
         return image_block(clean(source), path)
@@ -343,11 +358,7 @@ PART_READERS: dict[str, BlockReader] = {
 # Tools.
 
 
-def _read_declared(value: Any, path: str) -> RequestTools:
-    return cached_tools(value, path, _read_tools, "chat")
-
-
-def _read_tools(value: Any, path: str) -> RequestTools:
+def _read_tools(value: object, path: str) -> RequestTools:
     tools: list[RequestTool] = []
     ignored: list[str] = []
     for n, item in enumerate(request_fields.json_list(value, path)):
@@ -366,7 +377,7 @@ def _read_tools(value: Any, path: str) -> RequestTools:
     return RequestTools(tuple(tools), tuple(ignored))
 
 
-def _read_tool(tool: dict[str, Any], path: str) -> RequestTool:
+def _read_tool(tool: JsonObject, path: str) -> RequestTool:
     if tool.get("function") is None and "name" in tool:
         return read_function(tool, path)  # a function object without its wrapper
     return read_function(
@@ -374,32 +385,30 @@ def _read_tool(tool: dict[str, Any], path: str) -> RequestTool:
     )
 
 
-def _refuse_old_field(new: str) -> request_fields.Check:
-    """A field of long ago, which has a successor."""
+def _refuse_old_field(new: str) -> Check:
+    """Refuses a deprecated field, which has a successor."""
 
-    def check(value: Any, path: str) -> None:
+    def check(value: object, path: str) -> None:
         if value:
             raise ApiError(f'found the old form, expected "{new}" in its place', path=path)
 
     return check
 
 
-CHOICES = ("auto", "none", "required")
-
-
-def _read_choice(value: Any, path: str) -> NeutralToolChoice:
+def _read_choice(value: object, path: str) -> NeutralToolChoice:
     if isinstance(value, str):
-        return NeutralToolChoice(request_fields.one_of(*CHOICES)(value, path))
-    kind = request_fields.type_at(value, path)
+        return NeutralToolChoice(request_fields.one_of(*CHOICE_WORDS)(value, path))
+    choice = request_fields.json_object(value, path)
+    kind = request_fields.type_at(choice, path)
     if kind == "function":
         return NeutralToolChoice("tool", _function_key(value, path))
     if kind == "allowed_tools":
-        allowed = request_fields.json_object(value.get("allowed_tools"), f"{path}.allowed_tools")
+        allowed = request_fields.json_object(choice.get("allowed_tools"), f"{path}.allowed_tools")
         return read_allowed(allowed, f"{path}.allowed_tools", _function_key)
     raise wrong(kind, '"function" or "allowed_tools"', f"{path}.type")
 
 
-def _function_key(value: Any, path: str) -> ToolKey:
+def _function_key(value: object, path: str) -> ToolKey:
     function = request_fields.json_object(
         request_fields.json_object(value, path).get("function"), f"{path}.function"
     )
@@ -409,40 +418,41 @@ def _function_key(value: Any, path: str) -> ToolKey:
 # Everything else.
 
 
-def _read_format(value: Any, path: str) -> AnswerFormat | None:
+def _read_format(value: object, path: str) -> AnswerFormat | None:
+    given = request_fields.json_object(value, path)
     kind = request_fields.one_of("text", "json_object", "json_schema")(
-        request_fields.json_object(value, path).get("type"), f"{path}.type"
+        given.get("type"), f"{path}.type"
     )
     if kind == "text":
         return None
     if kind == "json_object":
         return AnswerFormat()
     inside = f"{path}.json_schema"
-    return read_answer_format(request_fields.json_object(value.get("json_schema"), inside), inside)
+    return read_answer_format(request_fields.json_object(given.get("json_schema"), inside), inside)
 
 
-def _include_usage(value: Any, path: str) -> bool:
+def _include_usage(value: object, path: str) -> bool:
     wanted = request_fields.json_object(value, path).get("include_usage")
     return False if wanted is None else request_fields.boolean(wanted, f"{path}.include_usage")
 
 
-TEMPLATE_OPTIONS: dict[str, request_fields.Check] = {
+TEMPLATE_OPTIONS: dict[str, Check] = {
     "thinking": request_fields.boolean,
     "enable_thinking": request_fields.boolean,
     "reasoning_effort": request_fields.effort,
 }
 
 
-def _template_options(value: Any, path: str) -> dict[str, Any]:
+def _template_options(value: object, path: str) -> dict[str, Any]:
     return request_fields.checked_fields(
         request_fields.json_object(value, path), TEMPLATE_OPTIONS, path
     )
 
 
 # Fields that are read: the name that all protocols share, and the check.
-FIELDS: dict[str, tuple[str, request_fields.Check]] = {
+FIELDS: dict[str, tuple[str, Check]] = {
     "model": ("model", request_fields.text),
-    "tools": ("declared", _read_declared),
+    "tools": ("declared", cached_tools(_read_tools, "chat")),
     "tool_choice": ("choice", _read_choice),
     "functions": ("functions", _refuse_old_field("tools")),
     "function_call": ("functions", _refuse_old_field("tool_choice")),
@@ -469,7 +479,7 @@ FIELDS: dict[str, tuple[str, request_fields.Check]] = {
     "prompt_cache_key": ("cache_key", request_fields.text),
     **{name: ("unsupported", check) for name, check in UNSUPPORTED_FIELDS["chat"].items()},
 }
-# Those that differ from one client to the next are no part of what is remembered.
+# Those that differ from one client to the next are not cached.
 OWN_FIELDS = {name: FIELDS[name] for name in ("user", "prompt_cache_key")}
 SHARED_FIELDS = frozenset(FIELDS.keys() - OWN_FIELDS.keys() - {"tools"})
 SAMPLING_FIELDS = {"temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"}
@@ -483,7 +493,7 @@ COMBINED_FIELDS = {
 }
 
 
-def _combine_fields(said: dict[str, Any]) -> None:
+def _combine_fields(said: JsonObject) -> None:
     """What several fields say together."""
     said.pop("functions", None)
     said.pop("unsupported", None)
@@ -496,7 +506,7 @@ def _combine_fields(said: dict[str, Any]) -> None:
         _combine_thinking(said)
 
 
-def _combine_thinking(said: dict[str, Any]) -> None:
+def _combine_thinking(said: JsonObject) -> None:
     """The switch and the effort, which have several places. What says off wins."""
     options = said.pop("options", {})
     switches = [said.get("thinking"), options.get("thinking"), options.get("enable_thinking")]
@@ -509,7 +519,7 @@ def _combine_thinking(said: dict[str, Any]) -> None:
     said["wants_thinking"] = said["thinking"] is True or wanted
 
 
-# What is asked for -> a Chat Completions body.
+# A neutral request -> a body.
 
 
 PROTOCOL_TITLE = "Chat Completions"
@@ -549,18 +559,17 @@ def dump_chat_request(asked: NeutralRequest) -> dict[str, Any]:
     )
 
 
-def _dump_message(message: Message) -> Message:
-    role = message["role"]
-    if role == "assistant":
+def _dump_message(message: Entry) -> JsonObject:
+    if message["role"] == "assistant":
         return _dump_assistant(message)
-    said = {"role": role, "content": _dump_content(message["content"])}
-    if role == "tool":
+    said: JsonObject = {"role": message["role"], "content": _dump_content(message["content"])}
+    if message["role"] == "tool":
         said["tool_call_id"] = message["tool_call_id"]
     return said
 
 
-def _dump_assistant(message: Message) -> Message:
-    said: Message = {"role": "assistant", "content": message.get("content") or ""}
+def _dump_assistant(message: AssistantEntry) -> JsonObject:
+    said: JsonObject = {"role": "assistant", "content": message.get("content") or ""}
     if message.get("reasoning_content"):
         said["reasoning_content"] = message["reasoning_content"]
     calls = [_dump_call(call) for call in function_calls(message, PROTOCOL_TITLE)]
@@ -569,7 +578,7 @@ def _dump_assistant(message: Message) -> Message:
     return said
 
 
-def _dump_call(call: dict[str, Any]) -> dict[str, Any]:
+def _dump_call(call: HistoryCall) -> JsonObject:
     function = call["function"]
     arguments = arguments_text(function["arguments"])
     return {
@@ -579,10 +588,12 @@ def _dump_call(call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dump_content(content: Content) -> Any:
+def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
-    return [{field: block[field] for field in block if field != "path"} for block in content]
+    return [
+        {field: value for field, value in block.items() if field != "path"} for block in content
+    ]
 
 
 def _dump_tool(tool: RequestTool) -> dict[str, Any]:

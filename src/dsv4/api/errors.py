@@ -12,12 +12,6 @@ from typing import Any
 
 from dsv4.errors import EncodeError, Error, OptionError, short_repr
 
-# What is wrong with a request, or went wrong with it, before a protocol puts it into words.
-#
-# dsv4.Error └── ApiError            a status, a type, a message and the field it is about     └──
-# ContextOverflow a prompt longer than the model's context
-
-
 # What both vendors call an error of a status. A protocol changes the few names that differ.
 TYPES: dict[int, str] = {
     400: "invalid_request_error",

@@ -29,19 +29,19 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Ended, ended_by
+from dsv4._parse.finish_reasons import Ended, Reason, ended_by
 from dsv4._parse.parser_options import new_id
 from dsv4.api.api_request import CALL_ID_PREFIXES, ApiRequest
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 
-# Protocol events as server-sent events: bytes that any client reads.
+# Server-sent events.
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 # JSON may hold these as they are, and the standard for events gives them no meaning. But there are
 # readers that end a line at them, because Python's own `splitlines` does.
 _UNSAFE_CHARACTERS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
-# A text of ASCII alone as JSON.
+# A text that is all ASCII as JSON.
 quoted_ascii: Callable[[str], str] = json.encoder.encode_basestring
 
 
@@ -55,7 +55,7 @@ def quoted(text: str) -> str:
     return quoted_ascii(text) if is_line_safe(text) else _line_safe(quoted_ascii(text))
 
 
-def one_line_json(value: Any) -> str:
+def one_line_json(value: object) -> str:
     """A value as JSON on one line, in as few characters as possible."""
     text = _encoder.encode(value)
     return text if is_line_safe(text) else _line_safe(text)
@@ -103,7 +103,7 @@ class Usage:
         return self.prompt + self.completion
 
 
-# What became of a completion: what a writer must know of it, whatever it writes.
+# What a writer must know of a completion, whatever it writes.
 
 
 @dataclass(slots=True)
@@ -147,16 +147,18 @@ class Outcome:
         return "length" if ended is Ended.LENGTH or self.finish == "length" else "stop"
 
 
-# The writer that all protocols share: the parser's events in, calls held until they are complete.
-#
-# A protocol says how it writes text and calls. When that happens is decided here, so that no
-# protocol ever sends half a call.
-
-
 ProtocolEvent: TypeAlias = dict[str, Any]
 Events: TypeAlias = list[ProtocolEvent]
 # What a backend knows about tokens: one object for each, as Chat Completions has them.
 Logprobs: TypeAlias = Sequence[dict[str, Any]] | None
+# An event of the parser, by itself or with the log probabilities of its tokens.
+LoggedEvent: TypeAlias = Event | tuple[Event, Logprobs]
+# The events of one choice; where a request wants several choices, those of each.
+ChoiceEvents: TypeAlias = Iterable[LoggedEvent] | Iterable[Iterable[LoggedEvent]]
+# Why the engine stopped: one reason for all choices, or one for each.
+FinishReason: TypeAlias = Reason | Sequence[Reason | None] | None
+# What the client is to give back with reasoning that has ended; None leaves that to the protocol.
+Seal: TypeAlias = Callable[[], str | None]
 
 
 class EventWriter:
@@ -177,7 +179,7 @@ class EventWriter:
         id: str | None = None,
         created: int | None = None,
         model: str | None = None,
-        seal: Callable[[], str | None] | None = None,
+        seal: Seal | None = None,
     ) -> None:
         """`call` is the request that is answered. `id` (made if not given), `created` (a time in
         seconds) and `model` (the request's if not given) are written into the response. `seal`
@@ -188,13 +190,18 @@ class EventWriter:
         self.created = int(time.time()) if created is None else created
         self.model = model or call.model
         self.outcomes = [Outcome() for _ in range(call.n)]
-        # Which event goes on with the text that is open, and what stands around a piece of it.
-        self.hot: type | None = None
-        self.hot_choice = 0
+        # The template for the next piece of the text that is open: which event brings it, and
+        # what stands before and after its text.
+        self.template_event: type | None = None
+        self.template_choice = 0
         self.before = self.after = ""
         self._streamed = call.settings.calls == "streamed"
         self._seal = seal
         self._input = Usage()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Sets what a protocol keeps of its own while it writes."""
 
     @property
     def done(self) -> bool:
@@ -213,8 +220,7 @@ class EventWriter:
         outcome = self.outcomes[choice]
         if outcome.complete and not self.call.parallel and handler in CONTENT_HANDLERS:
             return []
-        events: Events = handler(self, event, choice, outcome, logprobs)
-        return events
+        return handler(self, event, choice, outcome, logprobs)
 
     def frames(self, events: Sequence[Event], choice: int = 0, logprobs: Logprobs = None) -> bytes:
         """What `events` bring, as bytes of server-sent events.
@@ -225,7 +231,7 @@ class EventWriter:
         if len(events) == 1 and logprobs is None:
             event = events[0]
             kind = event.__class__
-            if kind is self.hot and choice == self.hot_choice:
+            if kind is self.template_event and choice == self.template_choice:
                 text: str = event.text  # type: ignore[union-attr]
                 if text:
                     piece = quoted_ascii(text) if text.isascii() else quoted(text)
@@ -250,10 +256,10 @@ class EventWriter:
         written = [e for event in events for e in self.write(event, choice, logprobs)]
         return b"".join(map(self.frame, written)) if written else b""
 
-    def heat(self, event: type, choice: int, delta: ProtocolEvent) -> None:
-        """Makes the text that is open the one with a shorter way. `delta` is how a piece of it is
+    def set_template(self, event: type, choice: int, delta: ProtocolEvent) -> None:
+        """Sets the template for pieces of the text that is open. `delta` is how a piece of it is
         written, with a zero byte for its text."""
-        self.hot, self.hot_choice = event, choice
+        self.template_event, self.template_choice = event, choice
         self.before, self.after = self._around(delta)
 
     def _around(self, delta: ProtocolEvent) -> tuple[str, str]:
@@ -273,9 +279,14 @@ class EventWriter:
         """What tells the client that the response will not be completed, because of `error`."""
         raise NotImplementedError
 
-    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+    def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
         """What closes a response: `usage` is what was counted, `reason` why the engine stopped."""
         raise NotImplementedError
+
+    def _reason(self, choice: int, said: FinishReason) -> str:
+        """Why a choice ended, as `Outcome.reason` names it."""
+        own = said if said is None or isinstance(said, str) else said[choice]
+        return self.outcomes[choice].reason(own)
 
     # How a protocol writes. `position` counts the calls of a choice that are sent.
 
@@ -399,7 +410,7 @@ def full_tool_name(call: HeldCall) -> str:
 
 
 def protocol_events(
-    writer: EventWriter, events: Iterable[Any], usage: Usage | None, reason: Any
+    writer: EventWriter, events: ChoiceEvents, usage: Usage | None, reason: FinishReason
 ) -> Iterator[ProtocolEvent]:
     """Everything that a writer writes for the parser's events: those of one choice, or of each.
 
@@ -407,15 +418,17 @@ def protocol_events(
     """
     counted = usage or Usage()
     yield from writer.start(input_tokens=counted.prompt, cached=counted.cached)
-    choices = [events] if writer.call.n == 1 else events
-    for choice, choice_events in enumerate(choices):
+    of_each: Any = [events] if writer.call.n == 1 else events  # which of the two it is, `n` says
+    for choice, choice_events in enumerate(of_each):
         for event in choice_events:
             said, logprobs = event if isinstance(event, tuple) else (event, None)
             yield from writer.write(said, choice, logprobs)
     yield from writer.finish(usage=usage, reason=reason)
 
 
-HANDLERS: dict[type, Any] = {
+# What each event of the parser does: the handler of a class takes only events of that class.
+Handler: TypeAlias = Callable[[EventWriter, Any, int, Outcome, Logprobs], Events]
+HANDLERS: dict[type, Handler] = {
     ReasoningDelta: EventWriter._reasoning,
     ContentDelta: EventWriter._content,
     ToolCallStart: EventWriter._start,

@@ -11,11 +11,14 @@ from dsv4.api import event_writer
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error
 from dsv4.api.event_writer import (
+    ChoiceEvents,
     Events,
     EventWriter,
+    FinishReason,
     HeldCall,
     Logprobs,
     ProtocolEvent,
+    Seal,
     Usage,
     full_tool_name,
     protocol_events,
@@ -53,8 +56,7 @@ class MessagesWriter(EventWriter):
     id_prefix = "msg_"
     frame = staticmethod(event_writer.named_frame)
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _set_up(self) -> None:
         self._index = -1  # of the block that is open, or was last
         self._open: tuple[type, str, str] | None = None
 
@@ -81,13 +83,13 @@ class MessagesWriter(EventWriter):
         """An error event, which must be the last thing of a stream."""
         return [error_body(error)]
 
-    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+    def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
         """The end of the open block, why the message ends, and the usage.
 
         `usage` is what was counted, `reason` why the engine stopped.
         """
         outcome = self.outcomes[0]
-        why = outcome.reason(reason)
+        why = self._reason(0, reason)
         delta = {
             "stop_reason": STOP_REASONS[why],
             "stop_sequence": outcome.stop if why == "stop_string" else None,
@@ -127,7 +129,7 @@ class MessagesWriter(EventWriter):
             return []
         events = [*self._close(), self._start_block(block)]
         self._open = what
-        self.heat(what[0], 0, self._delta(what[1], what[2], "\0"))
+        self.set_template(what[0], 0, self._delta(what[1], what[2], "\0"))
         return events
 
     def _start_block(self, block: dict[str, Any]) -> ProtocolEvent:
@@ -145,7 +147,7 @@ class MessagesWriter(EventWriter):
         if self._open is THINKING_BLOCK:
             signature = self._signature()
             events.append(self._delta("signature_delta", "signature", signature))
-        self._open = self.hot = None
+        self._open = self.template_event = None
         return [*events, {"type": "content_block_stop", "index": self._index}]
 
     def _signature(self) -> str:
@@ -228,18 +230,22 @@ def _maybe_number(digits: str) -> int | str:
 
 def whole(
     call: ApiRequest,
-    events: Iterable[Any],
+    events: ChoiceEvents,
     *,
     usage: Usage | None = None,
-    reason: Any = None,
-    **options: Any,
+    reason: FinishReason = None,
+    id: str | None = None,
+    created: int | None = None,
+    model: str | None = None,
+    seal: Seal | None = None,
 ) -> dict[str, Any]:
     """The response of `call`, a request that does not stream: the writer's events, folded.
 
-    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
-    `Writer` takes.
+    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes; `id`,
+    `created`, `model` and `seal` are what `Writer` takes.
     """
-    return fold(protocol_events(MessagesWriter(call, **options), events, usage, reason))
+    writer = MessagesWriter(call, id=id, created=created, model=model, seal=seal)
+    return fold(protocol_events(writer, events, usage, reason))
 
 
 def error(exception: BaseException) -> tuple[int, dict[str, Any]]:

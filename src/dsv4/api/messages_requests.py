@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api import request_fields
@@ -15,11 +15,13 @@ from dsv4.api.neutral_request import (
     AUTO,
     NO_TOOLS,
     AnswerFormat,
-    Message,
+    AssistantEntry,
+    Entry,
     NeutralRequest,
     NeutralToolChoice,
     RequestTool,
     RequestTools,
+    ResultEntry,
     Sampling,
     arguments_object,
     cached_tools,
@@ -36,10 +38,11 @@ from dsv4.api.request_content import (
     BLANK_LINE,
     UNSUPPORTED_DOCUMENT,
     UNSUPPORTED_IMAGE,
-    Block,
     BlockContent,
     BlockReader,
     Content,
+    HistoryCall,
+    ImageBlock,
     arguments_of,
     content_of,
     history_call,
@@ -51,9 +54,17 @@ from dsv4.api.request_content import (
     system_text,
     without_images,
 )
-from dsv4.api.request_fields import OFF, UNSUPPORTED_FIELDS, clean, json_body
+from dsv4.api.request_fields import (
+    OFF,
+    UNSUPPORTED_FIELDS,
+    Body,
+    Check,
+    JsonObject,
+    clean,
+    json_body,
+)
 
-# Anthropic's Messages: a body -> what it asks for.
+# A body -> a neutral request.
 
 
 ROLES = ("user", "assistant", "system")
@@ -61,7 +72,7 @@ ERROR_PREFIX = "Error: "
 
 
 def read(
-    body: Any, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Messages request, or one to count its tokens.
 
@@ -75,7 +86,7 @@ def read(
     return resolve(asked, "messages", dialect_named(dialect), settings)
 
 
-def neutral_messages_request(body: dict[str, Any]) -> NeutralRequest:
+def neutral_messages_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
     known = request_fields.checked_fields(body, FIELDS)
     if "messages" not in known:
@@ -84,7 +95,7 @@ def neutral_messages_request(body: dict[str, Any]) -> NeutralRequest:
     if not given:
         raise ApiError("found no message, expected at least one", path="messages")
     system = known.get("system", "")
-    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    messages: list[Entry] = [{"role": "system", "content": system}] if system else []
     for n, message in enumerate(given):
         messages += _read_message(message, f"messages[{n}]")
     output = known.get("output_config", {})
@@ -113,7 +124,7 @@ def neutral_messages_request(body: dict[str, Any]) -> NeutralRequest:
 # Messages.
 
 
-def _read_message(message: Any, path: str) -> list[Message]:
+def _read_message(message: object, path: str) -> list[Entry]:
     if not isinstance(message, dict):
         raise wrong(message, 'a message: an object with a "role"', path)
     role, content = message.get("role"), message.get("content")
@@ -128,11 +139,11 @@ def _read_message(message: Any, path: str) -> list[Message]:
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
-def _read_user(content: Any, path: str) -> list[Message]:
+def _read_user(content: object, path: str) -> list[Entry]:
     """Results of tools are messages of their own, and so is what stands between them."""
     if content is None or isinstance(content, str):
         return [{"role": "user", "content": clean(content or "")}]
-    messages: list[Message] = []
+    messages: list[Entry] = []
     said: list[BlockContent] = []
     blocks = request_fields.json_list(content, path)
     for n, block in enumerate(blocks):
@@ -148,12 +159,12 @@ def _read_user(content: Any, path: str) -> list[Message]:
     return messages
 
 
-def _add_user(said: list[BlockContent], messages: list[Message]) -> None:
+def _add_user(said: list[BlockContent], messages: list[Entry]) -> None:
     if said:
         messages.append({"role": "user", "content": joined_content(said)})
 
 
-def _read_result(block: Block, path: str) -> Message:
+def _read_result(block: JsonObject, path: str) -> ResultEntry:
     id = request_fields.maybe_text_at(block, "tool_use_id", path)
     content = content_of(block.get("content"), f"{path}.content", BLOCK_READERS)
     failed = block.get("is_error")
@@ -171,12 +182,12 @@ def _marked_as_error(content: Content) -> Content:
     return [{"type": "text", "text": ERROR_PREFIX}, *content]
 
 
-def _read_assistant(content: Any, path: str) -> Message:
+def _read_assistant(content: object, path: str) -> AssistantEntry:
     if content is None or isinstance(content, str):
         return {"role": "assistant", "content": clean(content or "")}
     texts: list[str] = []
     thoughts: list[str] = []
-    calls: list[dict[str, Any]] = []
+    calls: list[HistoryCall] = []
     marks: list[str] = []
     for n, block in enumerate(request_fields.json_list(content, path)):
         where = f"{path}[{n}]"
@@ -189,7 +200,7 @@ def _read_assistant(content: Any, path: str) -> Message:
         else:
             said = read_block(block, where, ASSISTANT_BLOCK_READERS)
             texts.append(without_images(joined_content([said])))
-    message: Message = {"role": "assistant", "content": BLANK_LINE.join(filter(None, texts))}
+    message: AssistantEntry = {"role": "assistant", "content": BLANK_LINE.join(filter(None, texts))}
     if any(thoughts):
         message["reasoning_content"] = BLANK_LINE.join(filter(None, thoughts))
     if calls:
@@ -199,7 +210,7 @@ def _read_assistant(content: Any, path: str) -> Message:
     return message
 
 
-def _read_call(block: Block, path: str) -> dict[str, Any]:
+def _read_call(block: JsonObject, path: str) -> HistoryCall:
     name = request_fields.text(block.get("name"), f"{path}.name")
     arguments = arguments_of(block.get("input"), f"{path}.input")
     return history_call(block.get("id"), name, arguments, f"{path}.id")
@@ -208,7 +219,7 @@ def _read_call(block: Block, path: str) -> dict[str, Any]:
 # Blocks.
 
 
-def _read_image(block: Block, path: str) -> BlockContent:
+def _read_image(block: JsonObject, path: str) -> BlockContent:
     source = block.get("source")
     if source is None:
         return UNSUPPORTED_IMAGE
@@ -225,7 +236,7 @@ def _read_image(block: Block, path: str) -> BlockContent:
     return image_block(f"data:{media};base64,{data}", path)
 
 
-def _read_document(block: Block, path: str) -> BlockContent:
+def _read_document(block: JsonObject, path: str) -> BlockContent:
     """A document that has text is its text."""
     source = block.get("source")
     if source is None:
@@ -241,7 +252,7 @@ def _read_document(block: Block, path: str) -> BlockContent:
     return UNSUPPORTED_DOCUMENT
 
 
-def _read_reference(block: Block, path: str) -> BlockContent:
+def _read_reference(block: JsonObject, path: str) -> BlockContent:
     """A tool that a search has found."""
     return request_fields.name_at(block, path, "tool_name")
 
@@ -258,11 +269,7 @@ ASSISTANT_BLOCK_READERS: dict[str, BlockReader] = {**BLOCK_READERS, "redacted_th
 # Tools.
 
 
-def _read_declared(value: Any, path: str) -> RequestTools:
-    return cached_tools(value, path, _read_tools, "messages")
-
-
-def _read_tools(value: Any, path: str) -> RequestTools:
+def _read_tools(value: object, path: str) -> RequestTools:
     tools: list[RequestTool] = []
     ignored: list[str] = []
     for n, item in enumerate(request_fields.json_list(value, path)):
@@ -278,56 +285,62 @@ def _read_tools(value: Any, path: str) -> RequestTools:
     return RequestTools(tuple(tools), tuple(ignored))
 
 
-def _read_choice(value: Any, path: str) -> tuple[NeutralToolChoice, bool | None]:
+CHOICE_MODES: dict[str, Literal["auto", "none", "required", "tool"]] = {
+    "auto": "auto",
+    "any": "required",
+    "tool": "tool",
+    "none": "none",
+}
+
+
+def _read_choice(value: object, path: str) -> tuple[NeutralToolChoice, bool | None]:
     """The choice, and whether calls may be made in parallel, if it says so."""
-    kind = request_fields.one_of("auto", "any", "tool", "none")(
-        request_fields.json_object(value, path).get("type"), f"{path}.type"
-    )
-    single = value.get("disable_parallel_tool_use")
+    choice = request_fields.json_object(value, path)
+    kind = request_fields.one_of(*CHOICE_MODES)(choice.get("type"), f"{path}.type")
+    single = choice.get("disable_parallel_tool_use")
     if single is not None:
         request_fields.boolean(single, f"{path}.disable_parallel_tool_use")
     parallel = None if single is None else not single
-    if kind == "tool":
-        return NeutralToolChoice(
-            "tool", (None, request_fields.name_at(value, path)), path=f"{path}.name"
-        ), parallel
-    return NeutralToolChoice("required" if kind == "any" else kind), parallel
+    mode = CHOICE_MODES[kind]
+    if mode == "tool":
+        key = (None, request_fields.name_at(choice, path))
+        return NeutralToolChoice(mode, key, path=f"{path}.name"), parallel
+    return NeutralToolChoice(mode), parallel
 
 
 # Everything else.
 
 
-def _read_system(value: Any, path: str) -> str:
+def _read_system(value: object, path: str) -> str:
     return system_text(value, path, BLOCK_READERS)
 
 
-def _read_output_config(value: Any, path: str) -> dict[str, Any]:
+def _read_output_config(value: object, path: str) -> dict[str, Any]:
     return request_fields.checked_fields(
         request_fields.json_object(value, path), OUTPUT_FIELDS, path
     )
 
 
-def _read_format(value: Any, path: str) -> AnswerFormat:
-    request_fields.one_of("json_schema")(
-        request_fields.json_object(value, path).get("type"), f"{path}.type"
-    )
-    return read_answer_format(value, path)
+def _read_format(value: object, path: str) -> AnswerFormat:
+    given = request_fields.json_object(value, path)
+    request_fields.one_of("json_schema")(given.get("type"), f"{path}.type")
+    return read_answer_format(given, path)
 
 
-def _read_user_id(value: Any, path: str) -> str | None:
+def _read_user_id(value: object, path: str) -> str | None:
     return request_fields.maybe_text_at(request_fields.json_object(value, path), "user_id", path)
 
 
-OUTPUT_FIELDS: dict[str, request_fields.Check] = {
+OUTPUT_FIELDS: dict[str, Check] = {
     "effort": request_fields.effort,
     "format": _read_format,
 }
 
-FIELDS: dict[str, request_fields.Check] = {
+FIELDS: dict[str, Check] = {
     "messages": request_fields.json_list,
     "system": _read_system,
     "model": request_fields.text,
-    "tools": _read_declared,
+    "tools": cached_tools(_read_tools, "messages"),
     "tool_choice": _read_choice,
     "thinking": request_fields.thinking_switch,
     "output_config": _read_output_config,
@@ -343,11 +356,11 @@ FIELDS: dict[str, request_fields.Check] = {
 }
 
 
-# What is asked for -> a Messages body.
+# A neutral request -> a body.
 
 
 PROTOCOL_TITLE = "Messages"
-CHOICE_TYPES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
+CHOICE_TYPES = {mode: kind for kind, mode in CHOICE_MODES.items()}
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
@@ -386,48 +399,53 @@ def _max_tokens(asked: NeutralRequest, thinking: bool | None) -> int:
     return DEFAULT_SETTINGS.max_tokens_max_effort if most else DEFAULT_SETTINGS.max_tokens_thinking
 
 
-def _dump_conversation(messages: list[Message]) -> tuple[list[Block], list[Message]]:
+def _dump_conversation(messages: list[Entry]) -> tuple[list[JsonObject], list[JsonObject]]:
     """System texts of the beginning, and everything else: one message for each turn."""
     first = 0
     while first < len(messages) - 1 and messages[first]["role"] == "system":
         first += 1
     system = [{"type": "text", "text": message["content"]} for message in messages[:first]]
-    said: list[Message] = []
-    for role, run in groupby(messages[first:], _role):
-        if role == "user":
+    said: list[JsonObject] = []
+    for is_user, run in groupby(messages[first:], _is_user):
+        if is_user:
             said.append({"role": "user", "content": _dump_user(run)})
-        elif role == "assistant":
-            said += ({"role": "assistant", "content": _dump_assistant(m)} for m in run)
         else:
-            said += ({"role": "system", "content": m["content"]} for m in run)
+            said += (_dump_other(message) for message in run)
     return system, said
 
 
-def _role(message: Message) -> str:
-    return "user" if message["role"] == "tool" else str(message["role"])
+def _is_user(message: Entry) -> bool:
+    """Whether a message belongs to the user's side: results are blocks of the user's messages."""
+    return message["role"] in ("user", "tool")
 
 
-def _dump_user(run: Iterable[Message]) -> list[Block]:
-    blocks: list[Block] = []
+def _dump_other(message: Entry) -> JsonObject:
+    if message["role"] == "assistant":
+        return {"role": "assistant", "content": _dump_assistant(message)}
+    return {"role": message["role"], "content": message["content"]}
+
+
+def _dump_user(run: Iterable[Entry]) -> list[JsonObject]:
+    blocks: list[JsonObject] = []
     for message in run:
         content = _dump_content(message["content"])
-        if message["role"] == "user":
-            blocks += content
-        else:
-            result = {"type": "tool_result", "content": content}
+        if message["role"] == "tool":
+            result: JsonObject = {"type": "tool_result", "content": content}
             if message["tool_call_id"] is not None:
                 result["tool_use_id"] = message["tool_call_id"]
             blocks.append(result)
+        else:
+            blocks += content
     return blocks
 
 
-def _dump_content(content: Content) -> list[Block]:
+def _dump_content(content: Content) -> list[JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [block if block["type"] == "text" else _dump_image(block) for block in content]
+    return [dict(block) if block["type"] == "text" else _dump_image(block) for block in content]
 
 
-def _dump_image(block: Block) -> Block:
+def _dump_image(block: ImageBlock) -> JsonObject:
     url = block["image_url"]["url"]
     data = _DATA_URL.fullmatch(url)
     if data is None:
@@ -436,8 +454,8 @@ def _dump_image(block: Block) -> Block:
     return {"type": "image", "source": source}
 
 
-def _dump_assistant(message: Message) -> list[Block]:
-    blocks: list[Block] = []
+def _dump_assistant(message: AssistantEntry) -> list[JsonObject]:
+    blocks: list[JsonObject] = []
     if message.get("reasoning_content"):
         signature = (message.get("marks") or (mark_id(""),))[0]
         thinking = message["reasoning_content"]

@@ -12,17 +12,25 @@ import base64
 import binascii
 import json
 import marshal
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 from dsv4._format.dialects import Dialect
 from dsv4.api import request_fields
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.request_content import BLANK_LINE, RAW_ARGUMENTS, is_object_text
-from dsv4.api.request_fields import OFF, clean_value
+from dsv4.api.request_content import (
+    BLANK_LINE,
+    RAW_ARGUMENTS,
+    Arguments,
+    Content,
+    HistoryCall,
+    is_object_text,
+)
+from dsv4.api.request_fields import OFF, Check, JsonObject, clean_value, marshalled
+from dsv4.types import JsonSchema, ToolChoiceMode
 
 # The marks that come back with a turn.
 
@@ -70,10 +78,10 @@ def _unpacked(mark: str, version: str) -> str | None:
         return None
 
 
-# What was read before, for clients that send the same again: tools and options, all day long.
+# A cache of what was read before: clients send the same tools and options with every request.
 #
 # The key is what a client sent, as marshal writes it, which tells 1 from True and keeps the order
-# of keys. What is remembered is read from a copy: the caller may change what is theirs.
+# of keys. What is cached was read from a copy: the caller may change what is theirs.
 
 
 _V = TypeVar("_V")
@@ -102,14 +110,49 @@ class ReadCache(Generic[_V]):
         self._values[key] = value
 
 
-# What a request asks for, in no protocol's words.
-#
-# Every protocol is read into this value and can be written from it: so a request is translated
-# without being understood any further. Whatever depends on the dialect or on the server's
-# settings comes later (`resolving.py`).
+# The messages of a request, by their roles: the format's own (docs/format.md, section 2).
 
 
-Message: TypeAlias = dict[str, Any]
+class SystemEntry(TypedDict):
+    """A system text."""
+
+    role: Literal["system"]
+    content: str
+
+
+class UserEntry(TypedDict):
+    """What the user says."""
+
+    role: Literal["user"]
+    content: Content
+
+
+class ResultEntry(TypedDict):
+    """What a tool returned."""
+
+    role: Literal["tool"]
+    tool_call_id: str | None
+    content: Content
+
+
+class _AssistantEntryRequired(TypedDict):
+    role: Literal["assistant"]
+    content: str
+
+
+class AssistantEntry(_AssistantEntryRequired, total=False):
+    """What the model said, or a part of it. `marks` are what the client gives back of ours."""
+
+    reasoning_content: str
+    tool_calls: Sequence[HistoryCall]
+    prefix: bool
+    marks: tuple[str, ...]
+
+
+Entry: TypeAlias = SystemEntry | UserEntry | ResultEntry | AssistantEntry
+
+# What a request asks for.
+
 # The namespace, if any, and the name by which the client knows a tool.
 ToolKey: TypeAlias = tuple["str | None", str]
 
@@ -136,12 +179,12 @@ class RequestTool:
     name: str
     path: str
     description: str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: JsonSchema | None = None
     namespace: str | None = None
     namespace_description: str | None = None
     # A custom tool takes one text, which may have to follow a grammar.
     kind: Literal["function", "custom"] = "function"
-    format: dict[str, Any] | None = None
+    format: JsonObject | None = None
     strict: bool | None = None
 
     @property
@@ -151,7 +194,7 @@ class RequestTool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTools:
-    """The tools of a request, and the names of those that nobody here can run."""
+    """The tools of a request, and the names of those that cannot be run here."""
 
     tools: tuple[RequestTool, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -172,13 +215,15 @@ class NeutralToolChoice:
 
 
 AUTO = NeutralToolChoice()
+# The choices that OpenAI's protocols write as a word.
+CHOICE_WORDS: tuple[ToolChoiceMode, ...] = ("auto", "none", "required")
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
     """The form of an answer: a JSON object, or one that follows a schema."""
 
-    schema: dict[str, Any] | None = None
+    schema: JsonObject | None = None
     name: str | None = None
     strict: bool | None = None
 
@@ -186,12 +231,11 @@ class AnswerFormat:
 class NeutralRequest:
     """What a request asks for. None is what it does not say.
 
-    `messages` are the format's own (docs/format.md, section 2), one for each message, item or run
-    of blocks: nothing is merged or moved yet. A call may have a `namespace`, an assistant message
-    `marks`: what the client gives back of ours. A list as content holds text and images alone.
+    `messages` are one for each message, item or run of blocks of the body: nothing is merged or
+    moved yet.
     """
 
-    messages: list[Message]
+    messages: list[Entry]
     model: str | None = None
     declared: RequestTools = NO_TOOLS
     choice: NeutralToolChoice = AUTO
@@ -224,20 +268,29 @@ class NeutralRequest:
         """Where the last message stands."""
         return f"{self.path}[{self.given - 1}]"
 
-    def __init__(self, said: dict[str, Any]) -> None:
+    def __init__(self, given_fields: dict[str, Any]) -> None:
         # What a request does not say is the class's own. Most say little, and a constructor that
         # sets every field takes longer than reading a short conversation.
-        self.__dict__ = said
+        self.__dict__ = given_fields
+
+    def given_fields(self, names: Iterable[str]) -> dict[str, Any]:
+        """Those of the fields that the request gives."""
+        given = self.__dict__
+        return {name: given[name] for name in names if name in given}
+
+    def replaced(self, **changes: object) -> NeutralRequest:
+        """The request with other values for some fields."""
+        return NeutralRequest({**self.__dict__, **changes})
 
 
-# Declared tools: how the model sees them, and how a call of one finds its way back.
+# Declared tools: the names by which the model sees them, and the client's own for its calls.
 
 
 # What stands between a namespace and a name. V4.1 has a form of its own for it, which came with
 # the system token; before it, the form that clients themselves use where names must be flat.
 FLAT_SEPARATOR, NAMESPACE_SEPARATOR = "__", "::"
 
-# The one parameter of a custom tool.
+# The only parameter of a custom tool.
 CUSTOM_INPUT = "input"
 CUSTOM_INPUT_SCHEMA = {
     "type": "object",
@@ -304,7 +357,7 @@ def _prompt_function(tool: RequestTool, dialect: Dialect) -> dict[str, Any]:
 
 
 def tool_description(tool: RequestTool) -> str | None:
-    """A tool's own words, after those of its namespace and before its grammar."""
+    """A tool's own description, after that of its namespace and before its grammar."""
     description = tool.description
     if tool.format is not None and tool.format.get("definition"):
         grammar = f"The input follows this grammar ({tool.format.get('syntax')}):\n"
@@ -315,15 +368,14 @@ def tool_description(tool: RequestTool) -> str | None:
     return description
 
 
-def schema_at(value: Any, path: str) -> dict[str, Any]:
+def schema_at(value: object, path: str) -> JsonObject:
     """A JSON schema: an object that can be written as JSON."""
     if not isinstance(value, dict):
         raise wrong(value, "a JSON schema: an object", path)
-    schema: dict[str, Any] = clean_value(value, path)
-    return schema
+    return clean_value(value, path)
 
 
-def read_function(function: dict[str, Any], path: str, schema: str = "parameters") -> RequestTool:
+def read_function(function: JsonObject, path: str, schema: str = "parameters") -> RequestTool:
     """A function object. `schema` is the name of the field that holds its parameters."""
     parameters, strict = function.get(schema), function.get("strict")
     return RequestTool(
@@ -335,7 +387,9 @@ def read_function(function: dict[str, Any], path: str, schema: str = "parameters
     )
 
 
-def read_allowed(allowed: dict[str, Any], path: str, key: Any) -> NeutralToolChoice:
+def read_allowed(
+    allowed: JsonObject, path: str, key: Callable[[object, str], ToolKey | None]
+) -> NeutralToolChoice:
     """A choice that allows some of the tools. `key` reads one of its entries, or gives None."""
     given = allowed.get("mode")
     if given is not None:
@@ -347,7 +401,7 @@ def read_allowed(allowed: dict[str, Any], path: str, key: Any) -> NeutralToolCho
 
 
 def client_names(tools: Iterable[RequestTool], dialect: Dialect) -> dict[str, ToolName]:
-    """The way back: from the name in the prompt to the client's own."""
+    """The client's name of each tool, by its name in the prompt."""
     named = [(prompt_name(tool.key, dialect), tool) for tool in tools]
     refuse_duplicate_names((name, tool.path) for name, tool in named)
     return {name: ToolName(tool.name, tool.namespace, tool.kind, tool.path) for name, tool in named}
@@ -363,11 +417,6 @@ def refuse_duplicate_names(named: Iterable[tuple[str, str]]) -> None:
         seen.add(name)
 
 
-def client_name(name: str, names: Mapping[str, ToolName]) -> ToolName:
-    """What the client calls the tool. One that it did not declare has the name it came with."""
-    return names.get(name) or ToolName(name)
-
-
 @dataclass(frozen=True, slots=True)
 class VisibleTools:
     """Tools as the prompt shows them, and the table of their names."""
@@ -378,7 +427,7 @@ class VisibleTools:
 
 
 # A client sends the same tools with every request, and each time they are the same value
-# (`declared_in`). What a dialect makes of them is remembered for the last few.
+# (`cached_tools`). What a dialect makes of them is cached for the last few.
 @lru_cache(CACHE_ENTRIES)
 def visible_tools(declared: RequestTools, dialect: Dialect) -> VisibleTools:
     """How a dialect shows all tools that a request declares."""
@@ -398,26 +447,28 @@ def visible_tools_for(
 _known_tools = ReadCache[RequestTools]()
 
 
-def cached_tools(
-    tools: Any, path: str, read: Callable[[Any, str], RequestTools], protocol: str
-) -> RequestTools:
-    """What `read` makes of a request's list of tools, remembered."""
-    try:
-        dumped = marshal.dumps(tools)
-    except ValueError:
-        return read(tools, path)  # says what is wrong
-    key = (dumped, protocol)
-    declared = _known_tools.get(key)
-    if declared is None:
-        declared = read(marshal.loads(dumped), path)
-        _known_tools.keep(key, declared, len(dumped))
-    return declared
+def cached_tools(read: Callable[[object, str], RequestTools], protocol: str) -> Check:
+    """The check of a protocol's list of tools: what `read` makes of it, cached."""
+
+    def check(tools: object, path: str) -> RequestTools:
+        try:
+            dumped = marshalled(tools)
+        except ValueError:
+            return read(tools, path)  # says what is wrong
+        key = (dumped, protocol)
+        declared = _known_tools.get(key)
+        if declared is None:
+            declared = read(marshal.loads(dumped), path)
+            _known_tools.keep(key, declared, len(dumped))
+        return declared
+
+    return check
 
 
 # The form that an answer must have.
 
 
-def read_answer_format(holder: dict[str, Any], path: str) -> AnswerFormat:
+def read_answer_format(holder: JsonObject, path: str) -> AnswerFormat:
     """The schema of an answer, with its name."""
     strict = holder.get("strict")
     return AnswerFormat(
@@ -427,12 +478,12 @@ def read_answer_format(holder: dict[str, Any], path: str) -> AnswerFormat:
     )
 
 
-# What all protocols need to say again what was asked for.
+# What all protocols need to write a request again.
 
 
-def joined_turns(asked: NeutralRequest) -> Iterator[Message]:
+def joined_turns(asked: NeutralRequest) -> Iterator[Entry]:
     """The messages, those of one assistant turn as one."""
-    open_turn: Message | None = None
+    open_turn: AssistantEntry | None = None
     for message in asked.messages:
         if message["role"] == "assistant":
             open_turn = message if open_turn is None else joined_turn(open_turn, message)
@@ -445,8 +496,25 @@ def joined_turns(asked: NeutralRequest) -> Iterator[Message]:
         yield open_turn
 
 
+def joined_turn(first: AssistantEntry, second: AssistantEntry) -> AssistantEntry:
+    """Two assistant messages as one: their reasoning, then their texts, then their calls."""
+    reasoning = (first.get("reasoning_content"), second.get("reasoning_content"))
+    turn: AssistantEntry = {
+        "role": "assistant",
+        "reasoning_content": BLANK_LINE.join(filter(None, reasoning)),
+        "content": BLANK_LINE.join(filter(None, (first["content"], second["content"]))),
+    }
+    if "tool_calls" in first or "tool_calls" in second:
+        turn["tool_calls"] = (*first.get("tool_calls", ()), *second.get("tool_calls", ()))
+    if "marks" in first or "marks" in second:
+        turn["marks"] = (*first.get("marks", ()), *second.get("marks", ()))
+    if second.get("prefix"):
+        turn["prefix"] = True
+    return turn
+
+
 def function_tools(asked: NeutralRequest, protocol: str) -> list[RequestTool]:
-    """The tools that are shown, in a protocol that has functions alone."""
+    """The tools that are shown, in a protocol that has only functions."""
     allowed = asked.choice.allowed
     tools = [t for t in asked.declared.tools if allowed is None or t.key in allowed]
     for tool in tools:
@@ -456,9 +524,9 @@ def function_tools(asked: NeutralRequest, protocol: str) -> list[RequestTool]:
     return tools
 
 
-def function_calls(message: Message, protocol: str) -> list[dict[str, Any]]:
+def function_calls(message: AssistantEntry, protocol: str) -> list[HistoryCall]:
     """The calls of a turn, in a protocol that has no namespaces."""
-    calls: list[dict[str, Any]] = list(message.get("tool_calls", ()))
+    calls = list(message.get("tool_calls", ()))
     for call in calls:
         if "namespace" in call:
             name = call["function"]["name"]
@@ -467,12 +535,12 @@ def function_calls(message: Message, protocol: str) -> list[dict[str, Any]]:
     return calls
 
 
-def arguments_text(arguments: Any) -> str:
+def arguments_text(arguments: Arguments) -> str:
     """Arguments as text."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def arguments_object(arguments: Any) -> dict[str, Any]:
+def arguments_object(arguments: Arguments) -> JsonObject:
     """Arguments as an object. Text that is none is one parameter, as the format writes it."""
     if isinstance(arguments, dict):
         return arguments
@@ -493,20 +561,6 @@ def thinking_choice(asked: NeutralRequest) -> bool | None:
     return asked.thinking
 
 
-def without_nulls(**fields: Any) -> dict[str, Any]:
+def without_nulls(**fields: object) -> dict[str, Any]:
     """The fields that say something."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def joined_turn(first: Message, second: Message) -> Message:
-    """Two assistant messages as one: their reasoning, then their texts, then their calls."""
-    turn: Message = {"role": "assistant"}
-    for name in ("reasoning_content", "content"):
-        texts = [text for text in (first.get(name), second.get(name)) if text]
-        turn[name] = BLANK_LINE.join(texts)
-    for name in ("tool_calls", "marks"):
-        if name in first or name in second:
-            turn[name] = (*first.get(name, ()), *second.get(name, ()))
-    if second.get("prefix"):
-        turn["prefix"] = True
-    return turn

@@ -9,25 +9,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
 from dsv4._format.texts import UNSUPPORTED
 from dsv4.api.errors import ApiError, wrong
-from dsv4.api.request_fields import clean, clean_value, maybe_text_at, type_at, without_surrogates
-
-# Content in the form that all protocols share: text, or a list of text and image blocks.
-#
-# A protocol has a table of the blocks it knows. What a block says is text or an image; of a block
-# that nobody knows its type is said, as the format does it.
-
+from dsv4.api.request_fields import (
+    JsonObject,
+    clean,
+    clean_value,
+    json_object,
+    maybe_text_at,
+    type_at,
+    without_surrogates,
+)
+from dsv4.types import ImageUrlParam, TextPartParam
 
 BLANK_LINE = "\n\n"
 
-Block: TypeAlias = dict[str, Any]
-Content: TypeAlias = "str | list[Block]"
+
+class ImageBlock(TypedDict):
+    """An image. `path` is where the request has it."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrlParam
+    path: str
+
+
+Content: TypeAlias = "str | list[TextPartParam | ImageBlock]"
 # What one block says: text, an image, or nothing at all.
-BlockContent: TypeAlias = "str | Block | None"
-BlockReader: TypeAlias = Callable[[Block, str], BlockContent]
+BlockContent: TypeAlias = "str | ImageBlock | None"
+# A block as a client sent it, and where it stands -> what it says.
+BlockReader: TypeAlias = Callable[[JsonObject, str], BlockContent]
 
 
 def unsupported_text(kind: str) -> str:
@@ -39,7 +51,7 @@ UNSUPPORTED_IMAGE = unsupported_text("Image")
 UNSUPPORTED_DOCUMENT = unsupported_text("Document")
 
 
-def content_of(value: Any, path: str, readers: Mapping[str, BlockReader]) -> Content:
+def content_of(value: object, path: str, readers: Mapping[str, BlockReader]) -> Content:
     """A content field: text, null, or a list of blocks."""
     if isinstance(value, str):
         return clean(value)
@@ -52,18 +64,19 @@ def content_of(value: Any, path: str, readers: Mapping[str, BlockReader]) -> Con
     )
 
 
-def text_content(value: Any, path: str, readers: Mapping[str, BlockReader]) -> str:
+def text_content(value: object, path: str, readers: Mapping[str, BlockReader]) -> str:
     """A content field where there can be no images: they are named."""
     content = content_of(value, path, readers)
     return content if isinstance(content, str) else without_images(content)
 
 
-def read_block(block: Any, path: str, readers: Mapping[str, BlockReader]) -> BlockContent:
+def read_block(block: object, path: str, readers: Mapping[str, BlockReader]) -> BlockContent:
     if isinstance(block, str):
         return clean(block)
-    kind = type_at(block, path)
+    fields = json_object(block, path)
+    kind = type_at(fields, path)
     reader = readers.get(kind)
-    return unsupported_text(kind) if reader is None else reader(block, path)
+    return unsupported_text(kind) if reader is None else reader(fields, path)
 
 
 def joined_content(said: list[BlockContent]) -> Content:
@@ -93,16 +106,17 @@ def refuse_images(content: Content) -> None:
             raise ApiError("found an image, expected text: images are not read", path=block["path"])
 
 
-def image_block(url: str, path: str, detail: Any = None) -> Block:
-    """An image. `path` is where the request has it."""
-    source = {"url": url} if not isinstance(detail, str) else {"url": url, "detail": detail}
+def image_block(url: str, path: str, detail: object = None) -> ImageBlock:
+    source: ImageUrlParam = {"url": url}
+    if isinstance(detail, str):
+        source["detail"] = detail
     return {"type": "image_url", "image_url": source, "path": path}
 
 
 def text_reader(field: str) -> BlockReader:
     """A reader of blocks that are the text of one field. Null is empty."""
 
-    def read(block: Block, path: str) -> BlockContent:
+    def read(block: JsonObject, path: str) -> BlockContent:
         return maybe_text_at(block, field, path) or ""
 
     return read
@@ -111,12 +125,12 @@ def text_reader(field: str) -> BlockReader:
 read_text_block = text_reader("text")
 
 
-def no_content(block: Block, path: str) -> BlockContent:
+def no_content(block: JsonObject, path: str) -> BlockContent:
     """A block that says nothing to the model."""
     return None
 
 
-# System texts, as every protocol has them.
+# System texts.
 
 
 # What a client puts before its first line, or before the beginning of its text. It changes from
@@ -125,7 +139,7 @@ BILLING_HEADER = "x-anthropic-billing-header"
 PROMPT_BEGINNING = "You are"
 
 
-def system_text(value: Any, path: str, readers: Mapping[str, BlockReader]) -> str:
+def system_text(value: object, path: str, readers: Mapping[str, BlockReader]) -> str:
     """The text of a system field or message: its blocks, those that say something."""
     if isinstance(value, str):
         return without_billing(clean(value))
@@ -155,24 +169,48 @@ def without_billing(text: str) -> str:
 # Calls in the history of a request. History never fails: what can be read is written.
 
 
-# The one parameter of arguments that are no object.
+# The only parameter of arguments that are no object.
 RAW_ARGUMENTS = "arguments"
+# Arguments as text, or as the object that it spells.
+Arguments: TypeAlias = str | JsonObject
+
+
+class HistoryFunction(TypedDict):
+    """The function that a call names."""
+
+    name: str
+    arguments: Arguments
+
+
+class _HistoryCallRequired(TypedDict):
+    id: str | None
+    type: Literal["function"]
+    function: HistoryFunction
+
+
+class HistoryCall(_HistoryCallRequired, total=False):
+    """A call as the format takes it."""
+
+    namespace: str
 
 
 def history_call(
-    id: Any, name: str, arguments: Any, path: str, namespace: Any = None
-) -> dict[str, Any]:
-    """A call as the format takes it. `path` is where the request has its id."""
+    id: object, name: str, arguments: Arguments, path: str, namespace: str | None = None
+) -> HistoryCall:
+    """A call. `path` is where the request has its id."""
     if id is not None and not isinstance(id, str):
         raise wrong(id, "the id of a call: text", path)
-    id = None if id is None else clean(id)
-    made = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    made: HistoryCall = {
+        "id": None if id is None else clean(id),
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
     if namespace is not None:
         made["namespace"] = namespace
     return made
 
 
-def arguments_of(value: Any, path: str) -> Any:
+def arguments_of(value: object, path: str) -> Arguments:
     """Arguments that the format can write: text of an object, or an object."""
     if value is None or value == "":
         return {}
@@ -194,7 +232,7 @@ def is_object_text(text: str) -> bool:
         return False
 
 
-def _cleaned_arguments(text: str) -> Any:
+def _cleaned_arguments(text: str) -> Arguments:
     """Arguments whose text escapes surrogates, which may be lone ones."""
     try:
         value = json.loads(text)

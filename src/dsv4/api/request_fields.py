@@ -12,12 +12,18 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from dsv4.api.errors import ApiError, wrong
 from dsv4.errors import short_repr
 
-# A request's body: bytes of JSON, or what they say, as a dict of plain values.
+JsonObject: TypeAlias = dict[str, Any]
+# What a request comes as: bytes or text of JSON, or the object that they spell.
+Body: TypeAlias = JsonObject | bytes | bytearray | memoryview | str
+T = TypeVar("T")
+Name = TypeVar("Name", bound=str)
+
+# The body.
 
 
 # Half of a pair, as UTF-8 would write it if it could.
@@ -46,17 +52,17 @@ _decoder = json.JSONDecoder()
 _scan_json: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
 
 
-def json_body(body: Any, loads: Callable[[bytes], Any] | None = None) -> dict[str, Any]:
+def json_body(body: Body, loads: Callable[[bytes], Any] | None = None) -> JsonObject:
     """The body as a dict."""
     if isinstance(body, dict):
         return body
-    value = _parse_json(body if body.__class__ is bytes else _bytes_of(body), loads)
+    value = _parse_json(body if type(body) is bytes else _bytes_of(body), loads)
     if not isinstance(value, dict):
         raise wrong(value, "a JSON object", "")
     return value
 
 
-def _bytes_of(body: Any) -> bytes:
+def _bytes_of(body: object) -> bytes:
     if isinstance(body, str):
         return body.encode("utf-8", "surrogatepass")
     if not isinstance(body, (bytes, bytearray, memoryview)):
@@ -116,18 +122,23 @@ def is_clean(text: str) -> bool:
     return True
 
 
-def clean_value(value: Any, path: str) -> Any:
+# Raises a ValueError for what it cannot write.
+marshalled: Callable[[object], bytes] = marshal.dumps  # type: ignore[assignment]
+
+
+def clean_value(value: T, path: str) -> T:
     """A caller's value, made of what JSON has, with clean texts."""
     if not is_json(value):
         raise wrong(value, "what JSON has, and not nested too deep", path)
     # Marshal writes text as UTF-8 with surrogates let through. A look at its bytes takes much less
     # time than a walk, and what looks like a surrogate and is none does no harm.
-    dumped = marshal.dumps(value)
+    dumped = marshalled(value)
     found = b"\xed" in dumped and _ENCODED_SURROGATE.search(dumped) is not None
-    return without_surrogates(value) if found else value
+    cleaned: T = without_surrogates(value) if found else value
+    return cleaned
 
 
-def without_surrogates(value: Any) -> Any:
+def without_surrogates(value: object) -> Any:
     """A copy of a value with clean texts."""
     if isinstance(value, str):
         return clean(value)
@@ -138,25 +149,23 @@ def without_surrogates(value: Any) -> Any:
     return value
 
 
-def is_json(value: Any, depth: int = MAX_DEPTH) -> bool:
+def is_json(value: object, depth: int = MAX_DEPTH) -> bool:
     """Whether a value is made of what JSON has, and not nested too deep."""
     kind = value.__class__
     if kind is str or kind is int or kind is bool or kind is float or value is None:
         return True
     if not depth:
         return False
-    if kind is dict:
+    if type(value) is dict:
         return all(k.__class__ is str and is_json(v, depth - 1) for k, v in value.items())
-    return kind is list and all(is_json(item, depth - 1) for item in value)
+    return type(value) is list and all(is_json(item, depth - 1) for item in value)
 
 
-# Fields of a request: each check gives the value as it should be, or says what is wrong and
-# where.
-#
-# Null is absent everywhere, so a check never sees it.
+# Checks of fields.
 
 
-Check: TypeAlias = Callable[[Any, str], Any]
+# A value as it came and where it stands -> the value as it should be.
+Check: TypeAlias = Callable[[object, str], object]
 
 
 def checked_fields(
@@ -183,25 +192,25 @@ def shared_fields(
     return said
 
 
-def text(value: Any, path: str) -> str:
+def text(value: object, path: str) -> str:
     if isinstance(value, str):
         return clean(value)
     raise wrong(value, "text", path)
 
 
-def boolean(value: Any, path: str) -> bool:
-    if value is True or value is False:
+def boolean(value: object, path: str) -> bool:
+    if isinstance(value, bool):
         return value
     raise wrong(value, "true or false", path)
 
 
-def json_object(value: Any, path: str) -> dict[str, Any]:
+def json_object(value: object, path: str) -> JsonObject:
     if isinstance(value, dict):
         return value
     raise wrong(value, "an object", path)
 
 
-def json_list(value: Any, path: str) -> list[Any]:
+def json_list(value: object, path: str) -> list[Any]:
     if isinstance(value, list):
         return value
     if isinstance(value, tuple):
@@ -209,12 +218,16 @@ def json_list(value: Any, path: str) -> list[Any]:
     raise wrong(value, "a list", path)
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def whole_number(least: int, most: int | None = None) -> Check:
-    def check(value: Any, path: str) -> int:
+def is_number(value: object) -> TypeGuard[int | float]:
+    return is_integer(value) or (isinstance(value, float) and isfinite(value))
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[object, str], int]:
+    def check(value: object, path: str) -> int:
         if is_integer(value) and value >= least and (most is None or value <= most):
             return int(value)
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -223,10 +236,9 @@ def whole_number(least: int, most: int | None = None) -> Check:
     return check
 
 
-def number(least: float, most: float | None = None) -> Check:
-    def check(value: Any, path: str) -> float:
-        given = is_integer(value) or (isinstance(value, float) and isfinite(value))
-        if given and value >= least and (most is None or value <= most):
+def number(least: float, most: float | None = None) -> Callable[[object, str], float]:
+    def check(value: object, path: str) -> float:
+        if is_number(value) and value >= least and (most is None or value <= most):
             return float(value) if isinstance(value, float) else int(value)
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise wrong(value, f"a number {limits}", path)
@@ -234,16 +246,17 @@ def number(least: float, most: float | None = None) -> Check:
     return check
 
 
-def one_of(*names: str) -> Check:
-    def check(value: Any, path: str) -> str:
-        if isinstance(value, str) and value in names:
-            return str.__str__(value)
+def one_of(*names: Name) -> Callable[[object, str], Name]:
+    def check(value: object, path: str) -> Name:
+        for name in names:
+            if isinstance(value, str) and value == name:
+                return name
         raise wrong(value, "one of " + ", ".join(f'"{name}"' for name in names), path)
 
     return check
 
 
-def texts(value: Any, path: str) -> tuple[str, ...]:
+def texts(value: object, path: str) -> tuple[str, ...]:
     """One text, or a list of them. None may be empty."""
     if isinstance(value, str):
         given = [value]
@@ -256,11 +269,6 @@ def texts(value: Any, path: str) -> tuple[str, ...]:
             where = path if isinstance(value, str) else f"{path}[{n}]"
             raise wrong(item, "text that is not empty", where)
     return tuple(map(clean, given))
-
-
-def as_is(value: Any, path: str) -> Any:
-    """A field that is read elsewhere."""
-    return value
 
 
 def name_at(fields: Mapping[str, Any], path: str, key: str = "name") -> str:
@@ -277,17 +285,15 @@ def maybe_text_at(fields: Mapping[str, Any], key: str, path: str) -> str | None:
     return value if value is None else text(value, f"{path}.{key}")
 
 
-def type_at(fields: Any, path: str) -> str:
+def type_at(fields: JsonObject, path: str) -> str:
     """The `type` of a block, part or item."""
-    if not isinstance(fields, dict):
-        raise wrong(fields, "an object", path)
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise wrong(kind, 'a type, such as "text"', f"{path}.type")
     return clean(kind)
 
 
-# Whether a model thinks, and how hard: the names that requests use, and what a dialect has.
+# Whether a model thinks, and how hard.
 
 
 # Every name of an effort that clients send, as the format's own three. "none" is no thinking.
@@ -301,18 +307,18 @@ OFF = "none"
 SWITCHES = {"enabled": True, "adaptive": True, "disabled": False}
 
 
-def effort(value: Any, path: str) -> str | int:
+def effort(value: object, path: str) -> str | int:
     """A field that holds an effort: a name, or a whole number."""
     if isinstance(value, str) and (value in EFFORTS or value == OFF):
         return str.__str__(value)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if is_integer(value):
         return value
     names = ", ".join(f'"{name}"' for name in (OFF, *EFFORTS))
     raise wrong(value, f"one of {names}, or a whole number", path)
 
 
-def thinking_switch(value: Any, path: str) -> bool | None:
-    """The `thinking` object of a request: on, off, or nothing said."""
+def thinking_switch(value: object, path: str) -> bool | None:
+    """The `thinking` object of a request: on, off, or None where it does not say."""
     if not isinstance(value, dict):
         raise wrong(value, 'an object such as {"type": "enabled"}', path)
     kind = value.get("type")
@@ -324,20 +330,20 @@ def thinking_switch(value: Any, path: str) -> bool | None:
     return SWITCHES[kind]
 
 
-# Fields that change what a model sees, and that nothing here can do: a request that has one is
-# refused, because an answer to anything less would look like an answer to it.
+# Fields that change what a model sees and that cannot be honoured: a request that has one is
+# refused, because an answer without it would look like an answer to it.
 
 
-FieldCheck: TypeAlias = Callable[[Any, str], None]
+FieldCheck: TypeAlias = Callable[[object, str], None]
 
 # By these words the SDK knows that it must send the whole conversation itself.
 THREAD_UNSUPPORTED = {"error_code": "thread_unsupported_request"}
 
 
 def _refused(expected: str, details: Mapping[str, Any] | None = None) -> FieldCheck:
-    """Whatever the value."""
+    """Refuses a field, whatever its value."""
 
-    def check(value: Any, path: str) -> None:
+    def check(value: object, path: str) -> None:
         raise ApiError(
             f"found {short_repr(value)}, expected {expected}", path=path, details=details
         )
@@ -345,18 +351,18 @@ def _refused(expected: str, details: Mapping[str, Any] | None = None) -> FieldCh
     return check
 
 
-def _refused_but(harmless: tuple[Any, ...], expected: str) -> FieldCheck:
-    """Any value but those that ask for nothing."""
+def _refused_but(harmless: tuple[object, ...], expected: str) -> FieldCheck:
+    """Refuses any value of a field but those that ask for nothing."""
     refused = _refused(expected)
 
-    def check(value: Any, path: str) -> None:
+    def check(value: object, path: str) -> None:
         if value not in harmless:
             refused(value, path)
 
     return check
 
 
-def _no_skills(value: Any, path: str) -> None:
+def _no_skills(value: object, path: str) -> None:
     """A container is for tools that run elsewhere. Skills in it would be shown to the model."""
     if isinstance(value, dict) and value.get("skills"):
         raise ApiError("found skills, expected none: they cannot be loaded here", path=path)
@@ -368,7 +374,7 @@ _PREFIX = 'an assistant message with "prefix": true at the end'
 
 UNSUPPORTED_FIELDS: dict[str, dict[str, FieldCheck]] = {
     "chat": {
-        "web_search_options": _refused("none: nobody here can search the web"),
+        "web_search_options": _refused("none: this server cannot search the web"),
         # Of servers that render templates.
         "documents": _refused_but(([], ()), "the documents in messages"),
         "chat_template": _refused(_OWN_TEMPLATE),

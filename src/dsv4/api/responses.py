@@ -12,11 +12,14 @@ from dsv4.api import event_writer
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.errors import ApiError, ContextOverflow, as_api_error, error, error_body
 from dsv4.api.event_writer import (
+    ChoiceEvents,
     Events,
     EventWriter,
+    FinishReason,
     HeldCall,
     Logprobs,
     ProtocolEvent,
+    Seal,
     Usage,
     protocol_events,
     quoted,
@@ -35,7 +38,7 @@ __all__ = [
 ]
 
 
-# The text of a custom tool's call, which the model writes as the one parameter of a call.
+# The text of a custom tool's call, which the model writes as the only parameter of a call.
 
 
 INPUT_OPENING = f'{{"{CUSTOM_INPUT}": "'
@@ -106,7 +109,7 @@ class CustomInputStream:
         return str(json.loads(f'"{escaped}"', strict=False)) if escaped else ""
 
 
-# OpenAI's Responses: the parser's events -> stream events, the last with the whole response.
+# The parser's events -> stream events, the last with the whole response.
 
 
 # Why an answer is not whole.
@@ -153,8 +156,7 @@ class ResponsesWriter(EventWriter):
     id_prefix = "resp_"
     frame = staticmethod(event_writer.named_frame)
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _set_up(self) -> None:
         self._count = -1  # of the last event
         self._output: list[dict[str, Any]] = []  # items that are done
         self._open: OpenItem | None = None
@@ -178,13 +180,13 @@ class ResponsesWriter(EventWriter):
         response["error"] = _failure_details(as_api_error(error))
         return [self._event("response.failed", response=response)]
 
-    def finish(self, usage: Usage | None = None, reason: Any = None) -> Events:
+    def finish(self, usage: Usage | None = None, reason: FinishReason = None) -> Events:
         """The end of the open item, and the whole response.
 
         `usage` is what was counted, `reason` why the engine stopped.
         """
         outcome = self.outcomes[0]
-        missing = INCOMPLETE.get(outcome.reason(reason))
+        missing = INCOMPLETE.get(self._reason(0, reason))
         status = "completed" if missing is None else "incomplete"
         events = self._close(status)
         output = list(self._output)
@@ -331,7 +333,7 @@ class ResponsesWriter(EventWriter):
     def _name(self) -> str:
         return self.id.removeprefix(self.id_prefix)
 
-    def _event(self, kind: str, **fields: Any) -> ProtocolEvent:
+    def _event(self, kind: str, **fields: object) -> ProtocolEvent:
         self._count += 1
         return {"type": kind, "sequence_number": self._count, **fields}
 
@@ -420,15 +422,19 @@ def fold(events: Iterable[ProtocolEvent]) -> dict[str, Any]:
 
 def whole(
     call: ApiRequest,
-    events: Iterable[Any],
+    events: ChoiceEvents,
     *,
     usage: Usage | None = None,
-    reason: Any = None,
-    **options: Any,
+    reason: FinishReason = None,
+    id: str | None = None,
+    created: int | None = None,
+    model: str | None = None,
+    seal: Seal | None = None,
 ) -> dict[str, Any]:
     """The response of `call`, a request that does not stream: the writer's events, folded.
 
-    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes, `options` what
-    `Writer` takes.
+    `events` are the parser's. `usage` and `reason` are what `Writer.finish` takes; `id`,
+    `created`, `model` and `seal` are what `Writer` takes.
     """
-    return fold(protocol_events(ResponsesWriter(call, **options), events, usage, reason))
+    writer = ResponsesWriter(call, id=id, created=created, model=model, seal=seal)
+    return fold(protocol_events(writer, events, usage, reason))

@@ -16,10 +16,12 @@ from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
     AUTO,
     CACHE_ENTRIES,
+    CHOICE_WORDS,
     CUSTOM_INPUT,
     NO_TOOLS,
     AnswerFormat,
-    Message,
+    AssistantEntry,
+    Entry,
     NeutralRequest,
     NeutralToolChoice,
     RequestTool,
@@ -40,10 +42,12 @@ from dsv4.api.neutral_request import (
 from dsv4.api.request_content import (
     BLANK_LINE,
     UNSUPPORTED_IMAGE,
-    Block,
+    Arguments,
     BlockContent,
     BlockReader,
     Content,
+    HistoryCall,
+    ImageBlock,
     arguments_of,
     content_of,
     history_call,
@@ -54,7 +58,16 @@ from dsv4.api.request_content import (
     text_reader,
     unsupported_text,
 )
-from dsv4.api.request_fields import OFF, REASONING_CONTEXT, clean, json_body
+from dsv4.api.request_fields import (
+    OFF,
+    REASONING_CONTEXT,
+    Body,
+    Check,
+    JsonObject,
+    clean,
+    json_body,
+)
+from dsv4.types import TextPartParam
 
 # What a response repeats of its request.
 
@@ -64,7 +77,7 @@ ECHOED_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 GRAMMAR_SYNTAXES = ("lark", "regex")
 
 
-def echoed_fields(body: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def echoed_fields(body: JsonObject, known: dict[str, Any]) -> JsonObject:
     """The fields of a response that come from the request, each valid or null.
 
     `known` are the fields that were read, `body` has those that were not.
@@ -88,7 +101,7 @@ def echoed_fields(body: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _echoed_metadata(value: Any) -> dict[str, str] | None:
+def _echoed_metadata(value: object) -> dict[str, str] | None:
     if not isinstance(value, dict):
         return None
     plain = all(isinstance(k, str) and isinstance(v, str) for k, v in value.items())
@@ -108,7 +121,7 @@ def dump_format(form: AnswerFormat | None) -> dict[str, Any]:
     }
 
 
-def dump_choice(choice: NeutralToolChoice) -> Any:
+def dump_choice(choice: NeutralToolChoice) -> str | JsonObject:
     if choice.allowed is not None:
         listed = [{"type": "function", "name": name} for _, name in sorted(choice.allowed, key=str)]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": listed}
@@ -154,21 +167,21 @@ def _dump_tool(tool: RequestTool) -> dict[str, Any]:
     return {**echoed, "parameters": tool.parameters, "strict": tool.strict}
 
 
-def _is_valid_format(form: dict[str, Any] | None) -> bool:
+def _is_valid_format(form: JsonObject | None) -> bool:
     if form is None:
         return False
     grammar = form.get("syntax") in GRAMMAR_SYNTAXES and isinstance(form.get("definition"), str)
     return form.get("type") == "text" or (form.get("type") == "grammar" and grammar)
 
 
-# OpenAI's Responses: a body -> what it asks for.
+# A body -> a neutral request.
 
 
 ROLES = ("user", "system", "developer", "assistant")
 
 
 def read(
-    body: Any, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
+    body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
 ) -> ApiRequest:
     """A Responses request.
 
@@ -181,11 +194,11 @@ def read(
     return resolve(asked, "responses", dialect_named(dialect), settings)
 
 
-def neutral_responses_request(body: dict[str, Any]) -> NeutralRequest:
+def neutral_responses_request(body: JsonObject) -> NeutralRequest:
     """What a body asks for."""
     known = request_fields.checked_fields(body, FIELDS)
     _refuse_stored(body)
-    messages: list[Message] = []
+    messages: list[Entry] = []
     if known.get("instructions"):
         messages.append({"role": "system", "content": known["instructions"]})
     if "input" not in known:
@@ -220,7 +233,7 @@ def neutral_responses_request(body: dict[str, Any]) -> NeutralRequest:
     return NeutralRequest(said)
 
 
-def _refuse_stored(body: dict[str, Any]) -> None:
+def _refuse_stored(body: JsonObject) -> None:
     """What would have to be stored, or done later, to be answered."""
     for field in ("previous_response_id", "conversation", "prompt", "background"):
         if body.get(field):
@@ -233,7 +246,7 @@ def _refuse_stored(body: dict[str, Any]) -> None:
 # Items. Each is a message of its own: those of one assistant turn are joined later.
 
 
-def _read_input(value: Any, path: str) -> list[Any]:
+def _read_input(value: object, path: str) -> list[Any]:
     if isinstance(value, str):
         return [{"role": "user", "content": clean(value)}]
     if isinstance(value, (list, tuple)):
@@ -241,7 +254,7 @@ def _read_input(value: Any, path: str) -> list[Any]:
     raise wrong(value, "text or a list of items", path)
 
 
-def _read_item(item: Any, path: str) -> list[Message]:
+def _read_item(item: object, path: str) -> list[Entry]:
     if not isinstance(item, dict):
         raise wrong(item, "an item: an object", path)
     kind = item.get("type")
@@ -253,13 +266,14 @@ def _read_item(item: Any, path: str) -> list[Message]:
     return _unknown_item(clean(kind)) if reader is None else reader(item, path)
 
 
-def _unknown_item(kind: str) -> list[Message]:
-    """An item that nobody here knows, on the side where it must have come from."""
-    role = "assistant" if kind.endswith("_call") else "user"
-    return [{"role": role, "content": unsupported_text(kind)}]
+def _unknown_item(kind: str) -> list[Entry]:
+    """An item of an unknown type, on the side that it must have come from."""
+    if kind.endswith("_call"):
+        return [{"role": "assistant", "content": unsupported_text(kind)}]
+    return [{"role": "user", "content": unsupported_text(kind)}]
 
 
-def _read_message(item: Block, path: str) -> list[Message]:
+def _read_message(item: JsonObject, path: str) -> list[Entry]:
     role, content, inside = item.get("role"), item.get("content"), f"{path}.content"
     if role == "user":
         return [{"role": "user", "content": content_of(content, inside, PART_READERS)}]
@@ -271,19 +285,19 @@ def _read_message(item: Block, path: str) -> list[Message]:
     raise wrong(role, "one of " + ", ".join(ROLES), f"{path}.role")
 
 
-def _read_reasoning(item: Block, path: str) -> list[Message]:
+def _read_reasoning(item: JsonObject, path: str) -> list[Entry]:
     """Thinking as its text, else as our own mark of it, else as its summary."""
     content = _joined_texts(item, "content", path)
     summary = _joined_texts(item, "summary", path)
     mark = request_fields.maybe_text_at(item, "encrypted_content", path) or ""
     text = content or marked_text(mark) or summary
-    message: Message = {"role": "assistant", "reasoning_content": text, "content": ""}
+    message: AssistantEntry = {"role": "assistant", "reasoning_content": text, "content": ""}
     if mark:
         message["marks"] = (mark,)
     return [message]
 
 
-def _joined_texts(item: Block, field: str, path: str) -> str:
+def _joined_texts(item: JsonObject, field: str, path: str) -> str:
     """A list of parts that hold text, or that text itself."""
     value, where = item.get(field), f"{path}.{field}"
     if value is None or isinstance(value, str):
@@ -295,30 +309,30 @@ def _joined_texts(item: Block, field: str, path: str) -> str:
     return BLANK_LINE.join(part for part in parts if isinstance(part, str) and part)
 
 
-def _read_call(item: Block, path: str) -> list[Message]:
+def _read_call(item: JsonObject, path: str) -> list[Entry]:
     arguments = arguments_of(item.get("arguments"), f"{path}.arguments")
     return _assistant_call(item, arguments, path)
 
 
-def _read_custom_call(item: Block, path: str) -> list[Message]:
+def _read_custom_call(item: JsonObject, path: str) -> list[Entry]:
     text = request_fields.maybe_text_at(item, "input", path) or ""
     return _assistant_call(item, {CUSTOM_INPUT: text}, path)
 
 
-def _assistant_call(item: Block, arguments: Any, path: str) -> list[Message]:
+def _assistant_call(item: JsonObject, arguments: Arguments, path: str) -> list[Entry]:
     name = request_fields.text(item.get("name"), f"{path}.name")
     namespace = request_fields.maybe_text_at(item, "namespace", path)
     made = history_call(item.get("call_id"), name, arguments, f"{path}.call_id", namespace)
     return [{"role": "assistant", "content": "", "tool_calls": [made]}]
 
 
-def _read_output(item: Block, path: str) -> list[Message]:
+def _read_output(item: JsonObject, path: str) -> list[Entry]:
     id = request_fields.maybe_text_at(item, "call_id", path)
     content = content_of(item.get("output"), f"{path}.output", PART_READERS)
     return [{"role": "tool", "tool_call_id": id, "content": content}]
 
 
-def _refuse_reference(item: Block, path: str) -> list[Message]:
+def _refuse_reference(item: JsonObject, path: str) -> list[Entry]:
     message = "found a reference, expected the item itself: nothing is stored here"
     raise ApiError(message, path=path)
 
@@ -334,7 +348,7 @@ ITEM_READERS = {
 }
 
 
-def _read_image(part: Block, path: str) -> BlockContent:
+def _read_image(part: JsonObject, path: str) -> BlockContent:
     source = part.get("image_url")
     if isinstance(source, dict):
         source = source.get("url")
@@ -354,41 +368,39 @@ PART_READERS: dict[str, BlockReader] = {
 # Tools.
 
 
-def _read_declared(value: Any, path: str) -> RequestTools:
-    return cached_tools(value, path, _read_tools, "responses")
-
-
-def _read_tools(value: Any, path: str) -> RequestTools:
+def _read_tools(value: object, path: str) -> RequestTools:
     tools: list[RequestTool] = []
     ignored: list[str] = []
     for n, item in enumerate(request_fields.json_list(value, path)):
         where = f"{path}[{n}]"
-        kind = request_fields.type_at(item, where)
+        tool = request_fields.json_object(item, where)
+        kind = request_fields.type_at(tool, where)
         if kind == "namespace":
-            tools += _read_namespace(item, where, ignored)
+            tools += _read_namespace(tool, where, ignored)
         elif kind in TOOL_READERS:
-            tools.append(TOOL_READERS[kind](item, where))
+            tools.append(TOOL_READERS[kind](tool, where))
         else:
             ignored.append(kind)
     return RequestTools(tuple(tools), tuple(ignored))
 
 
-def _read_namespace(item: Block, path: str, ignored: list[str]) -> list[RequestTool]:
+def _read_namespace(item: JsonObject, path: str, ignored: list[str]) -> list[RequestTool]:
     name = request_fields.name_at(item, path)
     description = request_fields.maybe_text_at(item, "description", path)
     tools = []
     for n, inner in enumerate(request_fields.json_list(item.get("tools"), f"{path}.tools")):
         where = f"{path}.tools[{n}]"
-        kind = request_fields.type_at(inner, where)
+        fields = request_fields.json_object(inner, where)
+        kind = request_fields.type_at(fields, where)
         if kind in TOOL_READERS:
-            tool = TOOL_READERS[kind](inner, where)
+            tool = TOOL_READERS[kind](fields, where)
             tools.append(replace(tool, namespace=name, namespace_description=description))
         else:
             ignored.append(kind)
     return tools
 
 
-def _read_custom(item: Block, path: str) -> RequestTool:
+def _read_custom(item: JsonObject, path: str) -> RequestTool:
     form = item.get("format")
     if form is not None:
         request_fields.json_object(form, f"{path}.format")
@@ -400,73 +412,75 @@ def _read_custom(item: Block, path: str) -> RequestTool:
     )
 
 
-TOOL_READERS: dict[str, Callable[[Block, str], RequestTool]] = {
+TOOL_READERS: dict[str, Callable[[JsonObject, str], RequestTool]] = {
     "function": read_function,
     "custom": _read_custom,
 }
 
 
-def _read_choice(value: Any, path: str) -> NeutralToolChoice:
+def _read_choice(value: object, path: str) -> NeutralToolChoice:
     if isinstance(value, str):
-        return NeutralToolChoice(request_fields.one_of("auto", "none", "required")(value, path))
-    kind = request_fields.type_at(value, path)
+        return NeutralToolChoice(request_fields.one_of(*CHOICE_WORDS)(value, path))
+    choice = request_fields.json_object(value, path)
+    kind = request_fields.type_at(choice, path)
     if kind in TOOL_READERS:
         return NeutralToolChoice("tool", _tool_key(value, path))
     if kind == "allowed_tools":
-        return read_allowed(value, path, _tool_key)
+        return read_allowed(choice, path, _tool_key)
     expected = '"function", "custom" or "allowed_tools"'
     raise wrong(kind, expected, f"{path}.type")
 
 
-def _tool_key(value: Any, path: str) -> ToolKey | None:
-    """The tool that is meant, None for one that nobody here can run."""
-    if request_fields.type_at(value, path) not in TOOL_READERS:
+def _tool_key(value: object, path: str) -> ToolKey | None:
+    """The tool that is meant, None for one that cannot be run here."""
+    tool = request_fields.json_object(value, path)
+    if request_fields.type_at(tool, path) not in TOOL_READERS:
         return None
-    return request_fields.maybe_text_at(value, "namespace", path), request_fields.name_at(
-        value, path
-    )
+    namespace = request_fields.maybe_text_at(tool, "namespace", path)
+    return namespace, request_fields.name_at(tool, path)
 
 
 # Everything else.
 
 
-def _read_instructions(value: Any, path: str) -> str:
+def _read_instructions(value: object, path: str) -> str:
     return system_text(request_fields.text(value, path), path, PART_READERS)
 
 
-def _read_reasoning_options(value: Any, path: str) -> dict[str, Any]:
+def _read_reasoning_options(value: object, path: str) -> dict[str, Any]:
     return request_fields.checked_fields(request_fields.json_object(value, path), REASONING, path)
 
 
-def _read_text_options(value: Any, path: str) -> dict[str, Any]:
+def _read_text_options(value: object, path: str) -> dict[str, Any]:
     return request_fields.checked_fields(request_fields.json_object(value, path), TEXT, path)
 
 
-def _read_format(value: Any, path: str) -> AnswerFormat | None:
+def _read_format(value: object, path: str) -> AnswerFormat | None:
+    given = request_fields.json_object(value, path)
     kind = request_fields.one_of("text", "json_object", "json_schema")(
-        request_fields.json_object(value, path).get("type"), f"{path}.type"
+        given.get("type"), f"{path}.type"
     )
     if kind == "json_schema":
-        return read_answer_format(value, path)
+        return read_answer_format(given, path)
     return AnswerFormat() if kind == "json_object" else None
 
 
-def _wants_logprobs(value: Any, path: str) -> bool:
+def _wants_logprobs(value: object, path: str) -> bool:
     """Whether log probabilities are wanted: the one thing that is not there unasked."""
     return "message.output_text.logprobs" in request_fields.json_list(value, path)
 
 
-REASONING: dict[str, request_fields.Check] = {
+REASONING: dict[str, Check] = {
     "effort": request_fields.effort,
     "context": REASONING_CONTEXT,
 }
-TEXT: dict[str, request_fields.Check] = {"format": _read_format}
+TEXT: dict[str, Check] = {"format": _read_format}
 
-FIELDS: dict[str, request_fields.Check] = {
+FIELDS: dict[str, Check] = {
     "input": _read_input,
     "instructions": _read_instructions,
     "model": request_fields.text,
-    "tools": _read_declared,
+    "tools": cached_tools(_read_tools, "responses"),
     "tool_choice": _read_choice,
     "parallel_tool_calls": request_fields.boolean,
     "text": _read_text_options,
@@ -483,7 +497,7 @@ FIELDS: dict[str, request_fields.Check] = {
 }
 
 
-# What is asked for -> a Responses body.
+# A neutral request -> a body.
 
 
 def dump_responses_request(asked: NeutralRequest) -> dict[str, Any]:
@@ -517,25 +531,25 @@ def _dump_effort(asked: NeutralRequest) -> str | int | None:
     return DEFAULT_SETTINGS.effort if thinking and asked.effort is None else asked.effort
 
 
-def _dump_items(message: Message, asked: NeutralRequest) -> list[Block]:
-    role = message["role"]
-    if role == "assistant":
+def _dump_items(message: Entry, asked: NeutralRequest) -> list[JsonObject]:
+    if message["role"] == "assistant":
         return _dump_assistant(message, asked)
-    if role == "tool":
+    if message["role"] == "tool":
         output = _dump_content(message["content"])
         return [
             {"type": "function_call_output", "call_id": message["tool_call_id"], "output": output}
         ]
-    return [{"type": "message", "role": role, "content": _dump_content(message["content"])}]
+    content = _dump_content(message["content"])
+    return [{"type": "message", "role": message["role"], "content": content}]
 
 
-def _dump_content(content: Content) -> Any:
+def _dump_content(content: Content) -> str | list[JsonObject]:
     if isinstance(content, str):
         return content
     return [_dump_part(block) for block in content]
 
 
-def _dump_part(block: Block) -> Block:
+def _dump_part(block: TextPartParam | ImageBlock) -> JsonObject:
     if block["type"] == "text":
         return {"type": "input_text", "text": block["text"]}
     source = block["image_url"]
@@ -546,29 +560,28 @@ def _dump_part(block: Block) -> Block:
     }
 
 
-def _dump_assistant(message: Message, asked: NeutralRequest) -> list[Block]:
-    items: list[Block] = []
+def _dump_assistant(message: AssistantEntry, asked: NeutralRequest) -> list[JsonObject]:
+    items: list[JsonObject] = []
     if message.get("reasoning_content"):
-        content = [{"type": "reasoning_text", "text": message["reasoning_content"]}]
-        items.append({"type": "reasoning", "summary": [], "content": content})
+        thought = {"type": "reasoning_text", "text": message["reasoning_content"]}
+        items.append({"type": "reasoning", "summary": [], "content": [thought]})
     if message.get("content"):
-        content = [{"type": "output_text", "text": message["content"], "annotations": []}]
-        items.append({"type": "message", "role": "assistant", "content": content})
+        said = {"type": "output_text", "text": message["content"], "annotations": []}
+        items.append({"type": "message", "role": "assistant", "content": [said]})
     return [*items, *(_dump_call(call, asked) for call in message.get("tool_calls", ()))]
 
 
-def _dump_call(call: dict[str, Any], asked: NeutralRequest) -> Block:
+def _dump_call(call: HistoryCall, asked: NeutralRequest) -> JsonObject:
     function = call["function"]
     head = {"call_id": call["id"], "name": function["name"]}
     if "namespace" in call:
         head["namespace"] = call["namespace"]
     given = arguments_object(function["arguments"])
-    if (call.get("namespace"), function["name"]) in _custom_tool_keys(asked) and [*given] == [
-        CUSTOM_INPUT
-    ]:
+    is_custom = (call.get("namespace"), function["name"]) in _custom_tool_keys(asked)
+    if is_custom and [*given] == [CUSTOM_INPUT]:
         return {"type": "custom_tool_call", **head, "input": given[CUSTOM_INPUT]}
     return {"type": "function_call", **head, "arguments": arguments_text(function["arguments"])}
 
 
-def _custom_tool_keys(asked: NeutralRequest) -> set[Any]:
+def _custom_tool_keys(asked: NeutralRequest) -> set[ToolKey]:
     return {tool.key for tool in asked.declared.tools if tool.kind == "custom"}

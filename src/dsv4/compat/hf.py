@@ -9,23 +9,38 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, TypeVar, cast
 
-from dsv4._encode.inputs import as_message, maybe_dict
+from dsv4._encode.inputs import as_inputs, as_message, maybe_dict
 from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_header
 from dsv4._encode.turn_rules import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
+from dsv4.compat.hf_tokenizers import (
+    INSTALLED,
+    BatchEncoding,
+    Chat,
+    Chats,
+    HfTokenizer,
+    HfTool,
+    Written,
+    WrittenBatch,
+    as_schema,
+    as_tokenizer,
+    dialect_of,
+    name_of,
+    tokenizer_over,
+)
 from dsv4.compat.templates import TEMPLATED, chat_template
 from dsv4.errors import EncodeError, OptionError, short_repr
 from dsv4.request import Request
+from dsv4.types import Effort, ToolInput
 from dsv4.version import how_to_install
 
 __all__ = [
@@ -36,88 +51,18 @@ __all__ = [
     "response_template",
 ]
 
-
-# What objects of `transformers` tell: vocabulary, dialect, the schema of a function.
-
-
-# Where a tokenizer has our function, with the dialect that was chosen for it.
-INSTALLED = "apply_chat_template"
+_Tokenizer = TypeVar("_Tokenizer")
 
 
-def dialect_of(tokenizer: Any, wanted: str | Dialect | None = None) -> Dialect:
-    """The dialect of prompts for a tokenizer: of `transformers`, of dsv4, or None.
-
-    `wanted` is a dialect that it must fit; None to have it recognised, by its special tokens and
-    by the name of its checkpoint. Raises `VocabularyError` where they do not fit.
-    """
-    if tokenizer is None:
-        return dialect_named("v4" if wanted is None else wanted)
-    if hasattr(tokenizer, "dialect_for"):
-        known: Dialect = tokenizer.dialect if wanted is None else tokenizer.dialect_for(wanted)
-        return known
-    if wanted is None and isinstance(tokenizer.__dict__.get(INSTALLED), partial):
-        return dialect_named(tokenizer.__dict__[INSTALLED].keywords["dialect"])
-    from dsv4.tokens.vocabulary import dialect_of_vocabulary
-
-    return dialect_of_vocabulary(special_tokens_of(tokenizer), name_of(tokenizer), wanted)
-
-
-def name_of(tokenizer: Any) -> str:
-    inner = getattr(tokenizer, "tokenizer", tokenizer)
-    return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
-
-
-def special_tokens_of(tokenizer: Any) -> dict[str, int]:
-    """The special tokens of a tokenizer, and their ids."""
-    if hasattr(tokenizer, "get_added_vocab"):
-        return dict(tokenizer.get_added_vocab())
-    if hasattr(tokenizer, "get_added_tokens_decoder"):
-        return {
-            str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
-        }
-    raise OptionError("tokenizer", f"found {short_repr(tokenizer)}, expected a fast tokenizer")
-
-
-def as_schema(tool: Any) -> Any:
-    """Tools may be functions, which `transformers` can describe."""
-    if not callable(tool):
-        return tool
-    try:
-        from transformers.utils import get_json_schema
-    except ImportError as error:
-        raise ImportError(
-            f"a function as a tool needs transformers: {how_to_install('hf')}"
-        ) from error
-    return get_json_schema(tool)
-
-
-# To read a vocabulary takes long, so each tokenizer's is read once.
-_known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-
-def tokenizer_over(tokenizer: Any) -> Any:
-    from dsv4.tokens import Tokenizer
-
-    if isinstance(tokenizer, Tokenizer):
-        return tokenizer
-    try:
-        known = _known.get(tokenizer)
-    except TypeError:  # no weak reference to it can be made
-        return Tokenizer.wrap(tokenizer)
-    if known is None:
-        known = _known[tokenizer] = Tokenizer.wrap(tokenizer)
-    return known
-
-
-# `transformers`' `parse_response`: from what the model wrote to a message, in its shape.
+# Responses: from what the model wrote to a message, as `transformers` has it.
 
 
 def parse_response(
-    tokenizer: Any,
-    response: Any,
+    tokenizer: object,
+    response: WrittenBatch,
     *,
-    prefix: Any = None,
-    tools: Iterable[Any] | None = None,
+    prefix: WrittenBatch | None = None,
+    tools: Iterable[HfTool] | None = None,
     dialect: str | Dialect | None = None,
 ) -> Any:
     """The message that a model wrote, or a list of them for a batch.
@@ -141,16 +86,20 @@ def parse_response(
     return parsed if batched else parsed[0]
 
 
-def _rows(given: Any) -> tuple[list[Any], bool]:
+def _rows(given: WrittenBatch) -> tuple[list[Written], bool]:
     """Texts or lists of ids, and whether there were many."""
-    given = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(given, (list, tuple)) and given and not isinstance(given[0], int):
-        return list(given), True
-    return [given], False
+    rows: Any = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(rows, (list, tuple)) and rows and not isinstance(rows[0], int):
+        return list(rows), True
+    return [rows], False
 
 
 def _message(
-    tokenizer: Any, response: Any, prefix: Any, tools: list[Any] | None, dialect: Any
+    tokenizer: object,
+    response: Written,
+    prefix: Written,
+    tools: list[HfTool] | None,
+    dialect: str | Dialect | None,
 ) -> dict[str, Any]:
     from dsv4.tokens import IdParser
 
@@ -160,12 +109,12 @@ def _message(
         thinking=_began_thinking(
             before, response if isinstance(response, str) else ours.decode(response)
         ),
-        tools=None if tools is None else [as_schema(tool) for tool in tools],
+        tools=_tool_schemas(tools),
         dialect=dialect,
     )
     parser = IdParser(ours, reader)
-    feed = parser.feed if isinstance(response, str) else parser.feed_ids
-    return _as_transformers(assemble([*feed(response), *parser.finish()]))
+    fed = parser.feed(response) if isinstance(response, str) else parser.feed_ids(response)
+    return _as_transformers(assemble([*fed, *parser.finish()]))
 
 
 def _began_thinking(prefix: str, response: str) -> bool:
@@ -233,10 +182,7 @@ def response_template(dialect: str | Dialect) -> dict[str, Any]:
     }
 
 
-# `transformers`' `apply_chat_template` and `parse_response`, by the encoder and the parser.
-#
-# Text from outside never becomes a special token here, arguments may be JSON strings, and all
-# dialects are there. Options that `transformers` has too mean what they mean there.
+# Prompts.
 
 
 _log = logging.getLogger("dsv4")
@@ -246,9 +192,9 @@ _REASONING_FIELDS = NATIVE.reasoning_fields
 
 
 def apply_chat_template(
-    tokenizer: Any,
-    messages: Any,
-    tools: Iterable[Any] | None = None,
+    tokenizer: object,
+    messages: Chats,
+    tools: Iterable[HfTool] | None = None,
     *,
     tokenize: bool = True,
     add_generation_prompt: bool = False,
@@ -261,34 +207,37 @@ def apply_chat_template(
     return_assistant_tokens_mask: bool = False,
     thinking: bool | None = None,
     enable_thinking: bool | None = None,
-    reasoning_effort: str | int | None = None,
+    reasoning_effort: Effort | None = None,
     drop_thinking: bool = Request.drop_thinking,
     response_format: Mapping[str, Any] | None = Request.response_format,
     tokenizer_kwargs: dict[str, Any] | None = None,
     dialect: str | Dialect | None = None,
-    **chat_template_kwargs: Any,
+    add_default_bos_token: bool = Request.bos,
+    **chat_template_kwargs: object,
 ) -> Any:
     """The prompt of a conversation, or of each in a list of them, as ids or as text.
 
-    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text alone
+    `tokenizer` is a fast tokenizer of `transformers`, or a processor that has one; for text only
     it may be None. `dialect` is recognised by it, unless you give one. `messages`, `tools` and the
     options of `transformers` mean what they mean there; `docs/template.md` lists them all. Returns
     what `transformers` returns. Raises `EncodeError` with the place in `messages`, `OptionError`
     with the name of the option, and `TypeError` for options that are not known.
     """
-    processor, tokenizer = tokenizer, getattr(tokenizer, "tokenizer", tokenizer)
+    processor = as_tokenizer(tokenizer)
+    tokenizer = as_tokenizer(getattr(tokenizer, "tokenizer", tokenizer))
+    _check_keywords(chat_template_kwargs)
     _check_outputs(tokenize, return_dict, return_assistant_tokens_mask)
     _check_ends(add_generation_prompt, continue_final_message, return_assistant_tokens_mask)
     more = _padding_options(tokenizer_kwargs)
     with _transformers_names():
         request = Request(
             (),
-            tools=[as_schema(t) for t in tools] if isinstance(tools, (list, tuple)) else tools,
+            tools=_tool_schemas(tools),
             response_format=response_format,
             thinking=_thinking_option(thinking, enable_thinking),
             effort=reasoning_effort,
             drop_thinking=drop_thinking,
-            bos=_bos(chat_template_kwargs),
+            bos=add_default_bos_token,
             dialect=dialect_of(tokenizer, dialect),
         )
     conversations, batched = _conversations(messages)
@@ -306,19 +255,21 @@ def apply_chat_template(
         _check_for_processor(prompts, return_assistant_tokens_mask, cut)
         return _processed(processor, prompts, padding, max_length, return_tensors, return_dict)
     ids, masks = _ids_and_masks(tokenizer, prompts, return_assistant_tokens_mask, cut)
-    alone = not batched and not return_tensors
+    is_single = not batched and not return_tensors
     if not (return_dict or padding or return_tensors):
-        return ids[0] if alone else ids
-    padded = _padded(tokenizer, ids[0] if alone else ids, padding, max_length, more)
+        return ids[0] if is_single else ids
+    padded = _padded(tokenizer, ids[0] if is_single else ids, padding, max_length, more)
     if return_assistant_tokens_mask:
         side = more.get("padding_side") or tokenizer.padding_side
-        padded["assistant_masks"] = _aligned(masks, padded, side, alone)
+        padded["assistant_masks"] = _aligned(masks, padded, side, is_single)
     if return_tensors:
         padded.convert_to_tensors(return_tensors)
     return padded if return_dict else padded["input_ids"]
 
 
-def install(tokenizer: Any, dialect: str | Dialect | None = None, **defaults: Any) -> Any:
+def install(
+    tokenizer: _Tokenizer, dialect: str | Dialect | None = None, **defaults: Any
+) -> _Tokenizer:
     """Makes `apply_chat_template` and `parse_response` of a tokenizer ours, and returns it.
 
     `tokenizer` may be a processor too. `dialect` is recognised by the vocabulary and by the name
@@ -340,14 +291,14 @@ def install(tokenizer: Any, dialect: str | Dialect | None = None, **defaults: An
     _log.info("%s gets prompts of the dialect %s", name_of(tokenizer), found)
     for one in (tokenizer, getattr(tokenizer, "tokenizer", None)):
         if one is not None:
-            _install_on(one, found, defaults)
+            _install_on(as_tokenizer(one), found, defaults)
     return tokenizer
 
 
 _DEFAULTS = ("thinking", "enable_thinking", "reasoning_effort", "drop_thinking", "response_format")
 
 
-def _install_on(tokenizer: Any, dialect: Dialect, defaults: dict[str, Any]) -> None:
+def _install_on(tokenizer: HfTokenizer, dialect: Dialect, defaults: dict[str, Any]) -> None:
     if dialect.name in TEMPLATED:
         tokenizer.chat_template = chat_template(dialect)
     # Partials of functions, because a tokenizer may be pickled or copied, and these with it.
@@ -358,13 +309,13 @@ def _install_on(tokenizer: Any, dialect: Dialect, defaults: dict[str, Any]) -> N
 
 
 def _parse_installed(
-    tokenizer: Any,
+    tokenizer: object,
     dialect: str,
-    response: Any,
-    schema: Any = None,
+    response: WrittenBatch,
+    schema: object = None,
     *,
-    prefix: Any = None,
-    tools: Any = None,
+    prefix: WrittenBatch | None = None,
+    tools: Iterable[HfTool] | None = None,
 ) -> Any:
     """With the parameters of the method that it replaces; `schema` has no use here."""
     inner = getattr(tokenizer, "tokenizer", tokenizer)
@@ -372,17 +323,17 @@ def _parse_installed(
 
 
 def _apply_installed(
-    tokenizer: Any, conversation: Any, tools: Iterable[Any] | None = None, **options: Any
+    tokenizer: object, conversation: Chats, tools: Iterable[HfTool] | None = None, **options: Any
 ) -> Any:
     """With the parameter names of the method that it replaces."""
     return apply_chat_template(tokenizer, conversation, tools, **options)
 
 
 def _apply_processor(
-    processor: Any,
-    conversation: Any,
+    processor: object,
+    conversation: Chats,
     chat_template: str | None = None,
-    tools: Iterable[Any] | None = None,
+    tools: Iterable[HfTool] | None = None,
     **options: Any,
 ) -> Any:
     """The same for a processor, whose method gives text unless it is asked for ids."""
@@ -425,29 +376,26 @@ def _thinking_option(thinking: bool | None, enable_thinking: bool | None) -> boo
     return thinking
 
 
-# The template's variable for whether there is a BOS.
-_BOS = "add_default_bos_token"
-# What asks for nothing that is not done: text never becomes a control token here.
+# What is always done: text never becomes a control token here.
 _ALWAYS_ON = ("sanitize_control_tokens",)
-# Parameters of the method in `transformers` that may stand there with nothing in them.
+# Parameters of the method in `transformers` that are accepted only if they are empty.
 _EMPTY_ONLY = ("documents", "chat_template")
-# What may be said to the tokenizer: how to pad, and what is so anyway.
+# Options for the tokenizer that are accepted: how to pad, and what cannot be otherwise.
 _PADDING = ("pad_to_multiple_of", "padding_side", "return_attention_mask", "verbose")
 _FIXED_OPTIONS = {"add_special_tokens": False}
 
 
-def _bos(given: dict[str, Any]) -> bool:
-    """The one option among further keywords, all of which must be known."""
+def _check_keywords(given: Mapping[str, object]) -> None:
+    """Refuse further keywords that are not known."""
     for name, value in given.items():
         if name in _EMPTY_ONLY and value:
             raise TypeError(f"apply_chat_template() found {name}, which dsv4 has no use for")
-        if name not in (_BOS, *_ALWAYS_ON, *_EMPTY_ONLY):
+        if name not in (*_ALWAYS_ON, *_EMPTY_ONLY):
             expected = "thinking, reasoning_effort, drop_thinking, response_format, dialect"
             raise TypeError(
                 f"apply_chat_template() found the unknown keyword {name!r}, expected options of "
-                f"transformers, or {expected}, {_BOS}"
+                f"transformers, or {expected}, add_default_bos_token"
             )
-    return given.get(_BOS, Request.bos)  # type: ignore[no-any-return]
 
 
 def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
@@ -466,7 +414,7 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
 # Conversations -> prompts.
 
 
-def _conversations(messages: Any) -> tuple[list[Any], bool]:
+def _conversations(messages: Chats) -> tuple[list[Chat], bool]:
     """The conversations, and whether there were many."""
     if hasattr(messages, "messages"):
         return [messages.messages], False
@@ -476,12 +424,13 @@ def _conversations(messages: Any) -> tuple[list[Any], bool]:
             ("messages",), f"found {found}, expected a conversation or a list of them"
         )
     if isinstance(messages[0], (list, tuple)) or hasattr(messages[0], "messages"):
-        return [getattr(chat, "messages", chat) for chat in messages], True
+        chats: Any = messages
+        return [getattr(chat, "messages", chat) for chat in chats], True
     return [messages], False
 
 
 def _prompt(
-    messages: Sequence[Any],
+    messages: Chat,
     asks: bool,
     continued: bool | str,
     request: Request,
@@ -509,7 +458,14 @@ def _transformers_names(index: int | None = None) -> Iterator[None]:
         raise type(error)(location, error.problem) from None
 
 
-def _ended(messages: Sequence[Any], asks: bool, continued: bool | str, request: Request) -> Prompt:
+def _tool_schemas(tools: Iterable[HfTool] | None) -> Iterable[ToolInput] | None:
+    """Tools as a `Request` takes them, which refuses what is no list."""
+    if isinstance(tools, (list, tuple)):
+        return [as_schema(tool) for tool in tools]
+    return cast("Iterable[ToolInput] | None", tools)
+
+
+def _ended(messages: Chat, asks: bool, continued: bool | str, request: Request) -> Prompt:
     if not continued:
         prompt = replace(request, messages=messages).encode()
         return prompt if asks else without_final_header(prompt)
@@ -525,7 +481,7 @@ def _ended(messages: Sequence[Any], asks: bool, continued: bool | str, request: 
     return opened
 
 
-def _with_open_end(messages: Sequence[Any], inside_reasoning: bool) -> list[Any]:
+def _with_open_end(messages: Chat, inside_reasoning: bool) -> Chat:
     """The messages, the last one without its end. What would come after its text is refused."""
     index = len(messages) - 1
     place = ("messages", index)
@@ -541,14 +497,14 @@ def _with_open_end(messages: Sequence[Any], inside_reasoning: bool) -> list[Any]
                 f"found {short_repr(last[field])}, expected nothing after the text to continue"
             )
             raise EncodeError((*place, field), problem)
-    return [*messages[:-1], {**last, "wo_eos": True}]
+    return [*messages[:-1], *as_inputs([{**last, "wo_eos": True}])]
 
 
 # Prompts -> ids.
 
 
 def _ids_and_masks(
-    tokenizer: Any, prompts: list[Prompt], masked: bool, cut: slice | None
+    tokenizer: object, prompts: list[Prompt], masked: bool, cut: slice | None
 ) -> tuple[list[list[int]], list[list[int]]]:
     ours = tokenizer_over(tokenizer)
     kept = cut or slice(None)
@@ -559,19 +515,19 @@ def _ids_and_masks(
     return [ids[kept] for ids, _ in weighed], masks
 
 
-def _truncation(tokenizer: Any, max_length: int | None) -> slice:
+def _truncation(tokenizer: HfTokenizer, max_length: int | None) -> slice:
     length = max_length or tokenizer.model_max_length
     return slice(length) if tokenizer.truncation_side == "right" else slice(-length, None)
 
 
 def _padded(
-    tokenizer: Any,
-    ids: list[Any],
+    tokenizer: HfTokenizer,
+    ids: list[int] | list[list[int]],
     padding: bool | str,
     max_length: int | None,
     more: dict[str, Any],
-) -> Any:
-    pad: Callable[..., Any] | None = getattr(tokenizer, "pad", None)
+) -> BatchEncoding:
+    pad: Callable[..., BatchEncoding] | None = getattr(tokenizer, "pad", None)
     if pad is None:
         found = short_repr(tokenizer)
         problem = f"found {found}, expected a tokenizer of transformers ({how_to_install('hf')})"
@@ -592,14 +548,14 @@ def _check_for_processor(prompts: list[Prompt], masked: bool, cut: slice | None)
 
 
 def _processed(
-    processor: Any,
+    processor: HfTokenizer,
     prompts: list[Prompt],
     padding: bool | str,
     max_length: int | None,
     return_tensors: str | None,
     return_dict: bool,
 ) -> Any:
-    """What a processor makes of prompts with images: it looks at them, and makes room for them."""
+    """What a processor makes of prompts with images: it looks at them, and adds ids for them."""
     encoded = processor(
         text=[str(prompt) for prompt in prompts],
         images=[[_source(record) for record in prompt.images] for prompt in prompts],
@@ -611,20 +567,22 @@ def _processed(
     return encoded if return_dict else encoded["input_ids"]
 
 
-def _source(record: Any) -> Any:
+def _source(record: object) -> object:
     """Where an image is, or what it is."""
     if not isinstance(record, dict):
         return record
     return next(record[name] for name in ("url", "data", "source") if record.get(name))
 
 
-def _aligned(masks: list[list[int]], padded: Any, side: str, alone: bool) -> Any:
+def _aligned(
+    masks: list[list[int]], padded: BatchEncoding, side: str, is_single: bool
+) -> list[int] | list[list[int]]:
     """The masks, with nothing over the padding."""
-    rows = [padded["input_ids"]] if alone else padded["input_ids"]
+    rows = [padded["input_ids"]] if is_single else padded["input_ids"]
     filled = [
         mask + [0] * (len(row) - len(mask))
         if side == "right"
         else [0] * (len(row) - len(mask)) + mask
         for mask, row in zip(masks, rows, strict=True)
     ]
-    return filled[0] if alone else filled
+    return filled[0] if is_single else filled

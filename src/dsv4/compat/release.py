@@ -34,6 +34,7 @@ from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4._parse.call_arguments import object_text
 from dsv4._parse.strict import read_calls, read_strictly
 from dsv4.errors import EncodeError, OptionError, ParseError, short_repr
+from dsv4.types import Effort, MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -111,12 +112,12 @@ TOOLS_TEMPLATE = (
 
 
 def encode_messages(
-    messages: list[dict[str, Any]],
-    thinking_mode: str,
-    context: list[dict[str, Any]] | None = None,
+    messages: Sequence[MessageInput],
+    thinking_mode: ThinkingMode,
+    context: Sequence[MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
-    reasoning_effort: str | None = None,
+    reasoning_effort: Effort | None = None,
 ) -> str:
     """The prompt of a conversation, as text."""
     return _encode_by(
@@ -132,12 +133,12 @@ def encode_messages(
 
 def _encode_by(
     rules: Conventions,
-    messages: list[dict[str, Any]],
-    thinking_mode: str,
-    context: list[dict[str, Any]] | None,
+    messages: Sequence[MessageInput],
+    thinking_mode: ThinkingMode,
+    context: Sequence[MessageInput] | None,
     drop_thinking: bool,
     bos: bool,
-    effort: str | None,
+    effort: Effort | None,
 ) -> str:
     if messages.__class__ is not list:
         messages = _listed(messages, "messages")
@@ -146,28 +147,28 @@ def _encode_by(
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
     thinking = thinking_mode == "thinking"
-    effort = effort_text(effort, V4, rules)
+    effort_words = effort_text(effort, V4, rules)
     if messages and drop_thinking and not context:
-        chat = maybe_plain_chat(messages, V4, thinking, bos, effort)
+        chat = maybe_plain_chat(messages, V4, thinking, bos, effort_words)
         if chat is not None:
             return "".join(chat)
     renderer = render_conversation(
-        messages, context or (), V4, rules, thinking, drop_thinking, bos, effort
+        messages, context or (), V4, rules, thinking, drop_thinking, bos, effort_words
     )
     return "".join(renderer.flat)
 
 
-def _unknown_mode(thinking_mode: Any) -> OptionError:
+def _unknown_mode(thinking_mode: object) -> OptionError:
     found = short_repr(thinking_mode)
     return OptionError("thinking_mode", f'found {found}, expected "chat" or "thinking"')
 
 
-def _check_kind(value: Any, kind: type | tuple[type, ...], name: str, expected: str) -> None:
+def _check_kind(value: object, kind: type | tuple[type, ...], name: str, expected: str) -> None:
     if not isinstance(value, kind):
         raise OptionError(name, f"found {short_repr(value)}, expected {expected}")
 
 
-def _listed(messages: Any, name: str) -> Any:
+def _listed(messages: object, name: str) -> Sequence[Any]:
     if not isinstance(messages, (list, tuple)):
         raise EncodeError((name,), f"found {short_repr(messages)}, expected a list of messages")
     return messages
@@ -176,9 +177,9 @@ def _listed(messages: Any, name: str) -> Any:
 def render_message(
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: str,
+    thinking_mode: ThinkingMode,
     drop_thinking: bool = True,
-    reasoning_effort: str | None = None,
+    reasoning_effort: Effort | None = None,
 ) -> str:
     """One merged message of a conversation, with the transition after it."""
     return _render_by(RELEASED, index, messages, thinking_mode, drop_thinking, reasoning_effort)
@@ -188,13 +189,13 @@ def _render_by(
     rules: Conventions,
     index: int,
     messages: list[dict[str, Any]],
-    thinking_mode: str,
+    thinking_mode: ThinkingMode,
     drop_thinking: bool,
-    effort: str | None,
+    effort: Effort | None,
 ) -> str:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)
-    thinking, effort = thinking_mode == "thinking", effort_text(effort, V4, rules)
+    thinking, effort_words = thinking_mode == "thinking", effort_text(effort, V4, rules)
     merged = as_messages(_listed(messages, "messages"), "messages")
     check_roles(merged, "messages", rules.known_roles_only)
     _check_kind(index, int, "index", "that of a message")
@@ -216,7 +217,7 @@ def _render_by(
     )
     follower = merged[index + 1]["role"] if index + 1 < len(merged) else None
     if index == 0:
-        renderer.start(bos=False, effort=effort if thinking else "")
+        renderer.start(bos=False, effort=effort_words if thinking else "")
     renderer.render(index, ends_asking=follower in (None, "assistant", "latest_reminder"))
     return "".join(renderer.flat)
 
@@ -334,7 +335,7 @@ def _parameters_by(rules: Conventions, tool_call: dict[str, Any], dialect: Diale
         raise OptionError(("arguments", *error.location), error.problem) from None
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """JSON as prompts hold it."""
     return json_text.to_json(value)
 
@@ -362,13 +363,13 @@ def tool_calls_to_openai_format(tool_calls: list[dict[str, Any]]) -> list[dict[s
     ]
 
 
-def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
+def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     return _parse_by(RELEASED, text, thinking_mode)
 
 
 def _parse_by(
-    rules: Conventions, text: str, thinking_mode: str, dialect: Dialect = V4
+    rules: Conventions, text: str, thinking_mode: ThinkingMode, dialect: Dialect = V4
 ) -> dict[str, Any]:
     if thinking_mode not in _MODES:
         raise _unknown_mode(thinking_mode)

@@ -1,12 +1,12 @@
 """The functions of the module released with V3.2: same names, parameters and results.
 
 The top-level module `encoding_dsv32` is this one under its released name. Where the results
-differ
-on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
+differ on purpose, docs/format.md, section 10, says how and docs/encoding.md says why.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dsv4._encode.encode import render_conversation
@@ -44,6 +44,7 @@ from dsv4.compat.release import (
     user_msg_template,
 )
 from dsv4.errors import OptionError
+from dsv4.types import MessageInput, ThinkingMode
 
 __all__ = [
     "ASSISTANT_SP_TOKEN",
@@ -79,9 +80,9 @@ assistant_msg_template = "{reasoning}{content}{tool_calls}" + eos_token
 
 
 def encode_messages(
-    messages: list[dict[str, Any]],
-    thinking_mode: str,
-    context: list[dict[str, Any]] | None = None,
+    messages: Sequence[MessageInput],
+    thinking_mode: ThinkingMode,
+    context: Sequence[MessageInput] | None = None,
     drop_thinking: bool = True,
     add_default_bos_token: bool = True,
 ) -> str:
@@ -103,7 +104,7 @@ def encode_messages(
     return "".join(renderer.flat)
 
 
-def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: str) -> str:
+def render_message(index: int, messages: list[dict[str, Any]], thinking_mode: ThinkingMode) -> str:
     """One message of a conversation, with what it asks for after it."""
     _check_kind(index, int, "index", "that of a message")
     if not 0 <= index < len(_listed(messages, "messages")):
@@ -130,7 +131,7 @@ def encode_arguments_to_dsml(tool_call: dict[str, Any]) -> str:
     return _parameters_by(RELEASED, tool_call, V3_2)
 
 
-def parse_message_from_completion_text(text: str, thinking_mode: str) -> dict[str, Any]:
+def parse_message_from_completion_text(text: str, thinking_mode: ThinkingMode) -> dict[str, Any]:
     """A well-formed completion as a message. Raises a `ValueError` for any other."""
     return _parse_by(RELEASED, text, thinking_mode, V3_2)
 

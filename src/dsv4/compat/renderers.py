@@ -25,9 +25,10 @@ from dsv4._encode.encode import encode
 from dsv4._encode.fragments import Piece
 from dsv4._encode.prompt import Prompt, without_final_header
 from dsv4._format import tokens
-from dsv4._parse.parse import assemble
+from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
+from dsv4.types import AssistantMessageParam, ToolInput
 
 # What comes from a message's own data. The markup of calls is the model's own too.
 _BODY = ("caller", "model")
@@ -50,7 +51,7 @@ class Renderer:
         self,
         messages: Sequence[Any],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
         add_generation_prompt: bool = False,
     ) -> RenderedTokens:
         """The ids of messages, and for each id whose it is and whether the model writes it."""
@@ -59,7 +60,7 @@ class Renderer:
             message_roles=[message["role"] for message in messages],
             message_tool_names=extract_message_tool_names(list(messages)),
         )
-        owned = self._tokenizer.owned(prompt)
+        owned = self._tokenizer.attributed(prompt)
         rendered.token_ids = owned.ids
         for start, end, piece in owned:
             _attribute(rendered, piece, end - start)
@@ -69,17 +70,17 @@ class Renderer:
         self,
         messages: Sequence[Any],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
         add_generation_prompt: bool = False,
     ) -> list[int]:
-        """The ids alone."""
+        """Only the ids."""
         return self._tokenizer.encode(self._prompt(messages, tools, add_generation_prompt))
 
     def parse_response(
         self,
         token_ids: list[int],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
         prompt_ids: list[int] | None = None,
     ) -> ParsedResponse:
         """What the model wrote. Calls that were cut short are among its calls, and say so."""
@@ -110,7 +111,7 @@ class Renderer:
         previous_completion_ids: list[int],
         new_messages: Sequence[Any],
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[ToolInput] | None = None,
     ) -> RenderedTokens | None:
         """The ids so far, as they were sampled, and what `new_messages` add to them.
 
@@ -124,7 +125,7 @@ class Renderer:
         if before[-1:] != [eos]:
             before.append(eos)
         after = encode(new_messages, context=[_ANSWERED], **self._options)
-        owned = self._tokenizer.owned(after)
+        owned = self._tokenizer.attributed(after)
         unknown = len(before)
         bridged = RenderedTokens(
             token_ids=before + owned.ids,
@@ -138,7 +139,9 @@ class Renderer:
             _attribute(bridged, piece, end - start)
         return bridged
 
-    def _prompt(self, messages: Sequence[Any], tools: Any, asks: bool) -> Prompt:
+    def _prompt(
+        self, messages: Sequence[Any], tools: Sequence[ToolInput] | None, asks: bool
+    ) -> Prompt:
         prompt = encode(messages, tools=tools, **self._options)
         return prompt if asks else without_final_header(prompt)
 
@@ -150,7 +153,7 @@ class Renderer:
 
 
 # Whatever comes before a new turn, it is an answer.
-_ANSWERED = {"role": "assistant", "content": ""}
+_ANSWERED: AssistantMessageParam = {"role": "assistant", "content": ""}
 
 
 def _attribute(rendered: RenderedTokens, piece: Piece, count: int) -> None:
@@ -159,7 +162,7 @@ def _attribute(rendered: RenderedTokens, piece: Piece, count: int) -> None:
     rendered.is_content += [piece.origin in _BODY] * count
 
 
-def _parsed(call: Any, status: ToolCallParseStatus) -> ParsedToolCall:
+def _parsed(call: ToolCall, status: ToolCallParseStatus) -> ParsedToolCall:
     try:
         arguments = json.loads(call.arguments)
     except ValueError:

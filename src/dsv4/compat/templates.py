@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, ROLES, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import OptionError, short_repr
 
-# Who renders the template. `transformers` alone has a tag for what the model wrote.
+# What renders the template. Only `transformers` has a tag for what the model wrote.
 ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
 # The dialects that a template writes. V3.2 is another format, with a template of its own release.
 TEMPLATED = ("v4", "v4-0731", "v4-vision", "v4.1")
@@ -67,7 +66,7 @@ def _source() -> str:
         return file.read()
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     """A value as Jinja writes it: as JSON does, but for null."""
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
@@ -75,7 +74,7 @@ def _literal(value: Any) -> str:
 def _words(dialect: Dialect) -> list[tuple[str, str]]:
     """What the template is written with: the format's words, and what is peculiar to a dialect."""
     tags = dialect.tags
-    words: list[tuple[str, Any]] = [
+    words: list[tuple[str, object]] = [
         ("BOS", tokens.BOS),
         ("EOS", tokens.EOS),
         ("USER", tokens.USER),

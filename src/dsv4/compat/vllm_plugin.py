@@ -13,8 +13,8 @@ For models of V4.1 the tool parser is `dsv4-v4.1`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from vllm.entrypoints.generate.base.protocol import (
     DeltaFunctionCall,
@@ -30,9 +30,23 @@ from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
 from dsv4._format.tokens import THINK_END, THINK_START
 from dsv4._parse.events import DUPLICATE_PARAMETER, ContentDelta, Event, ReasoningDelta
 from dsv4._parse.parse import Message, assemble
+from dsv4._parse.parse import ToolCall as ReadCall
 from dsv4._parse.parser import StreamParser
 
 NAME = "dsv4"
+
+
+class VllmTool(Protocol):
+    """A declared tool of either of OpenAI's protocols."""
+
+    def model_dump(self, *, exclude_none: bool) -> dict[str, Any]: ...
+
+
+class VllmRequest(Protocol):
+    """What is used of a request of vLLM."""
+
+    tools: Iterable[VllmTool] | None
+    tool_choice: object
 
 
 class Completion:
@@ -45,7 +59,7 @@ class Completion:
         self._message: Message | None = None
         self._repeats: Sequence[Event] = ()
 
-    def read(self, text: str, request: Any) -> Message:
+    def read(self, text: str, request: VllmRequest) -> Message:
         """The message in a whole text."""
         parser = self._new_parser(request)
         self._message = assemble([*parser.feed(text), *parser.finish()])
@@ -56,7 +70,7 @@ class Completion:
         message, self._message = self._message, None
         return message if message is not None and message.content == content else None
 
-    def feed(self, text: str, request: Any) -> Message:
+    def feed(self, text: str, request: VllmRequest) -> Message:
         """What the next piece of a text adds to its message."""
         if self._parser is None:
             self._parser = self._new_parser(request)
@@ -67,7 +81,7 @@ class Completion:
         parser, self._parser = self._parser, None
         return self._added([] if parser is None else parser.finish())
 
-    def _new_parser(self, request: Any) -> StreamParser:
+    def _new_parser(self, request: VllmRequest) -> StreamParser:
         return StreamParser(
             thinking=self.thinking,
             tools=[_function(tool) for tool in request.tools or ()],
@@ -91,13 +105,13 @@ class _Newest(threading.local):
     """
 
     completion: Completion | None = None
-    tokenizer: Any = None
+    tokenizer: object = None
 
-    def begin(self, tokenizer: Any) -> Completion:
+    def begin(self, tokenizer: object) -> Completion:
         self.tokenizer, self.completion = tokenizer, Completion()
         return self.completion
 
-    def join(self, tokenizer: Any, dialect: str) -> Completion:
+    def join(self, tokenizer: object, dialect: str) -> Completion:
         begun, self.completion = self.completion, None
         completion = begun if begun is not None and self.tokenizer is tokenizer else Completion()
         self.tokenizer, completion.dialect = None, dialect
@@ -107,7 +121,7 @@ class _Newest(threading.local):
 _newest = _Newest()
 
 
-class ReasoningAlone:
+class ReasoningReader:
     """Reads reasoning where no tool parser of ours does the rest.
 
     It ends where content begins, and what follows is passed on as it stands, for it may be another
@@ -140,7 +154,7 @@ def _texts(events: list[Event]) -> tuple[str, str]:
     return reasoning, "".join(e.text for e in events if isinstance(e, ContentDelta))
 
 
-def thinks_by_options(options: dict[str, Any]) -> bool:
+def thinks_by_options(options: Mapping[str, object]) -> bool:
     """Whether vLLM's prompt leaves the model thinking, by a request's template options."""
     if options.get("reasoning_effort") == "none":
         return False
@@ -153,13 +167,14 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
 
     engine_based_streaming = True
 
-    def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, tokenizer: object, *args: object, **kwargs: object) -> None:
         super().__init__(tokenizer, *args, **kwargs)
-        self._thinks = thinks_by_options(kwargs.get("chat_template_kwargs") or {})
+        options = kwargs.get("chat_template_kwargs")
+        self._thinks = thinks_by_options(options if isinstance(options, Mapping) else {})
         self._start_id = self.vocab.get(str(THINK_START))
         self._end_id = self.vocab.get(str(THINK_END))
         self._completion = _newest.begin(tokenizer)
-        self._alone: ReasoningAlone | None = None
+        self._reader: ReasoningReader | None = None
         self._passed_on = False
 
     @property
@@ -195,14 +210,16 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         """Called for a prompt that is not past thinking: it knows better than the options."""
         self._thinks = self._thinks or self._start_id in prompt_token_ids
 
-    def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
-        """Reasoning, and the content; alone, reasoning and what follows it as it stands."""
+    def extract_reasoning(
+        self, model_output: str, request: VllmRequest
+    ) -> tuple[str | None, str | None]:
+        """Reasoning and content; without our tool parser, reasoning and the unread rest."""
         if self._shares:
             self._completion.thinking = self._thinks
             message = self._completion.read(model_output, request)
             return message.reasoning or None, message.content or None
-        alone = ReasoningAlone(self._thinks)
-        reasoning, rest = map("".join, zip(alone.feed(model_output), alone.finish(), strict=True))
+        reader = ReasoningReader(self._thinks)
+        reasoning, rest = map("".join, zip(reader.feed(model_output), reader.finish(), strict=True))
         return reasoning or None, rest or None
 
     def extract_reasoning_streaming(
@@ -213,34 +230,36 @@ class Dsv4ReasoningParser(ReasoningParser):  # type: ignore[misc]
         previous_token_ids: Sequence[int],
         current_token_ids: Sequence[int],
         delta_token_ids: Sequence[int],
-    ) -> Any:
-        """Nothing read yet, if a tool parser of ours reads all; alone, more reasoning."""
+    ) -> DeltaMessage | None:
+        """Nothing read yet if our tool parser reads all; without it, more reasoning."""
         if self._shares:
             self._completion.thinking = self._thinks
             self._passed_on = True
             return _delta("", delta_text)
-        if self._alone is None:
-            self._alone = ReasoningAlone(self._thinks)
-        return _delta(*self._alone.feed(delta_text))
+        if self._reader is None:
+            self._reader = ReasoningReader(self._thinks)
+        return _delta(*self._reader.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
         """Whether what follows is the tool parser's to read."""
-        return self._passed_on or (self._alone is not None and self._alone.ended)
+        return self._passed_on or (self._reader is not None and self._reader.ended)
 
-    def finish_streaming(self) -> Any:
-        return None if self._alone is None else _delta(*self._alone.finish())
+    def finish_streaming(self) -> DeltaMessage | None:
+        return None if self._reader is None else _delta(*self._reader.finish())
 
     @property
     def _shares(self) -> bool:
         return self._completion.dialect is not None
 
 
-def _delta(reasoning: str, content: str, calls: Iterable[Any] = ()) -> Any:
+def _delta(
+    reasoning: str, content: str, calls: Iterable[DeltaToolCall] = ()
+) -> DeltaMessage | None:
     """One delta, None if there is nothing to send."""
-    calls = list(calls)
-    if not (reasoning or content or calls):
+    sent = list(calls)
+    if not (reasoning or content or sent):
         return None
-    return DeltaMessage(reasoning=reasoning or None, content=content or None, tool_calls=calls)
+    return DeltaMessage(reasoning=reasoning or None, content=content or None, tool_calls=sent)
 
 
 class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
@@ -253,11 +272,13 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
     structural_tag_model = "deepseek_v4"
     dialect = "v4"
 
-    def __init__(self, tokenizer: Any, tools: Any = None) -> None:
+    def __init__(self, tokenizer: object, tools: object = None) -> None:
         super().__init__(tokenizer, tools)
         self._completion = _newest.join(tokenizer, self.dialect)
 
-    def extract_tool_calls(self, model_output: str, request: Any) -> Any:
+    def extract_tool_calls(
+        self, model_output: str, request: VllmRequest
+    ) -> ExtractedToolCallInformation:
         """Content and calls: those the reasoning parser read, or of a text without reasoning."""
         message = self._completion.take(model_output)
         if message is None:
@@ -283,21 +304,21 @@ class Dsv4ToolParser(ToolParser):  # type: ignore[misc]
         previous_token_ids: Sequence[int],
         current_token_ids: Sequence[int],
         delta_token_ids: Sequence[int],
-        request: Any,
-    ) -> Any:
+        request: VllmRequest,
+    ) -> DeltaMessage | None:
         return self._sent(self._completion.feed(delta_text, request))
 
-    def finish_streaming(self) -> Any:
+    def finish_streaming(self) -> DeltaMessage | None:
         """What the end of the text brings."""
         return self._sent(self._completion.finish())
 
     def get_remaining_unstreamed_args(self) -> str:
         return ""  # a call is sent whole
 
-    def _sent(self, added: Message) -> Any:
+    def _sent(self, added: Message) -> DeltaMessage | None:
         return _delta(added.reasoning, added.content, map(self._call, added.tool_calls))
 
-    def _call(self, call: Any) -> Any:
+    def _call(self, call: ReadCall) -> DeltaToolCall:
         # A call that was given up has a place among the parser's calls, but none among those sent.
         index = len(self.prev_tool_call_arr)
         name = _name(call)
@@ -316,13 +337,13 @@ class Dsv41ToolParser(Dsv4ToolParser):
     dialect = "v4.1"
 
 
-def _name(call: Any) -> str:
+def _name(call: ReadCall) -> str:
     return call.name if call.namespace is None else f"{call.namespace}::{call.name}"
 
 
-def _function(tool: Any) -> dict[str, Any]:
-    """A declared tool of either of OpenAI's protocols as a function object."""
-    given: dict[str, Any] = tool.model_dump(exclude_none=True)
+def _function(tool: VllmTool) -> dict[str, Any]:
+    """A declared tool as a function object."""
+    given = tool.model_dump(exclude_none=True)
     function = given.get("function", given)
     return {k: function[k] for k in ("name", "description", "parameters") if k in function}
 

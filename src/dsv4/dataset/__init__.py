@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dsv4.dataset.dataset_errors import BadLine, DatasetError, Interrupted
+from dsv4.types import Effort, ToolInput
 
 if TYPE_CHECKING:
     from dsv4._format.dialects import Dialect
@@ -16,8 +17,19 @@ __all__ = [
     "BadLine",
     "DatasetError",
     "Interrupted",
+    "Summary",
+    "Watcher",
     "encode_files",
 ]
+
+
+def __getattr__(name: str) -> type[Summary] | type[Watcher]:
+    """`Summary` and `Watcher` are imported on first use: they bring the tokenizer with them."""
+    if name not in ("Summary", "Watcher"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dsv4.dataset.dataset_run import Summary, Watcher
+
+    return Summary if name == "Summary" else Watcher
 
 
 def encode_files(
@@ -27,9 +39,9 @@ def encode_files(
     policy: str | None = None,
     expand: bool = False,
     thinking: bool | None = None,
-    effort: str | int | None = None,
+    effort: Effort | str | None = None,
     dialect: str | Dialect | None = None,
-    tools: Sequence[Any] | None = None,
+    tools: Sequence[ToolInput] | None = None,
     drop_thinking: bool | None = None,
     bos: bool | None = None,
     task: str | None = None,
@@ -44,7 +56,7 @@ def encode_files(
     carry: Sequence[str] | None = None,
     labels: bool = False,
     trainer: str | None = None,
-    drop_unlearnable: bool = False,
+    drop_untrained: bool = False,
     rejects: str | os.PathLike[str] | None = None,
     format: str | None = None,
     max_length: int | None = None,
@@ -60,39 +72,38 @@ def encode_files(
     of which `column` holds JSON text. `output` has `input_ids` and `loss_mask` in every row:
     `.jsonl`, `.jsonl.gz`, `.jsonl.zst` or `.parquet`; "-" is stdout.
 
-    `policy` says what a model learns from: "assistant" (the default), "last_turn", "answers" or
+    `policy` says which tokens are trained on: "assistant" (the default), "last_turn", "answers" or
     "calls". `expand` makes an example of each stretch of assistant turns, with the reasoning that
-    it was written with, and needs no policy. `thinking`, `effort`, `dialect`, `tools`,
-    `drop_thinking` and `bos` are those of `dsv4.Request`, `task` goes on every last message; what
-    is None is left to each line.
+    it was written with, and takes no policy. `thinking`, `effort`, `dialect`, `tools`,
+    `drop_thinking` and `bos` are those of `dsv4.Request`, `task` goes on every last message; where
+    one is None, each line decides.
 
     `tokenizer` is a `tokenizer.json` or the folder of a checkpoint, in place of the bundled
     vocabulary. `jobs` is the number of processes (one for each core where it is None); `engine`
-    is "local", or "ray" to work where Ray runs. `on_error` is "fail" to end the run at the first
-    bad line, or "skip" to leave bad lines out, which `rejects` then names a file for. A line
-    that would teach mistakes is bad too: markup in an assistant's text, arguments that are not
-    JSON. `ignore` names kinds of these that are let through: "reasoning_in_content",
-    "calls_in_content", "arguments_not_json". `resume` goes
-    on where an earlier run was stopped; without it, such a run is only replaced if `overwrite` is
-    true. `watcher` is told of bad lines and progress.
+    is "local", or "ray" to run on a Ray cluster. `on_error` is "fail" to end the run at the first
+    bad line, or "skip" to leave bad lines out; `rejects` is a file to write these to. A line that
+    would teach mistakes is bad too: markup in an assistant's text, arguments that are not JSON.
+    `ignore` names kinds of these that are let through: "reasoning_in_content",
+    "calls_in_content", "arguments_not_json". `resume` continues an interrupted run; without it,
+    such a run is only replaced if `overwrite` is true. `watcher` receives bad lines and progress.
 
-    `carry` names fields or columns of the input that go along, with `file` and `line`. `labels`
-    writes ids, and -100 where nothing is learned, in place of the mask. `trainer` names the columns
-    as what will read them does: "trl", "axolotl", "verl", "torchtune" or "megatron", which has a
-    format of its own. `drop_unlearnable` leaves out examples with nothing to learn.
+    `carry` names fields or columns of the input to copy to the output, with `file` and `line`.
+    `labels` writes labels in place of the mask: ids, and -100 for tokens that are not trained on.
+    `trainer` names the columns as that trainer reads them: "trl", "axolotl", "verl", "torchtune" or
+    "megatron", which has a format of its own. `drop_untrained` leaves out examples without any
+    token to train on.
 
     Examples of more than `max_length` tokens are bad lines, are left out (`too_long="drop"`), or
-    are cut after the last of the model's turns that is whole ("cut"). `pack` puts examples together
-    in rows of at most that many tokens, with `position_ids` that begin anew and `sequence_lengths`.
-    `split` gives parts by name, `{"train": 0.95, "valid": 0.05}`: each gets an output of its own,
-    `train.jsonl` as `train.valid.jsonl`, and a conversation's own text says which part it is in.
-    `counts` counts lengths, and tokens by what they are of. `format` says what to write, where the
-    name of `output` does not: "jsonl", "jsonl.gz", "jsonl.zst", "parquet", "megatron" (`.bin` with
-    `.idx`) or "numpy" (`.npy`).
+    are cut after the last complete turn of the model ("cut"). `pack` puts examples together in
+    rows of at most that many tokens, with `position_ids` that restart for each example, and
+    `sequence_lengths`. `split` gives parts by name, `{"train": 0.95, "valid": 0.05}`: each gets an
+    output of its own, `train.jsonl` as `train.valid.jsonl`. Which part a conversation goes to
+    depends only on its text. `counts` counts lengths, and tokens by field. `format` is the output
+    format, where the name of `output` does not say it: "jsonl", "jsonl.gz", "jsonl.zst", "parquet",
+    "megatron" (`.bin` with `.idx`) or "numpy" (`.npy`).
 
-    Returns a `Summary` of what was done. Raises `BadLine` for a bad line, `DatasetError` where
-    files, options or the installation do not allow the run, and `Interrupted`, a
-    `KeyboardInterrupt`, after Ctrl-C.
+    Returns a `Summary`. Raises `BadLine` for a bad line, `DatasetError` where files, options or the
+    installation do not allow the run, and `Interrupted`, a `KeyboardInterrupt`, after Ctrl-C.
     """
     # Imported here: the package names this function, and what it needs takes a while to import.
     from dsv4._inputs.request_bodies import RequestOverrides
@@ -103,7 +114,7 @@ def encode_files(
 
     target = option_path(output, "output")
     format = format_for(trainer, format)
-    run = DatasetOptions(
+    options = DatasetOptions(
         inputs=option_paths(inputs, "inputs"),
         output=target if format is None else path_with_ending(target, format),
         overrides=RequestOverrides(thinking, effort, dialect, tools, drop_thinking, bos, task),
@@ -119,14 +130,16 @@ def encode_files(
         carry=None if carry is None else tuple(option_list(carry, "carry", "names")),
         labels=labels,
         trainer=trainer,
-        drop_unlearnable=drop_unlearnable,
+        drop_untrained=drop_untrained,
         rejects=None if rejects is None else option_path(rejects, "rejects"),
-        form=None if format is None else format_named(format),
-        longest=max_length,
+        format_name=None if format is None else format_named(format),
+        max_length=max_length,
         too_long=too_long,
         pack=pack,
         counts=counts,
         ignore=tuple(option_list(ignore, "ignore", "kinds")),
     )
     watching = watcher or Watcher()
-    return run_dataset(run, watching) if split is None else run_splits(run, split, watching)
+    if split is None:
+        return run_dataset(options, watching)
+    return run_splits(options, split, watching)

@@ -19,19 +19,19 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple, Protocol
 
-# Array codes for 1, 4 and 8 bytes: those of Python's own, with the same sizes everywhere in use.
+# Type codes of `array` for 1, 4 and 8 bytes.
 _BYTE, _INT, _LONG = "B", "i", "q"
 _BLOCK = 1 << 20
 
 _MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
 _MEGATRON_VERSION = 1
-# What Megatron calls the types of numbers.
+# Megatron's codes for types of numbers.
 _MEGATRON_TYPES = {_BYTE: 1, _INT: 4}
 _NUMPY_TYPES = {_BYTE: "|u1", _INT: "<i4", _LONG: "<i8"}
 
 
 class ArrayRow(Protocol):
-    """What is written of a row."""
+    """The part of a row that is written."""
 
     @property
     def ids(self) -> list[int]: ...
@@ -44,7 +44,7 @@ class ArrayRow(Protocol):
 
 
 def rows_to_bytes(rows: Sequence[ArrayRow]) -> bytes:
-    """Rows as bytes, one chunk of them."""
+    """A chunk of rows as bytes."""
     if not rows:
         return b""
     lengths = [row.lengths or (len(row.ids),) for row in rows]
@@ -60,7 +60,7 @@ def rows_to_bytes(rows: Sequence[ArrayRow]) -> bytes:
 
 
 class _GatheredArrays(NamedTuple):
-    """All that a run wrote, but for the numbers themselves: those are in two files."""
+    """The lengths of everything that a run wrote; ids and mask themselves are in two files."""
 
     sequences: array[int]  # the lengths of examples
     documents: array[int]  # how many examples each row has
@@ -69,7 +69,7 @@ class _GatheredArrays(NamedTuple):
 
 
 def _gather(chunks: BinaryIO, ids_path: str, mask_path: str) -> _GatheredArrays:
-    """Puts the numbers of all chunks one after the other in two files, which may have a head."""
+    """Appends the ids and masks of all chunks to two files, which may have a header."""
     whole = _GatheredArrays(array(_INT), array(_LONG), ids_path, mask_path)
     with open(ids_path, "ab") as ids, open(mask_path, "ab") as mask:
         while head := chunks.read(8):
@@ -128,7 +128,7 @@ def write_numpy(chunks: BinaryIO, path: str) -> list[str]:
     paths = [mask, rows, sequences, path]
     _truncate_files(paths)
     for array_path, code in ((path, _INT), (mask, _BYTE)):
-        _write_npy_header(array_path, code, 0)  # the length is put in when it is known
+        _write_npy_header(array_path, code, 0)  # the length is filled in below
     whole = _gather(chunks, path, mask)
     tokens = sum(whole.sequences)
     for array_path, code in ((path, _INT), (mask, _BYTE)):
@@ -139,7 +139,7 @@ def write_numpy(chunks: BinaryIO, path: str) -> list[str]:
     return paths
 
 
-# The head of a .npy file has a fixed size here, so that it can be written again.
+# Headers of .npy files have a fixed size here, so that they can be overwritten.
 _NPY_HEADER_SIZE = 128
 
 

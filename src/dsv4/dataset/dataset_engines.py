@@ -12,12 +12,12 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
 
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow, ray_with_data
 from dsv4.dataset.dataset_reader import ChunkSize, InputChunk, InputPosition, read_chunks
@@ -25,16 +25,13 @@ from dsv4.dataset.dataset_statistics import WorkerMemory
 from dsv4.dataset.example_encoder import ChunkEncoder, EncodedChunk, EncodingJob
 from dsv4.errors import Error
 
-# Who does a job: this process, or several. What is done comes back in the order of the input.
-
-
 # Chunks for each worker that are read and not yet written: enough that none waits for a slow
-# neighbour, and all the memory that a larger input can ask for.
+# neighbour, and a bound on memory.
 CHUNKS_PER_WORKER = 4
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -71,7 +68,7 @@ def _submitted(pool: ProcessPoolExecutor, chunk: InputChunk) -> Future[EncodedCh
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Processes started here never see Ctrl-C, of which this one alone has to make an end."""
+    """Processes that are started in here ignore Ctrl-C: only this process handles it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -94,7 +91,7 @@ def _start_worker(job: EncodingJob) -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for ever."""
+    """Exits with the parent: after a kill, workers would wait for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -105,10 +102,7 @@ def _encode_in_worker(chunk: InputChunk) -> EncodedChunk:
     return _worker_encoder(chunk)
 
 
-# The job on Ray Data: one task reads, as many as there are cores encode, this process writes.
-#
-# A row is a chunk, and each conversation in it the JSON text that was in the file: as columns,
-# Arrow would give every schema the fields of all others.
+# On Ray Data: one task reads, one for each core encodes, this process writes.
 
 
 # Blocks of rows are what Ray hands out, so they must not be much larger than a chunk.
@@ -157,17 +151,44 @@ def encode_on_ray(
         raise _ray_failure(error) from None
 
 
-def _start_ray(ray: Any) -> None:
+class RayModule(Protocol):
+    """What is used of the module `ray`."""
+
+    def is_initialized(self) -> bool: ...
+
+    def init(
+        self, *, include_dashboard: bool, log_to_driver: bool, logging_level: int
+    ) -> object: ...
+
+    def cluster_resources(self) -> Mapping[str, float]: ...
+
+
+class RayDataContext(Protocol):
+    """What is set in Ray Data's context of this name."""
+
+    enable_progress_bars: bool
+    print_on_execution_start: bool
+    target_max_block_size: int
+    execution_options: Any
+
+
+class ArrowTable(Protocol):
+    """What is read of an Arrow table."""
+
+    def to_pylist(self) -> list[dict[str, Any]]: ...
+
+
+def _start_ray(ray: RayModule) -> None:
     """Joins the cluster that `RAY_ADDRESS` names, or starts Ray here."""
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
 
 
-def _ray_cores(ray: Any) -> int:
+def _ray_cores(ray: RayModule) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def _configure_ray_data(context: Any) -> None:
+def _configure_ray_data(context: RayDataContext) -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.target_max_block_size = RAY_BLOCK_BYTES
@@ -187,13 +208,13 @@ def _ray_failure(error: Exception) -> DatasetError:
 
 
 def _read_in_ray(
-    _: Any,
+    _: object,
     paths: Sequence[str],
     start: InputPosition,
     column: str | None,
     carry: Sequence[str] | None,
     size: ChunkSize,
-) -> Iterator[Any]:
+) -> Iterator[ArrowTable]:
     try:
         for chunk in read_chunks(paths, start, column, carry, size):
             yield _arrow_table([chunk._asdict()], _CHUNK_COLUMNS)
@@ -205,7 +226,7 @@ class _RayEncoder:
     def __init__(self, job: EncodingJob) -> None:
         self._encoder = ChunkEncoder(job)
 
-    def __call__(self, chunks: Any) -> Any:
+    def __call__(self, chunks: ArrowTable) -> ArrowTable:
         return _arrow_table([self._encoded(row) for row in chunks.to_pylist()], _ENCODED_COLUMNS)
 
     def _encoded(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +235,7 @@ class _RayEncoder:
         return self._encoder(InputChunk(**{**row, "after": InputPosition(*row["after"])}))._asdict()
 
 
-def _encoded_chunks(table: Any) -> Iterator[EncodedChunk]:
+def _encoded_chunks(table: ArrowTable) -> Iterator[EncodedChunk]:
     for row in table.to_pylist():
         if (failure := row.pop("failure")) is not None:
             raise DatasetError(failure)
@@ -237,8 +258,8 @@ _ENCODED_COLUMNS = {
     "examples": "int64",
     "rows": "int64",
     "tokens": "int64",
-    "learned": "int64",
-    "unlearnable": "int64",
+    "trained": "int64",
+    "untrained": "int64",
     "left_out": "int64",
     "cut": "int64",
     "dropped": "int64",
@@ -250,8 +271,9 @@ _ENCODED_COLUMNS = {
 }
 
 
-def _arrow_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> Any:
+def _arrow_table(rows: list[dict[str, Any]], columns: dict[str, str]) -> ArrowTable:
     arrow = pyarrow()
     types = {name: getattr(arrow, type.lstrip("*"))() for name, type in columns.items()}
     lists = {name: arrow.list_(types[name]) for name in types if columns[name][0] == "*"}
-    return arrow.Table.from_pylist(rows, arrow.schema({**types, **lists}))
+    table: ArrowTable = arrow.Table.from_pylist(rows, arrow.schema({**types, **lists}))
+    return table

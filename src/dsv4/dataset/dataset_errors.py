@@ -8,11 +8,9 @@ from typing import Any
 from dsv4.errors import Error
 from dsv4.version import how_to_install
 
-# Why a run could not be finished.
-
 
 class DatasetError(Error):
-    """Files, options or an installation that do not allow a run, or allow no more of it.
+    """Files, options or an installation that do not allow a run to start or to continue.
 
     `kept` is the number of conversations that a run with `resume=True` need not encode again.
     """
@@ -29,18 +27,18 @@ class DatasetError(Error):
 
 
 class BadLine(DatasetError):
-    """A line that is no conversation, or one that cannot be encoded. Its text says where."""
+    """A line that is not a conversation, or that cannot be encoded. Its text says where."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after what was done has been kept: `kept` conversations of it."""
+    """Ctrl-C, after the work so far was saved: `kept` conversations."""
 
     def __init__(self, kept: int = 0) -> None:
         super().__init__(kept)
         self.kept = kept
 
 
-# Packages that not everybody has.
+# Optional packages, imported when they are needed.
 
 
 def pyarrow() -> Any:

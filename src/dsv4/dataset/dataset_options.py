@@ -1,6 +1,4 @@
-"""The options of a run: what follows from them, and everything that can be found wrong before
-anything is read.
-"""
+"""The options of a dataset run, what follows from them, and the checks that need no input."""
 
 from __future__ import annotations
 
@@ -28,7 +26,13 @@ from dsv4.dataset.example_encoder import (
     SplitShare,
     chunk_bytes_for_packing,
 )
-from dsv4.dataset.output_formats import ARRAY_FORMATS, DATASET_FORMATS, OWN_COLUMNS, format_of_path
+from dsv4.dataset.output_formats import (
+    ARRAY_FORMATS,
+    DATASET_FORMATS,
+    OWN_COLUMNS,
+    format_by_ending,
+    format_of_path,
+)
 from dsv4.dataset.resumable_output import unfinished_files
 from dsv4.dataset.trainer_columns import layout_for, trainer_named
 from dsv4.errors import Error, short_repr
@@ -36,34 +40,34 @@ from dsv4.request import Request
 from dsv4.tokens.masks import weigher
 from dsv4.tokens.tokenizer import Tokenizer
 
-# Files as a run sees them: what they are, and what belongs in them.
+# Paths and lists, as callers give them.
 
 
-def option_path(path: Any, option: str) -> str:
+def option_path(path: object, option: str) -> str:
     """The path that an option gives."""
-    found = os.fspath(path) if isinstance(path, os.PathLike) else path
+    found: object = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(found, str):
         raise DatasetError(f"{option}: found {short_repr(path)}, expected a path")
     return found
 
 
-def option_paths(paths: Any, option: str) -> list[str]:
-    """The same of a list, which must have one at least."""
+def option_paths(paths: object, option: str) -> list[str]:
+    """The paths that an option gives: at least one."""
     found = [option_path(path, option) for path in option_list(paths, option, "paths")]
     if not found:
         raise DatasetError(f"{option}: found none, expected at least one path")
     return found
 
 
-def option_list(values: Any, option: str, what: str) -> list[Any]:
-    """What an option gives, of which any iterable will do but a text."""
+def option_list(values: object, option: str, what: str) -> list[Any]:
+    """The values that an option gives: any iterable except a text."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise DatasetError(f"{option}: found {short_repr(values)}, expected a list of {what}")
     return list(values)
 
 
 def is_file(path: str) -> bool:
-    """Whether there is a file, or could be."""
+    """Whether a path is a regular file, or could become one."""
     try:
         return path != "-" and stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
@@ -90,13 +94,13 @@ def input_sizes(paths: Sequence[str]) -> list[int] | None:
 
 
 def output_format_for(path: str) -> str:
-    """The form of an output, which may be a pipe or a device."""
+    """The format of an output, which may be a pipe or a device."""
     if is_file(path):
         return format_of_path(path)
-    form = next((form for form in DATASET_FORMATS if path.endswith(f".{form}")), "jsonl")
-    if DATASET_FORMATS[form].finished is not None:
-        raise DatasetError(f"output: {path} is a pipe or a device, which cannot take .{form}")
-    return form
+    name = format_by_ending(path) or "jsonl"
+    if DATASET_FORMATS[name].finish is not None:
+        raise DatasetError(f"output: {path} is a pipe or a device, which cannot take .{name}")
+    return name
 
 
 def load_dataset_tokenizer(path: str | None) -> Tokenizer:
@@ -106,16 +110,13 @@ def load_dataset_tokenizer(path: str | None) -> Tokenizer:
         raise DatasetError(f"{path}: {os_error_reason(error)}") from None
 
 
-# All that was asked for of a run, and what follows from it.
-
-
-# Inputs of fewer bytes are done before a second process has started.
+# Inputs of fewer bytes are encoded before a second process has started.
 SMALL_INPUT = 500_000
 
 
 @dataclass(frozen=True)
 class DatasetOptions:
-    """The options, which are checked when it is encoded."""
+    """The options of a run. `check_options` and `check_files` check them."""
 
     inputs: Sequence[str]
     output: str
@@ -132,10 +133,10 @@ class DatasetOptions:
     carry: tuple[str, ...] | None
     labels: bool
     trainer: str | None
-    drop_unlearnable: bool
+    drop_untrained: bool
     rejects: str | None
-    form: str | None = None
-    longest: int | None = None
+    format_name: str | None = None
+    max_length: int | None = None
     too_long: str = "fail"
     pack: int | None = None
     share: SplitShare = WHOLE_DATASET
@@ -149,13 +150,13 @@ class DatasetOptions:
             self.policy or "assistant",
             self.expand,
             self.tokenizer,
-            self.form or output_format_for(self.output),
+            self.format_name or output_format_for(self.output),
             self.carry,
             layout_for(self.trainer, self.labels),
-            self.drop_unlearnable,
+            self.drop_untrained,
             self.rejects is not None,
             "one-shot" if self.is_small else "auto",
-            self.pack if self.longest is None else self.longest,
+            self.pack if self.max_length is None else self.max_length,
             self.too_long,
             self.pack,
             self.share,
@@ -166,7 +167,7 @@ class DatasetOptions:
 
     @property
     def _has_images(self) -> bool:
-        """Whether prompts may have images: the dialect that is asked for says, or the tokenizer."""
+        """Whether prompts may have images: by the dialect that is asked for, or the tokenizer's."""
         wanted = self.overrides.dialect
         try:
             dialect = (
@@ -187,142 +188,145 @@ class DatasetOptions:
 
     @cached_property
     def is_small(self) -> bool:
-        """Whether starting processes, and an engine made for speed, would take longer than they
-        save."""
+        """Whether several processes and a fast tokenizer cost more time than they save."""
         known = input_sizes(self.inputs)
         return self.engine == "local" and known is not None and sum(known) < SMALL_INPUT
 
 
-# What can be known to be wrong before anything is done: one mistake, and not one of every line.
+# The checks: a wrong option is one error, not one for every line.
 
 
-def check_options(run: DatasetOptions) -> None:
+def check_options(options: DatasetOptions) -> None:
     """Raises where an option is wrong, or where two do not go together."""
-    if run.resume and run.overwrite:
+    if options.resume and options.overwrite:
         raise DatasetError("overwrite: found it with resume, expected one of them")
-    if run.rejects is not None and run.on_error != "skip":
+    if options.rejects is not None and options.on_error != "skip":
         raise DatasetError("rejects: only written if bad lines are skipped (--on-error skip)")
-    if run.expand and run.policy is not None:
+    if options.expand and options.policy is not None:
         raise DatasetError("policy: expand has a mask of its own, expected none")
-    _check_types(run)
-    _check_ignored(run)
-    _check_trainer(run)
-    _check_lengths(run)
-    _check_carried(run)
+    _check_types(options)
+    _check_ignored(options)
+    _check_trainer(options)
+    _check_lengths(options)
+    _check_carried(options)
     for name, allowed in (
         ("engine", ("local", "ray")),
         ("on_error", ("fail", "skip")),
         ("too_long", ("fail", "drop", "cut")),
     ):
-        if getattr(run, name) not in allowed:
-            found, expected = short_repr(getattr(run, name)), " or ".join(allowed)
+        if getattr(options, name) not in allowed:
+            found, expected = short_repr(getattr(options, name)), " or ".join(allowed)
             raise DatasetError(f"{name}: found {found}, expected {expected}")
-    DATASET_FORMATS[run.job.form].needs()
+    DATASET_FORMATS[options.job.format_name].check_packages()
     try:
-        _check_encoding(run)
+        _check_encoding(options)
     except DatasetError:
         raise
     except Error as error:
         raise DatasetError(str(error)) from None
     except ValueError as error:  # the engine's own
-        raise DatasetError(f"{run.tokenizer}: {error}") from None
+        raise DatasetError(f"{options.tokenizer}: {error}") from None
 
 
-_FLAGS = ("expand", "resume", "overwrite", "labels", "drop_unlearnable", "counts")
+_FLAGS = ("expand", "resume", "overwrite", "labels", "drop_untrained", "counts")
 
 
-def _check_types(run: DatasetOptions) -> None:
+def _check_types(options: DatasetOptions) -> None:
     for name in _FLAGS:
-        if getattr(run, name).__class__ is not bool:
+        if getattr(options, name).__class__ is not bool:
             raise DatasetError(
-                f"{name}: found {short_repr(getattr(run, name))}, expected True or False"
+                f"{name}: found {short_repr(getattr(options, name))}, expected True or False"
             )
-    if run.policy is not None and not isinstance(run.policy, str):
-        raise DatasetError(f"policy: found {short_repr(run.policy)}, expected the name of one")
+    if options.policy is not None and not isinstance(options.policy, str):
+        raise DatasetError(f"policy: found {short_repr(options.policy)}, expected the name of one")
 
 
-def _check_ignored(run: DatasetOptions) -> None:
-    for kind in run.ignore:
+def _check_ignored(options: DatasetOptions) -> None:
+    for kind in options.ignore:
         if kind not in UNFIT_KINDS:
             expected = f"expected one of {', '.join(UNFIT_KINDS)}"
             raise DatasetError(f"ignore: found {short_repr(kind)}, {expected}")
 
 
-def _check_trainer(run: DatasetOptions) -> None:
-    """A trainer reads what it knows, and nothing else."""
-    if run.trainer is None:
+def _check_trainer(options: DatasetOptions) -> None:
+    """Checks that the trainer reads what is written."""
+    if options.trainer is None:
         return
-    if run.labels:
+    if options.labels:
         raise DatasetError("labels: found it with trainer, which names the columns")
-    trainer = trainer_named(run.trainer)
-    if trainer.form is None and run.job.form in ARRAY_FORMATS:
-        problem = f"found .{run.job.form}, which {run.trainer} does not read"
+    trainer = trainer_named(options.trainer)
+    if trainer.format_name is None and options.job.format_name in ARRAY_FORMATS:
+        problem = f"found .{options.job.format_name}, which {options.trainer} does not read"
         raise DatasetError(f"output: {problem}: expected .jsonl or .parquet")
-    if run.pack is not None and trainer.packing is not None:
-        problem = f"found it for {run.trainer}, which packs examples itself ({trainer.packing})"
+    if options.pack is not None and trainer.packing is not None:
+        problem = f"found it for {options.trainer}, which packs examples itself ({trainer.packing})"
         raise DatasetError(f"pack: {problem}")
 
 
-def _check_carried(run: DatasetOptions) -> None:
-    """A row must have room for what is carried along."""
-    for name in run.carry or ():
+def _check_carried(options: DatasetOptions) -> None:
+    """Checks that rows of the output can hold the carried columns."""
+    for name in options.carry or ():
         if not isinstance(name, str):
             raise DatasetError(f"carry: found {short_repr(name)}, expected the name of a field")
         if name in OWN_COLUMNS:
             raise DatasetError(f"carry: found {name}, which is a column of the output's own")
     for option in ("carry", "labels"):
-        if getattr(run, option) and run.job.form in ARRAY_FORMATS:
-            problem = f"found it with .{run.job.form}, which holds ids and masks alone"
+        if getattr(options, option) and options.job.format_name in ARRAY_FORMATS:
+            problem = f"found it with .{options.job.format_name}, which holds only ids and masks"
             raise DatasetError(f"{option}: {problem}: expected .jsonl or .parquet")
 
 
-def _check_lengths(run: DatasetOptions) -> None:
-    numbers = (("jobs", run.jobs), ("pack", run.pack), ("max_length", run.longest))
+def _check_lengths(options: DatasetOptions) -> None:
+    numbers = (("jobs", options.jobs), ("pack", options.pack), ("max_length", options.max_length))
     for name, number in numbers:
         if number is not None and (number.__class__ is not int or number < 1):
             raise DatasetError(f"{name}: found {short_repr(number)}, expected at least 1")
-    if run.pack is None:
+    if options.pack is None:
         return
-    if run.longest is not None and run.longest > run.pack:
-        problem = f"found {run.longest}, expected no more than the {run.pack} of a packed row"
+    if options.max_length is not None and options.max_length > options.pack:
+        problem = (
+            f"found {options.max_length}, expected no more than the {options.pack} of a packed row"
+        )
         raise DatasetError(f"max_length: {problem}")
-    if run.carry is not None:
+    if options.carry is not None:
         raise DatasetError("carry: found it with pack, expected a row for each example")
 
 
-def _check_encoding(run: DatasetOptions) -> None:
-    """Encodes something that is known to be right."""
-    tokenizer = load_dataset_tokenizer(run.tokenizer)
-    weigher(run.job.policy, ())
-    prompt = run.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
-    if run.overrides.dialect is not None:
-        dialect = dialect_named(run.overrides.dialect)
+def _check_encoding(options: DatasetOptions) -> None:
+    """Encodes a conversation that is known to be right."""
+    tokenizer = load_dataset_tokenizer(options.tokenizer)
+    weigher(options.job.policy, ())
+    prompt = options.overrides.on(Request([{"role": "user", "content": "Hi"}])).encode()
+    if options.overrides.dialect is not None:
+        dialect = dialect_named(options.overrides.dialect)
         tokenizer.vocabulary.check(dialect.special_tokens, str(dialect))
-    if run.tokenizer is not None:
-        tokenizer.count(prompt)  # the bundled file is known to do
+    if options.tokenizer is not None:
+        tokenizer.count(prompt)  # the bundled file is known to be complete
 
 
-def check_files(run: DatasetOptions) -> None:
-    if "-" in run.inputs and (len(run.inputs) > 1 or run.resume or run.engine == "ray"):
+def check_files(options: DatasetOptions) -> None:
+    if "-" in options.inputs and (
+        len(options.inputs) > 1 or options.resume or options.engine == "ray"
+    ):
         raise DatasetError("stdin must be the only input, and cannot be resumed or read by Ray")
-    for path in run.inputs:
-        source_of(path, run.column, run.carry).check()
-    _check_output_paths(run)
-    if run.resume and not all(map(is_file, [*run.inputs, run.output])):
+    for path in options.inputs:
+        source_of(path, options.column, options.carry).check()
+    _check_output_paths(options)
+    if options.resume and not all(map(is_file, [*options.inputs, options.output])):
         problem = "needs files for input and output, which pipes and devices are not"
         raise DatasetError(f"resume: {problem}")
 
 
-def _check_output_paths(run: DatasetOptions) -> None:
+def _check_output_paths(options: DatasetOptions) -> None:
     """What is written must be none of what is read, nor one file twice."""
-    inputs = [path for path in run.inputs if path != "-"]
-    outputs = [] if run.output == "-" else [run.output, *unfinished_files(run.output)]
+    inputs = [path for path in options.inputs if path != "-"]
+    outputs = [] if options.output == "-" else [options.output, *unfinished_files(options.output)]
     for path in inputs:
         if any(is_same_path(path, output) for output in outputs):
             raise DatasetError(f"{path} is both input and output: choose another output")
-    if run.rejects is not None and is_file(run.rejects):
+    if options.rejects is not None and is_file(options.rejects):
         for path in (*inputs, *outputs):
-            if is_same_path(path, run.rejects):
+            if is_same_path(path, options.rejects):
                 raise DatasetError(f"rejects: found {path}, expected a file of its own")
 
 
@@ -355,7 +359,7 @@ def _consecutive_shares(split: Mapping[str, float]) -> Iterator[tuple[str, Split
         low = high
 
 
-def split_output_path(output: str, part: str, form: str) -> str:
+def split_output_path(output: str, part: str, format_name: str) -> str:
     """Where a part goes: `train.jsonl` -> `train.valid.jsonl` for the part `valid`."""
     folder, name = os.path.split(output)
-    return os.path.join(folder, f"{name.removesuffix(f'.{form}')}.{part}.{form}")
+    return os.path.join(folder, f"{name.removesuffix(f'.{format_name}')}.{part}.{format_name}")

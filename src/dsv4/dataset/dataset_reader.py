@@ -13,7 +13,7 @@ import json
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
@@ -29,11 +29,11 @@ from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, 
 from dsv4.dataset.parquet_columns import ConversationColumn, conversation_column
 from dsv4.errors import short_repr
 
-# Where conversations come from: JSON lines, plain or compressed, JSON arrays, and Parquet.
-
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 BLOCK = 1 << 17
-# Positions in these say nothing of how much of the file was read.
+# In these, positions do not tell how much of the file has been read.
 WITHOUT_BYTE_POSITIONS = (".gz", ".zst", ".parquet", ".json")
 
 
@@ -41,7 +41,7 @@ class DatasetSource(Protocol):
     """A file of conversations."""
 
     def check(self) -> None:
-        """Raises what can be known to be wrong before reading."""
+        """Raises if the file cannot be opened, or is not what its name says."""
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
         """What follows the first `line` lines, which take `offset` bytes."""
@@ -120,7 +120,7 @@ def _read_errors(path: str) -> Iterator[None]:
 
 
 class _BlockReader(io.RawIOBase):
-    """A file of blocks of bytes that come one after the other."""
+    """A file made of consecutive blocks of bytes."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
@@ -129,20 +129,21 @@ class _BlockReader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         while not self._left:
             block = next(self._blocks, None)
             if block is None:
                 return 0
             self._left = memoryview(block)
-        size = min(len(buffer), len(self._left))
-        buffer[:size] = self._left[:size]
+        target = memoryview(buffer)
+        size = min(len(target), len(self._left))
+        target[:size] = self._left[:size]
         self._left = self._left[size:]
         return size
 
 
 def _zstd_blocks(raw: BinaryIO) -> Iterator[bytes]:
-    """What zstd frames hold. The library's own reader takes a file that is cut for a whole one."""
+    """The content of zstd frames. The library's own reader does not notice a truncated file."""
     zstd = zstandard()
     frame = None
     try:
@@ -184,7 +185,7 @@ class JsonArraySource:
             return [text + b"\n" for text in data.split(b"\n")]
         return [json.dumps(element).encode() + b"\n" for element in self._elements(value)]
 
-    def _elements(self, value: Any) -> list[Any]:
+    def _elements(self, value: object) -> list[Any]:
         if isinstance(value, list) and value and all(map(_is_conversation, value)):
             return value
         if _is_conversation(value) or (isinstance(value, list) and any(map(_has_role, value))):
@@ -195,15 +196,29 @@ class JsonArraySource:
         )
 
 
-def _is_conversation(value: Any) -> bool:
+def _is_conversation(value: object) -> bool:
     """Whether a JSON value is meant as one: messages, or an object around them."""
     if isinstance(value, dict):
         return "messages" in value or "conversations" in value
     return isinstance(value, list) and any(map(_has_role, value))
 
 
-def _has_role(value: Any) -> bool:
+def _has_role(value: object) -> bool:
     return isinstance(value, dict) and "role" in value
+
+
+class ParquetFile(Protocol):
+    """What is read of pyarrow's class of this name."""
+
+    @property
+    def metadata(self) -> Any: ...
+
+    @property
+    def num_row_groups(self) -> int: ...
+
+    def iter_batches(
+        self, batch_size: int, *, row_groups: list[int], columns: list[str]
+    ) -> Iterator[Any]: ...
 
 
 class ParquetSource:
@@ -223,7 +238,7 @@ class ParquetSource:
             yield from _parquet_lines(file, column, line)
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Any, ConversationColumn]]:
+    def _opened(self) -> Iterator[tuple[ParquetFile, ConversationColumn]]:
         parquet, arrow = pyarrow_parquet(), pyarrow()
         name = input_name(self.path)
         try:
@@ -236,7 +251,7 @@ class ParquetSource:
             raise DatasetError(f"{name}: not readable as Parquet: {problem}") from None
 
 
-def _parquet_lines(file: Any, column: ConversationColumn, skipped: int) -> Iterator[bytes]:
+def _parquet_lines(file: ParquetFile, column: ConversationColumn, skipped: int) -> Iterator[bytes]:
     for group in range(file.num_row_groups):
         size = file.metadata.row_group(group).num_rows
         if skipped >= size:
@@ -244,14 +259,11 @@ def _parquet_lines(file: Any, column: ConversationColumn, skipped: int) -> Itera
             continue
         for batch in file.iter_batches(BLOCK >> 9, row_groups=[group], columns=column.names):
             for row in batch.slice(skipped).to_pylist():
-                yield column.line_of(row)
+                yield column.to_json_line(row)
             skipped = max(0, skipped - batch.num_rows)
 
 
-# Input files as chunks of conversations, each still the text that was in the file.
-#
-# Where chunks end depends on the input alone: not on how many work on them, nor on where reading
-# began. So a run that was stopped goes on with the same chunks.
+# Chunks.
 
 
 class ChunkSize(NamedTuple):
@@ -265,7 +277,7 @@ DEFAULT_CHUNK_SIZE = ChunkSize()
 
 
 class InputPosition(NamedTuple):
-    """How much was read: files before this one, and of this one this many lines and bytes."""
+    """How far reading has got: the number of the file, and the lines and bytes read of it."""
 
     file: int
     line: int = 0

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, TypeAlias
 
-from dsv4._inputs.input_files import os_error_reason
 from dsv4.dataset.dataset_engines import (
     available_cores,
     encode_in_process,
@@ -39,55 +38,53 @@ from dsv4.dataset.resumable_output import (
     RejectsFile,
     ResumableSink,
     StreamSink,
+    write_errors,
 )
 from dsv4.tokens.tokenizer import Tokenizer
 from dsv4.version import __version__
 
-# Who is told how a run goes.
-
 
 class Watcher:
-    """Is told how a run goes, and says nothing. Others make more of it."""
+    """Receives the progress of a run. This one does nothing: override what is of interest."""
 
     def begin(self, sizes: Sequence[int] | None, progress: Progress) -> None:
-        """A run begins, or goes on. `sizes` are those of the inputs in bytes, if they are known."""
+        """Called when a run starts or resumes. `sizes` are those of the inputs in bytes, if known;
+        `progress` is what an earlier run has done."""
 
     def advance(self, progress: Progress) -> None:
-        """Some more is done."""
+        """Called after each chunk, with the `progress` so far."""
 
     def bad_line(self, problem: str) -> None:
-        """A line was left out."""
+        """Called for each line that is left out; `problem` says where it is and why."""
 
     def end(self) -> None:
-        """The run is over, however it went."""
+        """Called when the run is over, also after an error."""
 
 
-# A run: options checked, output opened, chunks put through an engine and written.
-
-
-# All of the input from a position on, done.
+# Encodes all of the input from a position on.
 Engine: TypeAlias = Callable[[InputPosition], Generator[EncodedChunk, None, None]]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run has done. Counts are of the whole output, speed and memory are of this run.
+    """What a run has done. Counts are of the whole output, speed and memory those of
+    this run.
 
     `rows` are those of the output, which may hold several `examples`. Of examples that were too
     long, `cut` were cut at a turn and `dropped` left out. `counts` says more, if it was asked for.
-    `learned` counts tokens that the mask lets a model learn, `unlearnable` examples without any,
+    `trained` counts the tokens that are trained on, `untrained` the examples without any,
     `left_out` turns whose reasoning is not in their example, `bad` lines that were left out.
     `finished` says that an earlier run had done it all, so that nothing was left to resume.
-    `worker_peak_mb` is the most memory that each process has held, None where the system does not
-    say; `main_peak_mb` that of the process that reads and writes.
+    `worker_peak_mb` is the peak memory of each process, None where the system does not report it;
+    `main_peak_mb` that of the process that reads and writes.
     """
 
     conversations: int
     examples: int
     rows: int
     tokens: int
-    learned: int
-    unlearnable: int
+    trained: int
+    untrained: int
     left_out: int
     cut: int
     dropped: int
@@ -100,43 +97,47 @@ class Summary:
     finished: bool = False
 
 
-def run_dataset(run: DatasetOptions, watcher: Watcher) -> Summary:
-    """Does a run."""
-    check_options(run)
-    check_files(run)
-    engine = _engine(run)
-    with _open_sink(run) as sink:
-        return _run_to_sink(run, sink, engine, watcher)
+def run_dataset(options: DatasetOptions, watcher: Watcher) -> Summary:
+    """Does a options."""
+    check_options(options)
+    check_files(options)
+    engine = _engine(options)
+    with _open_sink(options) as sink:
+        return _run_to_sink(options, sink, engine, watcher)
 
 
-def run_splits(run: DatasetOptions, split: Mapping[str, float], watcher: Watcher) -> Summary:
-    """Each part by itself: of the lines of others, only the text is looked at."""
-    if not all(map(is_file, [*run.inputs, run.output])):
+def run_splits(options: DatasetOptions, split: Mapping[str, float], watcher: Watcher) -> Summary:
+    """One run for each part of a split. Lines of other parts are only hashed, not encoded."""
+    if not all(map(is_file, [*options.inputs, options.output])):
         raise DatasetError("split: needs files for input and output, which can be read again")
-    if run.rejects is not None:
+    if options.rejects is not None:
         raise DatasetError("rejects: found it with split, expected one of them")
     parts = [
-        replace(run, output=split_output_path(run.output, name, run.job.form), share=share)
+        replace(
+            options,
+            output=split_output_path(options.output, name, options.job.format_name),
+            share=share,
+        )
         for name, share in split_shares(split).items()
     ]
     return _combined_summary([run_dataset(part, watcher) for part in parts])
 
 
 def _run_to_sink(
-    run: DatasetOptions, sink: OutputSink, engine: Engine, watcher: Watcher
+    options: DatasetOptions, sink: OutputSink, engine: Engine, watcher: Watcher
 ) -> Summary:
     begin, started = sink.progress, monotonic()
     workers: dict[int, WorkerMemory] = {}
     if sink.is_finished:
         return replace(_summary_of(begin, begin, 0, workers), finished=True)
-    rejects, first_bad = RejectsFile(run.rejects, begin), ""
-    watcher.begin(input_sizes(run.inputs), begin)
+    rejects, first_bad = RejectsFile(options.rejects, begin), ""
+    watcher.begin(input_sizes(options.inputs), begin)
     try:
         with closing(engine(begin.after)) as all_done:
             for done in all_done:
                 first_bad = first_bad or next(iter(done.bad), "")
                 rejects.add(done.rejects)
-                _report_bad_lines(done.bad, watcher, run.on_error)
+                _report_bad_lines(done.bad, watcher, options.on_error)
                 sink.add(done)
                 workers[done.worker.process] = done.worker
                 watcher.advance(sink.progress)
@@ -168,13 +169,13 @@ def _summary_of(
         end.examples,
         end.rows,
         end.tokens,
-        end.learned,
-        end.unlearnable,
+        end.trained,
+        end.untrained,
         end.left_out,
         end.cut,
         end.dropped,
         end.bad,
-        DatasetCounts.read(end.counts) if end.counts else None,
+        DatasetCounts.from_text(end.counts) if end.counts else None,
         round(seconds, 3),
         round((end.conversations - begin.conversations) / (seconds or 1), 1),
         [_megabytes(worker) for worker in workers.values()],
@@ -200,7 +201,7 @@ def _combined_summary(summaries: Sequence[Summary]) -> Summary:
 
 
 _SUMMED_FIELDS = (
-    *("conversations", "examples", "rows", "tokens", "learned", "unlearnable", "left_out"),
+    *("conversations", "examples", "rows", "tokens", "trained", "untrained", "left_out"),
     *("cut", "dropped", "bad", "seconds"),
 )
 
@@ -209,73 +210,75 @@ def _megabytes(worker: WorkerMemory) -> float | None:
     return None if worker.peak is None else round(worker.peak / 1e6, 1)
 
 
-# What works, and what is written to.
+# The engine, the output, and what identifies the job.
 
 
-def _engine(run: DatasetOptions) -> Engine:
-    job, jobs = run.job, run.jobs or (1 if run.is_small else available_cores())
+def _engine(options: DatasetOptions) -> Engine:
+    job, jobs = options.job, options.jobs or (1 if options.is_small else available_cores())
 
     def local(start: InputPosition) -> Generator[EncodedChunk, None, None]:
-        chunks = read_chunks(run.inputs, start, run.column, run.carry, run.chunks)
+        chunks = read_chunks(options.inputs, start, options.column, options.carry, options.chunks)
         return (
             encode_in_process(job, chunks) if jobs == 1 else encode_in_processes(job, chunks, jobs)
         )
 
     def ray(start: InputPosition) -> Generator[EncodedChunk, None, None]:
-        return encode_on_ray(job, run.inputs, start, run.column, run.chunks, run.jobs)
+        return encode_on_ray(
+            job, options.inputs, start, options.column, options.chunks, options.jobs
+        )
 
-    if run.engine == "local":
+    if options.engine == "local":
         return local
     ray_with_data()
     return ray
 
 
 @contextmanager
-def _open_sink(run: DatasetOptions) -> Iterator[OutputSink]:
-    if is_file(run.output):
+def _open_sink(options: DatasetOptions) -> Iterator[OutputSink]:
+    if is_file(options.output):
         sink = ResumableSink(
-            run.output, run.job.form, _job_identity(run), run.resume, run.overwrite
+            options.output,
+            options.job.format_name,
+            _job_identity(options),
+            options.resume,
+            options.overwrite,
         )
         with closing(sink):
             yield sink
-    elif run.output == "-":
+    elif options.output == "-":
         if sys.stdout is None:
             raise DatasetError("stdout is closed")
         yield StreamSink(sys.stdout.buffer, "stdout")
     else:
-        try:
-            with open(run.output, "wb", buffering=0) as file:
-                yield StreamSink(file, run.output)
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise DatasetError(f"cannot write {run.output}: {os_error_reason(error)}") from None
+        with write_errors(options.output), open(options.output, "wb", buffering=0) as file:
+            yield StreamSink(file, options.output)
 
 
-def _job_identity(run: DatasetOptions) -> Any:
-    """All that the output depends on, as the journal remembers it."""
-    return json.loads(json.dumps(_identity_fields(run), default=repr))
+def _job_identity(options: DatasetOptions) -> dict[str, Any]:
+    """Everything that the output depends on, as the journal stores it."""
+    stored: dict[str, Any] = json.loads(json.dumps(_identity_fields(options), default=repr))
+    return stored
 
 
-def _identity_fields(run: DatasetOptions) -> dict[str, Any]:
+def _identity_fields(options: DatasetOptions) -> dict[str, Any]:
     return {
         "version": __version__,
-        "inputs": [_file_identity(path) for path in run.inputs],
-        "column": run.column,
-        "options": vars(run.overrides),
-        "policy": run.job.policy,
-        "expand": run.expand,
-        "tokenizer": _file_identity(Tokenizer.load(run.tokenizer).vocabulary.name),
-        "form": run.job.form,
-        "carry": None if run.carry is None else list(run.carry),
-        "labels": run.labels,
-        "trainer": run.trainer,
-        "drop_unlearnable": run.drop_unlearnable,
-        "rejects": run.rejects is not None,
-        "lengths": [run.job.longest, run.too_long, run.pack],
-        "share": list(run.share),
-        "counts": run.counts,
-        "ignore": sorted(run.ignore),
+        "inputs": [_file_identity(path) for path in options.inputs],
+        "column": options.column,
+        "options": vars(options.overrides),
+        "policy": options.job.policy,
+        "expand": options.expand,
+        "tokenizer": _file_identity(Tokenizer.load(options.tokenizer).vocabulary.name),
+        "form": options.job.format_name,
+        "carry": None if options.carry is None else list(options.carry),
+        "labels": options.labels,
+        "trainer": options.trainer,
+        "drop_untrained": options.drop_untrained,
+        "rejects": options.rejects is not None,
+        "lengths": [options.job.max_length, options.too_long, options.pack],
+        "share": list(options.share),
+        "counts": options.counts,
+        "ignore": sorted(options.ignore),
     }
 
 

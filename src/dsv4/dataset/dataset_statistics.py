@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 
 from dsv4.tokens.masks import AttributedIds
 
-# How much memory a process has held at most.
-
 
 class WorkerMemory(NamedTuple):
-    """A process, and the most bytes it has held at once, as far as the system tells."""
+    """A process, and its peak memory in bytes, if the system reports it."""
 
     process: int
     peak: int | None
@@ -44,15 +42,12 @@ def _peak_by_getrusage() -> int | None:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-# What is in a dataset: how long its examples are, and what their tokens are made of.
-
-
 @dataclass
 class DatasetCounts:
     """Counts of examples, before they are packed.
 
     `histogram` counts examples by the next power of two of their length; `fields` counts tokens by
-    the part of a message that they came from; `trained` those that the mask lets a model learn.
+    the part of a message that they came from; `trained` those that are trained on.
     `longest` is the length of the longest example, and `longest_at` its file and line.
     """
 
@@ -84,7 +79,7 @@ class DatasetCounts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, for people: shares beside numbers."""
+        """As JSON, for people: numbers with their shares."""
         tokens = self.fields.total()
         return {
             "histogram": {f"<={most}": self.histogram[most] for most in sorted(self.histogram)},
@@ -96,15 +91,15 @@ class DatasetCounts:
             "longest": {"tokens": self.longest, "at": self.longest_at},
         }
 
-    # As text, in which form it goes between processes and into the journal.
+    # As text, which goes between processes and into the journal.
 
-    def written(self) -> str:
+    def to_text(self) -> str:
         return json.dumps(
             [self.histogram, self.fields, self.trained, self.longest, self.longest_at]
         )
 
     @classmethod
-    def read(cls, text: str) -> DatasetCounts:
+    def from_text(cls, text: str) -> DatasetCounts:
         if not text:
             return cls()
         histogram, fields, *rest = json.loads(text)

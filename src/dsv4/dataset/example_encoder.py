@@ -38,23 +38,17 @@ from dsv4.request import Request
 from dsv4.tokens.masks import AttributedIds
 from dsv4.tokens.tokenizer import Tokenizer
 
-# Which part of a dataset a conversation is for: its own text says, and nothing else.
-#
-# So the same conversation is always in the same part, in whatever file and order it comes, and
-# two copies of it never stand on both sides.
-
-
 _BITS = 64
 
 
 class SplitShare(NamedTuple):
-    """A stretch of the numbers from 0 to 1."""
+    """A part of a split: the conversations whose hash, from 0 to 1, is between `low` and `high`."""
 
     low: float = 0.0
     high: float = 1.0
 
-    def takes(self, line: bytes) -> bool:
-        """Whether a conversation is in this part."""
+    def includes(self, line: bytes) -> bool:
+        """Whether the conversation in a line belongs to this part."""
         if self == WHOLE_DATASET:
             return True
         digest = blake2b(line.strip(), digest_size=_BITS // 8).digest()
@@ -64,11 +58,11 @@ class SplitShare(NamedTuple):
 WHOLE_DATASET = SplitShare()
 
 
-# What is learned from an example, besides what its mask says: messages have weights.
+# Weights of messages.
 
 
-def zero_weight_messages(messages: Sequence[Any]) -> set[int]:
-    """The messages that are not to be learned from: those with a `weight` of 0.
+def zero_weight_messages(messages: Sequence[object]) -> set[int]:
+    """The messages that are not trained on: those with a `weight` of 0.
 
     A weight is 0 or 1, as in OpenAI's files for fine-tuning.
     """
@@ -88,7 +82,7 @@ def zero_weight_messages(messages: Sequence[Any]) -> set[int]:
 def mask_without_messages(
     mask: Sequence[int], owned: AttributedIds, messages: set[int]
 ) -> list[int]:
-    """The mask with nothing to learn in some messages."""
+    """The mask with zeros for some messages."""
     mask = list(mask)
     for start, end, piece in owned:
         if piece.message in messages:
@@ -96,21 +90,18 @@ def mask_without_messages(
     return mask
 
 
-# Several examples in one row, so that rows of one length are nearly full.
-#
-# Examples are packed within a chunk, and where chunks end depends on the input alone: so the rows
-# do not depend on how many work on them, nor on where a run was stopped.
+# Packing: several examples in one row, so that rows of one length are nearly full.
 
 
 # Chunks of this many rows leave at most one of them half empty.
 ROWS_PER_CHUNK = 64
-# What a token takes of a file of conversations, at most as a rule.
+# How many bytes of a conversation make a token: rarely more.
 BYTES_PER_TOKEN = 4
 MAX_CHUNK_BYTES = 1 << 24
 
 
 def chunk_bytes_for_packing(length: int) -> int:
-    """How large the chunks of an input must be for rows of a length."""
+    """How large the chunks of an input are for rows of a length."""
     return min(MAX_CHUNK_BYTES, max(1 << 20, ROWS_PER_CHUNK * length * BYTES_PER_TOKEN))
 
 
@@ -140,27 +131,27 @@ def _packed_row(examples: list[TrainingExample]) -> TrainingExample:
     mask: list[int] = []
     for example in examples:
         ids += example.ids
-        # Nothing before it in the row leads to the first token of an example.
+        # The first token of an example has no context of its own to predict it from.
         mask += [0, *example.mask[1:]] if example.ids else []
     lengths = tuple(len(example.ids) for example in examples)
-    shown = [example.images for example in examples if example.images is not None]
-    images = [image for each in shown for image in each] if shown else None
+    image_lists = [example.images for example in examples if example.images is not None]
+    images = [image for each in image_lists for image in each] if image_lists else None
     return TrainingExample(ids, mask, layout=examples[0].layout, lengths=lengths, images=images)
 
 
-# What is done to each chunk: conversations in, encoded examples out. Runs in any process.
+# Encoding a chunk.
 
 
 class EncodedChunk(NamedTuple):
-    """What became of a chunk. `data` is as it goes to the output."""
+    """The result of a chunk. `data` are the bytes for the output."""
 
     data: bytes
     conversations: int
     examples: int
     rows: int
     tokens: int
-    learned: int
-    unlearnable: int
+    trained: int
+    untrained: int
     left_out: int
     cut: int
     dropped: int
@@ -173,28 +164,29 @@ class EncodedChunk(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodingJob:
-    """All that a worker must know. `overrides` say how every conversation is encoded.
+    """Everything that a worker needs. `overrides` are the options of every conversation.
 
-    `carry` are columns of the input that go along, `layout` names those of the
-    output, `drop_unlearnable` leaves out what has nothing to learn, `rejects` keeps bad lines.
+    `carry` are columns of the input that are copied to the output, `layout` names those of the
+    output. `drop_untrained` leaves out examples without any token to train on, `rejects` keeps bad
+    lines.
 
-    Examples of more than `longest` tokens are bad lines, or what `too_long` says. Rows hold
-    examples of `pack` tokens together, or one each. `share` is the part that is wanted of all
-    conversations, `counts` says whether examples are to be counted, `images` whether rows have a
-    column for them. `ignore` are the kinds of errors that do not make a line bad.
+    Examples of more than `max_length` tokens are handled as `too_long` says. Rows hold examples of
+    `pack` tokens together, or one example each. `share` is the part of the conversations to encode,
+    `counts` says whether examples are counted, `images` whether rows have a column for images.
+    `ignore` are the kinds of errors that do not make a line bad.
     """
 
     overrides: RequestOverrides
     policy: str
     expand: bool
     tokenizer: str | None
-    form: str
+    format_name: str
     carry: tuple[str, ...] | None = None
     layout: ColumnLayout = MASK_LAYOUT
-    drop_unlearnable: bool = False
+    drop_untrained: bool = False
     rejects: bool = False
     engine: str = "auto"
-    longest: int | None = None
+    max_length: int | None = None
     too_long: str = "fail"
     pack: int | None = None
     share: SplitShare = WHOLE_DATASET
@@ -205,10 +197,10 @@ class EncodingJob:
 
 @dataclass
 class _ChunkTally:
-    """What is counted of a chunk."""
+    """Counts of a chunk."""
 
     conversations: int = 0
-    unlearnable: int = 0
+    untrained: int = 0
     left_out: int = 0
     cut: int = 0
     dropped: int = 0
@@ -216,7 +208,7 @@ class _ChunkTally:
 
 
 class ChunkEncoder:
-    """Does a job, chunk by chunk, with a tokenizer that is loaded when the first one comes."""
+    """Encodes the chunks of a job. The tokenizer is loaded with the first one."""
 
     def __init__(self, job: EncodingJob) -> None:
         self.job = job
@@ -227,7 +219,7 @@ class ChunkEncoder:
         rejects: list[bytes] = []
         tally = _ChunkTally()
         for number, line in enumerate(chunk.lines, chunk.first):
-            if line.isspace() or not self.job.share.takes(line):
+            if line.isspace() or not self.job.share.includes(line):
                 continue
             try:
                 examples += self._examples(chunk.name, number, line, tally)
@@ -238,17 +230,17 @@ class ChunkEncoder:
                     rejects.append(_reject_line(chunk.name, number, line, str(error)))
         rows = examples if self.job.pack is None else pack_examples(examples, self.job.pack)
         return EncodedChunk(
-            DATASET_FORMATS[self.job.form].packed(rows),
+            DATASET_FORMATS[self.job.format_name].to_bytes(rows),
             tally.conversations,
             len(examples),
             len(rows),
             sum(len(example.ids) for example in examples),
             sum(sum(example.mask) for example in examples),
-            tally.unlearnable,
+            tally.untrained,
             tally.left_out,
             tally.cut,
             tally.dropped,
-            tally.counts.written() if self.job.counts else "",
+            tally.counts.to_text() if self.job.counts else "",
             bad,
             b"".join(rejects),
             chunk.after,
@@ -277,9 +269,9 @@ class ChunkEncoder:
                     prompt, self._example(prompt, ids, weights, skipped, carried), place, tally
                 )
             ]
-        unlearnable = sum(not any(example.mask) for example in examples)
-        tally.unlearnable += unlearnable
-        if unlearnable and self.job.drop_unlearnable:
+        untrained = sum(not any(example.mask) for example in examples)
+        tally.untrained += untrained
+        if untrained and self.job.drop_untrained:
             return [example for example in examples if any(example.mask)]
         return examples
 
@@ -295,7 +287,7 @@ class ChunkEncoder:
     ) -> Iterator[tuple[Prompt, list[int], list[float]]]:
         """Each example: its prompt, ids and weights. `whole` is the prompt of all messages."""
         if self.job.expand:
-            # No example ends with a question, which is where a prefix goes.
+            # No example ends with a user message, after which a prefix would go.
             for example in self._tokenizer.expand(replace(request, prefix="")):
                 yield example.prompt, example.ids, example.weights
         else:
@@ -310,14 +302,16 @@ class ChunkEncoder:
         skipped: set[int],
         carried: Mapping[str, Any],
     ) -> TrainingExample:
-        # Nothing leads to the first token. In batches without padding, what stands before it is
-        # another example.
+        # The first token has no context to predict it from: in batches without padding, another
+        # example precedes it.
         mask = [0, *map(int, weights[1:])] if ids else []
         if skipped:
-            mask = mask_without_messages(mask, self._tokenizer.owned(prompt), skipped)
+            mask = mask_without_messages(mask, self._tokenizer.attributed(prompt), skipped)
         images = list(prompt.images) if self.job.images else None
-        if prompt.images and self.job.form in ARRAY_FORMATS:
-            problem = f"found {len(prompt.images)} images, which .{self.job.form} has no place for"
+        if prompt.images and self.job.format_name in ARRAY_FORMATS:
+            problem = (
+                f"found {len(prompt.images)} images, which .{self.job.format_name} has no place for"
+            )
             raise UnsupportedByFormat(f"{problem}: expected .jsonl or .parquet")
         if prompt.images and self.job.layout.images is None:
             problem = f"found {len(prompt.images)} images, which the columns have no place for"
@@ -328,36 +322,38 @@ class ChunkEncoder:
         self, prompt: Prompt, example: TrainingExample, place: str, tally: _ChunkTally
     ) -> list[TrainingExample]:
         """The example if it is short enough, or what is left of it."""
-        longest, length = self.job.longest, len(example.ids)
-        if longest is not None and length > longest:
+        most, length = self.job.max_length, len(example.ids)
+        if most is not None and length > most:
             if self.job.too_long == "fail":
-                raise ExampleTooLong(f"found {length} tokens, expected at most {longest}")
-            end = self._last_turn(prompt, longest) if self.job.too_long == "cut" else 0
-            shown = self._images_before(prompt, end) if example.images else example.images
-            example = example._replace(ids=example.ids[:end], mask=example.mask[:end], images=shown)
-            if not any(example.mask):  # nothing is left to learn
+                raise ExampleTooLong(f"found {length} tokens, expected at most {most}")
+            end = self._last_turn_end(prompt, most) if self.job.too_long == "cut" else 0
+            images = self._images_before(prompt, end) if example.images else example.images
+            example = example._replace(
+                ids=example.ids[:end], mask=example.mask[:end], images=images
+            )
+            if not any(example.mask):  # nothing is left to train on
                 tally.dropped += 1
                 return []
             tally.cut += 1
         if self.job.counts:
-            owned = self._tokenizer.owned(prompt)
+            owned = self._tokenizer.attributed(prompt)
             tally.counts.add(owned, len(example.ids), example.mask, place)
         return [example]
 
     def _images_before(self, prompt: Prompt, end: int) -> list[Any]:
-        owned = self._tokenizer.owned(prompt)
+        owned = self._tokenizer.attributed(prompt)
         count = sum(piece.field == "image" for start, _, piece in owned if start < end)
         return list(prompt.images[:count])
 
-    def _last_turn(self, prompt: Prompt, longest: int) -> int:
-        """Where the last of the model's turns ends that is whole within that many tokens."""
-        owned = self._tokenizer.owned(prompt)
-        ends = [end for _, end, piece in owned if piece.field == "eos" and end <= longest]
+    def _last_turn_end(self, prompt: Prompt, most: int) -> int:
+        """Where the last of the model's turns that fits into that many tokens ends."""
+        owned = self._tokenizer.attributed(prompt)
+        ends = [end for _, end, piece in owned if piece.field == "eos" and end <= most]
         return ends[-1] if ends else 0
 
 
 class UnsupportedByFormat(Error):
-    """Something that the form of the output cannot hold."""
+    """Something that the output format cannot hold."""
 
 
 class ExampleTooLong(Error):
@@ -365,9 +361,9 @@ class ExampleTooLong(Error):
 
 
 def _carried_columns(
-    names: tuple[str, ...] | None, value: Any, file: str, line: int
+    names: tuple[str, ...] | None, value: object, file: str, line: int
 ) -> Mapping[str, Any]:
-    """What goes along: the columns that were asked for, and where the row came from."""
+    """The columns that are copied from the input, with the file and line of the row."""
     if names is None:
         return NO_COLUMNS
     fields = value if isinstance(value, dict) else {}
@@ -375,14 +371,14 @@ def _carried_columns(
 
 
 def _reject_line(name: str, number: int, line: bytes, problem: str) -> bytes:
-    """A bad line as the file of rejects keeps it: as it was, with its place and what is wrong."""
+    """A bad line as the rejects file stores it: unchanged, with its place and the error."""
     text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-    kept = {FILE: name, LINE: number, "error": problem, "text": text}
-    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    entry = {FILE: name, LINE: number, "error": problem, "text": text}
+    return json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _line_value(name: str, number: int, line: bytes) -> Any:
-    text = decode_utf8(line.rstrip(), name, number)  # the line end is not where an error can be
+    text = decode_utf8(line.rstrip(), name, number)  # so that no error is located at the line end
     return parse_json(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text, name, number)
 
 

@@ -19,7 +19,7 @@ from dsv4.dataset.dataset_errors import DatasetError, pyarrow, pyarrow_parquet, 
 from dsv4.dataset.trainer_columns import FLAG_COLUMNS, MASK_LAYOUT, NUMBER_COLUMNS, ColumnLayout
 from dsv4.errors import short_repr
 
-# Where a row came from, beside what was carried along.
+# The columns that say where a row came from, beside those copied from the input.
 FILE, LINE = "file", "line"
 NO_COLUMNS: Mapping[str, Any] = MappingProxyType({})
 
@@ -65,41 +65,47 @@ class TrainingExample(NamedTuple):
 
 
 class DatasetFormat(NamedTuple):
-    """How a chunk of examples becomes bytes, and what makes the output of all of them.
+    """How examples are written.
 
-    What is finished may be several files in the folder of the output; all are named, the output
-    itself last.
+    `to_bytes` encodes a chunk of examples. `check_packages` raises if a package is missing.
+    `finish` turns all chunks into the files of the output and returns their paths, the output's own
+    last; None where the chunks are the output.
     """
 
-    packed: Callable[[Sequence[TrainingExample]], bytes]
-    needs: Callable[[], Any]
-    finished: Callable[[BinaryIO, str], list[str]] | None = None
+    to_bytes: Callable[[Sequence[TrainingExample]], bytes]
+    check_packages: Callable[[], object]
+    finish: Callable[[BinaryIO, str], list[str]] | None = None
+
+
+def format_by_ending(path: str) -> str | None:
+    """The format that the ending of a path names, if it does."""
+    return next((name for name in DATASET_FORMATS if path.endswith(f".{name}")), None)
 
 
 def format_of_path(path: str) -> str:
-    """The form that an output's name asks for."""
-    for form in DATASET_FORMATS:
-        if path.endswith(f".{form}"):
-            return form
-    expected = ", ".join(f".{form}" for form in DATASET_FORMATS)
+    """The format that the name of an output asks for."""
+    found = format_by_ending(path)
+    if found is not None:
+        return found
+    expected = ", ".join(f".{name}" for name in DATASET_FORMATS)
     raise DatasetError(f"output: found {path}, expected a name that ends in one of {expected}")
 
 
 def format_named(name: str) -> str:
-    """The form of a name: its ending, or what its readers are called."""
-    form = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
-    if form not in DATASET_FORMATS:
-        endings = [form for form in DATASET_FORMATS if form not in _FORMATS_BY_READER.values()]
+    """The format of a name: an ending, or the name of the library that reads it."""
+    found = _FORMATS_BY_READER.get(name, name) if isinstance(name, str) else ""
+    if found not in DATASET_FORMATS:
+        endings = [each for each in DATASET_FORMATS if each not in _FORMATS_BY_READER.values()]
         expected = ", ".join([*endings, *_FORMATS_BY_READER])
         raise DatasetError(f"format: found {short_repr(name)}, expected one of {expected}")
-    return form
+    return found
 
 
 _FORMATS_BY_READER = {"megatron": "bin", "numpy": "npy"}
 
 
 def path_with_ending(path: str, name: str) -> str:
-    """An output's path, with the ending of its form."""
+    """An output's path, with the ending of its format."""
     ending = f".{format_named(name)}"
     return path if path == "-" or path.endswith(ending) else path + ending
 
@@ -137,18 +143,18 @@ def _arrow_stream(examples: Sequence[TrainingExample]) -> bytes:
 
 
 def _type_of(column: str) -> Any:
-    """What is carried along is text, whatever it was: a column has one type for all rows."""
+    """The Arrow type of a column. Copied columns become text: a column has one type in all rows."""
     arrow = pyarrow()
     if column in NUMBER_COLUMNS:
         return arrow.list_(arrow.int8() if column in FLAG_COLUMNS else arrow.int32())
     return arrow.int64() if column == LINE else arrow.string()
 
 
-# All that a row may have but for what is carried along.
+# All columns that a row may have, except those copied from the input.
 OWN_COLUMNS = (*NUMBER_COLUMNS, "images", FILE, LINE)
 
 
-def _cell(value: Any, column: str) -> Any:
+def _cell(value: object, column: str) -> Any:
     if column in (*NUMBER_COLUMNS, LINE) or isinstance(value, (str, type(None))):
         return value
     return _json(value)
@@ -185,7 +191,7 @@ def _needs_nothing() -> None:
     pass
 
 
-# Those that hold numbers and nothing else.
+# Formats that hold only numbers.
 ARRAY_FORMATS = ("bin", "npy")
 
 # By the ending of the output's name.
@@ -200,9 +206,9 @@ DATASET_FORMATS = {
 
 
 def training_labels(ids: Sequence[int], mask: Sequence[int]) -> list[int]:
-    """The ids that are learned, and -100 for all others."""
-    return [id if learned else IGNORED_LABEL for id, learned in zip(ids, mask, strict=True)]
+    """The ids that are trained on, and -100 for all others."""
+    return [id if trained else IGNORED_LABEL for id, trained in zip(ids, mask, strict=True)]
 
 
-# What training code ignores, in the labels of PyTorch's cross entropy.
+# The label that PyTorch's cross entropy ignores.
 IGNORED_LABEL = -100

@@ -8,35 +8,68 @@ be as it was written, and is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from dsv4.dataset.dataset_errors import DatasetError, pyarrow
+
+
+class ArrowField(Protocol):
+    """A column of an Arrow schema, or a field of a struct."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> ArrowType: ...
+
+
+class ArrowType(Protocol):
+    """What is read of an Arrow type. Only lists have a `value_type`, only structs have fields."""
+
+    @property
+    def value_type(self) -> ArrowType: ...
+
+    @property
+    def num_fields(self) -> int: ...
+
+    def field(self, index: int) -> ArrowField: ...
+
+
+class ArrowSchema(Protocol):
+    """What is read of an Arrow schema."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def field(self, name: str) -> ArrowField: ...
+
+    def __iter__(self) -> Iterator[ArrowField]: ...
 
 
 class ConversationColumn(NamedTuple):
     """The column of conversations.
 
-    `form` is "text", or what a list is called in a request: "messages", or ShareGPT's
-    "conversations". `beside` are columns of text that belong to a list, `carried` those that go
-    along.
+    `kind` is "text", or the field of a request that a list stands for: "messages", or ShareGPT's
+    "conversations". `companions` are columns of text that belong to a list, `carried` those that
+    are copied to the output.
     """
 
     name: str
-    form: str
-    beside: tuple[str, ...] = ()
+    kind: str
+    companions: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
-        return list(dict.fromkeys([self.name, *self.beside, *self.carried]))
+        return list(dict.fromkeys([self.name, *self.companions, *self.carried]))
 
-    def line_of(self, row: dict[str, Any]) -> bytes:
+    def to_json_line(self, row: dict[str, Any]) -> bytes:
         """A row as the line that a file of JSON lines would have."""
         value = row[self.name]
-        if self.form != "text":
-            body = {self.form: _without_nulls(value)}
-            for name in filter(row.get, self.beside):
+        if self.kind != "text":
+            body = {self.kind: _without_nulls(value)}
+            for name in filter(row.get, self.companions):
                 body[name] = _json_or_text(row[name]) if name == "tools" else row[name]
         elif not self.carried:
             return _as_bytes(value or "null")
@@ -47,13 +80,13 @@ class ConversationColumn(NamedTuple):
 
 
 def _object_in(text: str | bytes) -> dict[str, Any]:
-    """The request in a text. What is none becomes one that is refused with its reason."""
+    """The request in a text. Anything else becomes a request that is refused with its reason."""
     value = _json_or_text(text)
     return value if isinstance(value, dict) else {"messages": value}
 
 
 def _json_or_text(text: str | bytes) -> Any:
-    """The value of JSON text. What is none stays a text, which is refused where it stands."""
+    """The value of JSON text. Other text stays text, which is refused later, at its place."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -64,15 +97,15 @@ def _as_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
 
 
-def _without_nulls(value: Any) -> Any:
-    """Without the fields that Parquet added, which other rows have."""
+def _without_nulls(value: object) -> object:
+    """The value without the null fields that Parquet added for other rows."""
     if isinstance(value, dict):
         return {name: _without_nulls(v) for name, v in value.items() if v is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def conversation_column(
-    schema: Any, wanted: str | None, carry: Sequence[str], name: str
+    schema: ArrowSchema, wanted: str | None, carry: Sequence[str], name: str
 ) -> ConversationColumn:
     """The column that was asked for, or the only one there can be."""
     texts = [field.name for field in schema if _is_text(field.type)]
@@ -82,9 +115,9 @@ def conversation_column(
     if wanted is None:
         wanted = _only_candidate(texts, exact)
     if wanted in exact:
-        form = _list_form(schema.field(wanted).type)
-        beside = tuple(column for column in _COMPANION_COLUMNS[form] if column in texts)
-        return ConversationColumn(str(wanted), form, beside, carried)
+        kind = _list_kind(schema.field(wanted).type)
+        companions = tuple(column for column in _COMPANION_COLUMNS[kind] if column in texts)
+        return ConversationColumn(str(wanted), kind, companions, carried)
     if wanted in texts:
         return ConversationColumn(str(wanted), "text", (), carried)
     listed = ", ".join([*texts, *exact]) or "none"
@@ -101,26 +134,26 @@ def conversation_column(
     raise DatasetError(f"{name}: {problem} (columns: {listed})")
 
 
-# What ShareGPT and a Chat request have beside the turns that is text in Parquet.
+# Columns of text that a list of messages may have beside it.
 _COMPANION_COLUMNS = {"messages": ("tools",), "conversations": ("tools", "system")}
 
 
-def _list_form(type: Any) -> str:
+def _list_kind(type: ArrowType) -> str:
     return "conversations" if {"from", "value"} <= _names_in(type.value_type) else "messages"
 
 
-def _names_in(struct: Any) -> set[str]:
+def _names_in(struct: ArrowType) -> set[str]:
     return {struct.field(n).name for n in range(struct.num_fields)}
 
 
 def _only_candidate(texts: list[str], exact: list[str]) -> str | None:
-    """The column that can only be meant: the one of messages, or the only text."""
+    """The only column that can be meant: that of messages, or else the only text."""
     if len(exact) == 1:
         return exact[0]
     return texts[0] if len(texts) == 1 and not exact else None
 
 
-def _is_text(type: Any) -> bool:
+def _is_text(type: ArrowType) -> bool:
     types = pyarrow().types
     return bool(
         types.is_string(type)
@@ -130,13 +163,13 @@ def _is_text(type: Any) -> bool:
     )
 
 
-def _is_list(type: Any) -> bool:
+def _is_list(type: ArrowType) -> bool:
     types = pyarrow().types
     is_list = types.is_list(type) or types.is_large_list(type)
     return bool(is_list and types.is_struct(type.value_type))
 
 
-# What of a message is an object whose fields are its author's own.
+# The parts of a message whose fields the caller chooses.
 _FREE_FORM_FIELDS = {
     "arguments",
     "parameters",
@@ -147,8 +180,8 @@ _FREE_FORM_FIELDS = {
 }
 
 
-def _why_not_exact(type: Any) -> str | None:
-    """Why a list of messages is not as it was written. None where it is."""
+def _why_not_exact(type: ArrowType) -> str | None:
+    """Why a list of messages is no longer as it was written; None where it is."""
     messages = type.value_type
     names = _names_in(messages)
     if not ({"role"} <= names or {"from", "value"} <= names):
@@ -160,7 +193,7 @@ def _why_not_exact(type: Any) -> str | None:
     return f"{free} is a struct: {merged}; keep it as JSON text"
 
 
-def _free_form_struct(type: Any, path: str = "") -> str | None:
+def _free_form_struct(type: ArrowType, path: str = "") -> str | None:
     types = pyarrow().types
     if types.is_list(type) or types.is_large_list(type):
         return _free_form_struct(type.value_type, path)
@@ -177,5 +210,5 @@ def _free_form_struct(type: Any, path: str = "") -> str | None:
     return None
 
 
-def _is_text_or_null(type: Any) -> bool:
+def _is_text_or_null(type: ArrowType) -> bool:
     return _is_text(type) or pyarrow().types.is_null(type)

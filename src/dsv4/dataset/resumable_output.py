@@ -27,22 +27,13 @@ from dsv4.dataset.example_encoder import EncodedChunk
 from dsv4.dataset.output_formats import DATASET_FORMATS
 from dsv4.errors import short_repr
 
-# Output that is not complete: beside its final name, with a journal of how far it has got.
-#
-#     OUT.partial   what was written so far     OUT.journal   the job, the position in the input,
-# and how much of OUT.partial belongs to it
-#
-# The journal is written after the output that it speaks of. A run that ended anywhere goes on
-# from the journal: what the partial file has beyond it is cut off and made again.
-
-
-# Writing to the disk for certain takes a while, so it is not done for every chunk.
+# Waiting for the disk (fsync) takes a while, so it is not done for every chunk.
 SECONDS_BETWEEN_JOURNAL_ENTRIES = 0.25
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What was read and written."""
+    """How much has been read and written."""
 
     after: InputPosition = INPUT_START
     size: int = 0
@@ -50,8 +41,8 @@ class Progress:
     examples: int = 0
     rows: int = 0
     tokens: int = 0
-    learned: int = 0
-    unlearnable: int = 0
+    trained: int = 0
+    untrained: int = 0
     left_out: int = 0
     cut: int = 0
     dropped: int = 0
@@ -68,8 +59,8 @@ class Progress:
             self.examples + done.examples,
             self.rows + done.rows,
             self.tokens + done.tokens,
-            self.learned + done.learned,
-            self.unlearnable + done.unlearnable,
+            self.trained + done.trained,
+            self.untrained + done.untrained,
             self.left_out + done.left_out,
             self.cut + done.cut,
             self.dropped + done.dropped,
@@ -80,7 +71,11 @@ class Progress:
 
 
 def _add_counts(before: str, more: str) -> str:
-    return DatasetCounts.read(before).plus(DatasetCounts.read(more)).written() if more else before
+    return (
+        DatasetCounts.from_text(before).plus(DatasetCounts.from_text(more)).to_text()
+        if more
+        else before
+    )
 
 
 class OutputSink(Protocol):
@@ -100,11 +95,11 @@ class OutputSink(Protocol):
         """Ends before the end. Returns how many conversations need not be encoded again."""
 
     def close(self) -> None:
-        """Lets go of what it holds."""
+        """Releases files and locks."""
 
 
 class StreamSink:
-    """Output that somebody reads as it is written: stdout, a pipe, a device."""
+    """Output to stdout, a pipe or a device: nothing of it can be resumed."""
 
     def __init__(self, file: BinaryIO | FileIO, name: str) -> None:
         self.progress = Progress()
@@ -116,12 +111,12 @@ class StreamSink:
         return False
 
     def add(self, done: EncodedChunk) -> None:
-        with _write_errors(self._name):
+        with write_errors(self._name):
             _write_all(self._file, done.data)
         self.progress = self.progress.plus(done)
 
     def finish(self) -> None:
-        with _write_errors(self._name):
+        with write_errors(self._name):
             self._file.flush()
 
     def stop(self) -> int:
@@ -132,21 +127,21 @@ class StreamSink:
 
 
 class ResumableSink:
-    """Output that takes its name when it is complete."""
+    """Output to a file, which gets its final name when it is complete."""
 
     def __init__(
-        self, path: str, form: str, job: dict[str, Any], resume: bool, overwrite: bool
+        self, path: str, format_name: str, job: dict[str, Any], resume: bool, overwrite: bool
     ) -> None:
         self._path = os.path.realpath(path)  # so that a link stays a link
         self._partial, self._journal = unfinished_files(self._path)
-        self._form = DATASET_FORMATS[form]
+        self._format = DATASET_FORMATS[format_name]
         self._job = job
-        self._kept = monotonic()
+        self._journaled_at = monotonic()
         self._file: FileIO | None = None
-        with _write_errors(path):
+        with write_errors(path):
             if resume and not os.path.exists(self._journal) and os.path.exists(self._path):
                 self.progress = Progress(complete=True)  # an earlier run has finished
-            elif resume and self._is_named():
+            elif resume and self._has_final_name():
                 self.progress = self._resumed()
             else:
                 self._file = _open_and_lock(self._partial, self._path)
@@ -154,7 +149,7 @@ class ResumableSink:
 
     @property
     def is_finished(self) -> bool:
-        """Whether an earlier run has done it all, to the last."""
+        """Whether an earlier run has completed the output."""
         return self.progress.complete and not os.path.exists(self._journal)
 
     def _start(self, resume: bool, overwrite: bool) -> None:
@@ -168,10 +163,10 @@ class ResumableSink:
         self._open_file.truncate(self.progress.size)
         self._open_file.seek(self.progress.size)
         if not self.progress.size:
-            self._keep()  # so that no journal of an earlier run speaks of this output
+            self._write_journal()  # so that no journal of an earlier run describes this output
 
     def _refuse_interrupted(self) -> None:
-        """What an earlier run has done is not thrown away without a word."""
+        """Raises if an earlier run was interrupted: its work is not discarded silently."""
         entry = _journal_entry(self._journal)
         done = 0 if entry is None else entry["progress"].get("conversations")
         if done:
@@ -185,29 +180,29 @@ class ResumableSink:
         return self._file
 
     def add(self, done: EncodedChunk) -> None:
-        with _write_errors(self._partial):
+        with write_errors(self._partial):
             _write_all(self._open_file, done.data)
         self.progress = self.progress.plus(done)
-        if monotonic() - self._kept >= SECONDS_BETWEEN_JOURNAL_ENTRIES:
-            self._keep()
+        if monotonic() - self._journaled_at >= SECONDS_BETWEEN_JOURNAL_ENTRIES:
+            self._write_journal()
 
-    def _keep(self) -> None:
+    def _write_journal(self) -> None:
         progress = self.progress
-        with _write_errors(self._partial):
+        with write_errors(self._partial):
             os.fsync(self._open_file.fileno())
-        with _write_errors(self._journal):
+        with write_errors(self._journal):
             _write_atomically(
                 self._journal, json.dumps({"job": self._job, "progress": asdict(progress)})
             )
-        self._kept = monotonic()
+        self._journaled_at = monotonic()
 
     def finish(self) -> None:
         """Gives the output its name. Whatever this is stopped in, resuming completes it."""
         if self._file is not None:
             self.progress = replace(self.progress, complete=True)
-            self._keep()
-            with _write_errors(self._path):
-                self._name_it()
+            self._write_journal()
+            with write_errors(self._path):
+                self._take_final_name()
         with suppress(FileNotFoundError):
             os.unlink(self._journal)
 
@@ -220,16 +215,16 @@ class ResumableSink:
             return 0
         if not self.progress.complete:
             with suppress(DatasetError):  # a full disk, perhaps: then the journal stays as it is
-                self._keep()
+                self._write_journal()
         return self.progress.conversations
 
     def close(self) -> None:
-        """Lets go of the file, and of its lock."""
+        """Closes the file, which releases its lock."""
         if self._file is not None:
             self._file.close()
 
-    def _name_it(self) -> None:
-        if self._form.finished is None:
+    def _take_final_name(self) -> None:
+        if self._format.finish is None:
             os.replace(self._partial, self._path)
             return
         # In a folder of their own under their final names, of which the output's own comes last.
@@ -238,14 +233,14 @@ class ResumableSink:
         try:
             os.makedirs(whole, exist_ok=True)
             with open(self._partial, "rb") as packed:
-                made = self._form.finished(packed, os.path.join(whole, name))
-            for path in made:
+                finished = self._format.finish(packed, os.path.join(whole, name))
+            for path in finished:
                 os.replace(path, os.path.join(folder, os.path.basename(path)))
         finally:
             shutil.rmtree(whole, ignore_errors=True)
         os.unlink(self._partial)
 
-    def _is_named(self) -> bool:
+    def _has_final_name(self) -> bool:
         """Whether an earlier run was stopped after the output had got its name."""
         return not os.path.exists(self._partial) and os.path.exists(self._path)
 
@@ -261,7 +256,7 @@ class ResumableSink:
             progress = Progress(**{**fields, "after": InputPosition(*fields["after"])})
         except TypeError:
             raise _not_resumable(f"{self._journal} is damaged") from None
-        if progress.complete and self._is_named():
+        if progress.complete and self._has_final_name():
             return progress
         size = os.stat(self._partial).st_size
         if size < progress.size:
@@ -270,7 +265,7 @@ class ResumableSink:
 
 
 def unfinished_files(path: str) -> tuple[str, str]:
-    """What stands beside the name of an output until it is complete."""
+    """The files beside an output until it is complete: the partial output and the journal."""
     return f"{path}.partial", f"{path}.journal"
 
 
@@ -296,7 +291,7 @@ def _write_all(file: BinaryIO | FileIO, data: bytes) -> None:
         left = left[file.write(left) :]
 
 
-def _job_differs(journal: str, what: str, then: Any, now: Any) -> DatasetError:
+def _job_differs(journal: str, what: str, then: object, now: object) -> DatasetError:
     problem = f"{what} was {short_repr(then)} and is {short_repr(now)}"
     return _not_resumable(f"{problem} ({journal})")
 
@@ -305,7 +300,7 @@ def _not_resumable(problem: str) -> DatasetError:
     return DatasetError(f"cannot resume: {problem}; replace it (--overwrite)")
 
 
-def _journal_entry(journal: str) -> Any:
+def _journal_entry(journal: str) -> dict[str, dict[str, Any]] | None:
     try:
         with open(journal, encoding="utf-8") as file:
             entry = json.load(file)
@@ -352,7 +347,8 @@ def _lock(file: FileIO, path: str) -> None:
 
 
 @contextmanager
-def _write_errors(name: str) -> Iterator[None]:
+def write_errors(name: str) -> Iterator[None]:
+    """Errors of the system when a file is written end the run, but for a reader that has gone."""
     try:
         yield
     except BrokenPipeError:
@@ -361,30 +357,23 @@ def _write_errors(name: str) -> Iterator[None]:
         raise DatasetError(f"cannot write {name}: {os_error_reason(error)}") from None
 
 
-# Bad lines, kept in a file of their own so that they can be mended and tried again.
-
-
 class RejectsFile:
-    """The file, if somebody asked for one. A run that is resumed cuts it to where it was."""
+    """The file of bad lines, if there is one. A resumed run truncates it to where it was."""
 
     def __init__(self, path: str | None, begin: Progress) -> None:
         self._path = path
         self._file: BinaryIO | None = None
         if path is not None:
-            try:
+            with write_errors(path):
                 self._file = open(path, "r+b" if begin.rejects else "wb")  # noqa: SIM115
                 self._file.truncate(begin.rejects)
                 self._file.seek(begin.rejects)
-            except OSError as error:
-                raise DatasetError(f"cannot write {path}: {os_error_reason(error)}") from None
 
     def add(self, lines: bytes) -> None:
         if self._file is not None and lines:
-            try:
+            with write_errors(self._path or ""):
                 self._file.write(lines)
                 self._file.flush()
-            except OSError as error:
-                raise DatasetError(f"cannot write {self._path}: {os_error_reason(error)}") from None
 
     def close(self) -> None:
         if self._file is not None:

@@ -33,13 +33,13 @@ LABELS_LAYOUT = ColumnLayout(mask=None, labels="labels")
 
 
 class Trainer(NamedTuple):
-    """What a trainer reads: rows of a layout, or the one form of output that it has for itself.
+    """What a trainer reads: rows of a layout, and for some a file format of their own.
 
     `packing` says how it packs examples itself, where it does not take rows that are packed.
     """
 
     layout: ColumnLayout
-    form: str | None = None
+    format_name: str | None = None
     packing: str | None = None
 
 
@@ -55,7 +55,7 @@ TRAINERS = {
         packing="data.pad_mode=no_padding",
     ),
     "torchtune": Trainer(_ONE_EXAMPLE_LAYOUT._replace(ids="tokens"), packing="PackedDataset"),
-    "megatron": Trainer(MASK_LAYOUT._replace(images=None), form="megatron"),
+    "megatron": Trainer(MASK_LAYOUT._replace(images=None), format_name="megatron"),
 }
 
 _LAYOUTS = (MASK_LAYOUT, LABELS_LAYOUT, *(trainer.layout for trainer in TRAINERS.values()))
@@ -88,8 +88,8 @@ def layout_for(name: str | None, labels: bool) -> ColumnLayout:
 
 
 def format_for(name: str | None, format: str | None) -> str | None:
-    """The form of output that was asked for, or that a trainer needs."""
-    needed = None if name is None else trainer_named(name).form
+    """The format that was asked for, or that a trainer needs."""
+    needed = None if name is None else trainer_named(name).format_name
     if needed is not None and format not in (None, needed):
         raise DatasetError(f"format: found {short_repr(format)}, expected {needed} for {name}")
     return needed or format

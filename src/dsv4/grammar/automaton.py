@@ -1,8 +1,8 @@
 """The search for words in a text, state by state, and what is left of an expression after a text.
 
 A state is the longest end of what was read that is the start of a word; the empty state is where
-the search begins. A prompt may end in the middle of a completion; what may follow is the
-derivative of the expression (Brzozowski, 1964).
+the search begins, and where most characters lead back to. A prompt may end in the middle of a
+completion; what may follow is the derivative of the expression (Brzozowski, 1964).
 """
 
 from __future__ import annotations
@@ -36,10 +36,7 @@ from dsv4.grammar.rules import (
     sequence,
 )
 
-# The search for words in a text, state by state.
-#
-# A state is the longest end of what was read that is the start of a word. The empty state is
-# where the search begins, and where most characters lead back to.
+# The search for words.
 
 
 # Where the search may be. None: it may have found a word.
@@ -165,11 +162,8 @@ def unrolled(
     return ways(text.begun, NEVER) if text.filled else at(text.begun)
 
 
-# What may follow a text that stands in the prompt already.
-#
-# A prompt may end in the middle of a completion: a prefix, an open turn, the opening of a block
-# whose call is wanted. The grammar then begins there. What is left of an expression after a
-# character is its derivative (Brzozowski, 1964).
+# What may follow a text that stands in the prompt already: a prefix, an open turn, the opening of
+# a block whose call is forced.
 
 
 def rest_after(part: Expression, text: str, rules: Rules) -> tuple[Expression, int]:

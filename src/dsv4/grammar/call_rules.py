@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dsv4.errors import Location, refusal, short_repr
 from dsv4.grammar.completion_rules import NOT_IN_OTHER_NAMES, CallMarkup
 from dsv4.grammar.json_rules import JsonRules, name_unlike
-from dsv4.grammar.member_rules import Member, Members
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
@@ -32,7 +30,8 @@ from dsv4.grammar.schema_shapes import (
     Shape,
     Subschema,
 )
-from dsv4.grammar.value_rules import ValueRules
+from dsv4.grammar.value_rules import Member, Members, ValueRules
+from dsv4.schema import Schema
 
 # What a tag cannot hold in a name.
 _NOT_IN_NAMES = '"\n'
@@ -43,7 +42,7 @@ class GrammarTool:
     """A declared tool: its name as the model writes it, its schema, and where it stands."""
 
     name: str
-    parameters: Any
+    parameters: object
     location: Location
 
 
@@ -182,7 +181,7 @@ class _Parameters(ValueRules):
         ends_early = any(word in value for word in self.calls.words)
         return NEVER if ends_early or not has_no_surrogates(value) else literal(value)
 
-    def _constant(self, value: Any, location: Location) -> Expression:
+    def _constant(self, value: Mapping[str, object], location: Location) -> Expression:
         """Arguments that are listed."""
         parts = []
         for name, member in value.items():
@@ -195,7 +194,7 @@ def _joined(name: Expression, attribute: Expression) -> Expression:
     return attribute if name == EMPTY else lexeme(sequence(name, attribute))
 
 
-def _object_schema(schema: Any, location: Location) -> Any:
+def _object_schema(schema: object, location: Location) -> Schema:
     """A tool without a schema has no parameters."""
     if schema is None or schema == {}:
         return {"type": "object", "properties": {}}

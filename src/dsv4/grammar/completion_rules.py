@@ -25,7 +25,7 @@ from dsv4.grammar.rules import (
     sequence,
 )
 
-# The format's own words as a grammar needs them: the one module here that knows where they are.
+# The format's markup. No other module of this package knows where it comes from.
 
 
 # What reasoning and content must not hold (docs/format.md, section 8).
@@ -84,10 +84,7 @@ class CallMarkup:
         return (self.value_end,) if markup_in_values else (str(tokens.DSML),)
 
 
-# A completion as rules: reasoning, content, calls (docs/format.md, section 8).
-#
-# The token that ends a completion is no text, so it is not here: an engine allows it wherever the
-# rules may end.
+# The completion.
 
 
 FREE_TEXT = TextExpr(FORBIDDEN)
@@ -119,16 +116,16 @@ class CompletionRules:
     def _content_then(
         self, content: Expression, calls: Expression, markup: CallMarkup
     ) -> Expression:
-        """Content alone, or content and calls."""
-        alone = NEVER if self.calls_required else _free(content)
+        """Only content, or content and calls."""
+        without_calls = NEVER if self.calls_required else _free(content)
         if calls == NEVER:
-            return alone
+            return without_calls
         opened = literal(markup.block_open)
         if not self.preamble:
-            return choice(alone, sequence(opened, calls))
+            return choice(without_calls, sequence(opened, calls))
         if content == FREE_TEXT:
-            return choice(alone, sequence(self._until(markup.block_open), calls))
-        return choice(alone, sequence(choice(EMPTY, content), opened, calls))
+            return choice(without_calls, sequence(self._until(markup.block_open), calls))
+        return choice(without_calls, sequence(choice(EMPTY, content), opened, calls))
 
     def _calls(self, markup: CallMarkup, rules: Rules) -> Expression:
         """The calls of a block and its close."""

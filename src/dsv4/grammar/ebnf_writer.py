@@ -40,13 +40,7 @@ from dsv4.grammar.rules import (
     sequence,
 )
 
-# JSON strings that cannot complete a closing tag, as few rules as xgrammar is quick with.
-#
-# Each state in which nearly every character may come costs that engine as much as a whole string.
-# So there is one such state, and it allows no bar. A bar is taken together with the characters
-# before it, up to one that shows that no tag has begun. A tag itself has none: a solidus, a bar,
-# its middle and the second bar. What follows these is rare, and goes by rules in which few
-# characters may come.
+# JSON strings that cannot complete a closing tag.
 
 
 _QUOTE = literal('"')
@@ -165,7 +159,7 @@ class QuickString:
         return self.begun[length]
 
 
-# xgrammar's EBNF, which vLLM and SGLang read.
+# The writer.
 
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}

@@ -25,7 +25,11 @@ from dsv4.grammar.rules import (
     expanded_string_end,
 )
 
-# What all three forms of grammar have in common: rules, sequences, alternatives, repetitions.
+# What all three forms of grammar share: rules, sequences, alternatives, repetitions.
+
+
+# In strings, GBNF and Lark escape these the same way.
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
 
 
 class GrammarWriter:
@@ -156,14 +160,11 @@ def shorter_ranges(part: CharSet) -> tuple[bool, tuple[tuple[int, int], ...]]:
 # GBNF, which llama.cpp reads.
 
 
-_GBNF_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
-
-
 class GbnfWriter(GrammarWriter):
     """Writes GBNF, with a rule for each state of the search for words: there these cost nothing."""
 
     def string(self, text: str) -> str:
-        return '"' + "".join(_GBNF_ESCAPES.get(c) or _gbnf_escaped(c) for c in text) + '"'
+        return '"' + "".join(_ESCAPES.get(c) or _gbnf_escaped(c) for c in text) + '"'
 
     def characters(self, part: CharSet) -> str:
         negated, ranges = shorter_ranges(part)
@@ -196,7 +197,6 @@ def _gbnf_escaped(character: str) -> str:
 # llguidance's variant of Lark.
 
 
-_LARK_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
 _ANYTHING = "(?s:.*)"
 _SOMETHING = "(?s:.+)"
 
@@ -220,7 +220,7 @@ class LarkWriter(GrammarWriter):
         return part.text
 
     def string(self, text: str) -> str:
-        return '"' + "".join(_LARK_ESCAPES.get(c) or _lark_in_string(c) for c in text) + '"'
+        return '"' + "".join(_ESCAPES.get(c) or _lark_in_string(c) for c in text) + '"'
 
     def characters(self, part: CharSet) -> str:
         negated, ranges = shorter_ranges(part)
@@ -271,7 +271,7 @@ def _lark_in_string(character: str) -> str:
 def _lark_in_regex(character: str) -> str:
     """Never `\\u` for ASCII, which the engine does not read."""
     if character in "\n\r\t":
-        return _LARK_ESCAPES[character]
+        return _ESCAPES[character]
     if character.isascii() and not character.isalnum() and character.isprintable():
         return character if character in " <>\"'=,:;%@!_`~#&" else f"\\{character}"
     return character if character.isprintable() else f"\\x{{{ord(character):x}}}"

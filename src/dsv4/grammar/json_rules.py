@@ -31,7 +31,7 @@ from dsv4.grammar.rules import (
     sequence,
 )
 
-# Numbers as JSON writes them: integers between bounds, numbers with a sign.
+# Numbers.
 
 
 _DIGIT = chars("0123456789")
@@ -140,7 +140,7 @@ def name_unlike(
     return choice(end if empty else NEVER, sequence(away, rest), *ways)
 
 
-# JSON as rules: strings, names of members, any value.
+# Strings, members and any value.
 
 
 # JSON is written on one line, as the encoder writes it, with or without a space after a sign. White

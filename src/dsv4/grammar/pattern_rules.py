@@ -24,7 +24,7 @@ from dsv4.grammar.rules import (
     sequence,
 )
 
-# Counted repetitions are dear for engines: a pattern may count so far in all.
+# Counted repetitions are expensive for engines: a pattern may count so far in all.
 MOST_COUNTED = 64
 # Milliseconds that one pattern may take an engine, roughly.
 MOST_COST = 640

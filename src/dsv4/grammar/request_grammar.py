@@ -36,11 +36,11 @@ from dsv4.grammar.schema_shapes import Relaxation, Relaxations, SchemaDocument, 
 from dsv4.grammar.value_rules import ValueRules
 from dsv4.request import Request
 
-# What stands in place of free content: the JSON that a request's response format asks for.
+# The response format, which takes the place of free content.
 
 
 def answer_rules(
-    response_format: Any, rules: Rules, relaxations: Relaxations, any_order: bool
+    response_format: object, rules: Rules, relaxations: Relaxations, any_order: bool
 ) -> Expression | None:
     """The values that the format allows. None: any text."""
     found = maybe_response_schema(response_format)
@@ -176,7 +176,7 @@ def fields_for(server: str, form: str, text: str) -> dict[str, Any]:
     return {name: _filled(value, text) for name, value in known.fields.items()}
 
 
-def _filled(fields: Any, text: str) -> Any:
+def _filled(fields: object, text: str) -> object:
     """A copy with the text in its place."""
     if isinstance(fields, dict):
         return {name: _filled(value, text) for name, value in fields.items()}
@@ -185,7 +185,7 @@ def _filled(fields: Any, text: str) -> Any:
     return text if fields is _TEXT else fields
 
 
-# A request -> its grammar.
+# The grammar.
 
 
 GrammarForm: TypeAlias = Literal["xgrammar", "gbnf", "lark"]
@@ -317,12 +317,12 @@ def _after(whole: Expression, written: str, rules: Rules) -> Expression:
     return rest
 
 
-def _check_flags(**flags: Any) -> None:
+def _check_flags(**flags: object) -> None:
     for name, flag in flags.items():
         if flag.__class__ is not bool:
             raise refusal((name,), f"found {short_repr(flag)}, expected True or False")
 
 
-def _check_option(name: str, value: Any, known: tuple[str, ...]) -> None:
+def _check_option(name: str, value: object, known: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in known:
         raise refusal((name,), f"found {short_repr(value)}, expected one of {', '.join(known)}")

@@ -12,10 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-# What a text may be, as a value: expressions, and the rules that they refer to.
-#
-# This is the one description of a completion. Each form of grammar (`xgrammar`, `gbnf`, `lark`)
-# is a way to write it.
+# Expressions.
 
 
 LAST_CHARACTER = sys.maxunicode
@@ -128,7 +125,7 @@ EMPTY: Expression = SequenceExpr(())
 NEVER: Expression = ChoiceExpr(())
 
 
-# What the dear parts of a grammar may take an engine in all: milliseconds, roughly.
+# What the expensive parts of a grammar may cost an engine in all: milliseconds, roughly.
 _MOST_SPENT = 10_000
 
 
@@ -152,7 +149,7 @@ class Rules:
         return known
 
     def affords(self, milliseconds: int) -> bool:
-        """Whether there is room for a part that takes engines so long. If so, it is taken."""
+        """Whether the budget allows a part of this cost. If so, the cost is taken from it."""
         if self._spent + milliseconds > _MOST_SPENT:
             return False
         self._spent += milliseconds
@@ -258,9 +255,6 @@ def one_of(characters: CharSet) -> Expression:
     return LiteralExpr(chr(first)) if first == last and not more else characters
 
 
-ANY = complement()
-
-
 # The inside of a JSON string.
 
 
@@ -274,7 +268,7 @@ STRING_ESCAPE = sequence(
 
 
 def has_no_surrogates(text: str) -> bool:
-    """Whether a text has whole characters alone: half of one cannot be written as UTF-8."""
+    """Whether a text has only whole characters: half of one cannot be written as UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -288,7 +282,7 @@ def expanded_string_end(part: StringEndExpr) -> Expression:
     return lexeme(choice(sequence(begun, more), sequence(STRING_ESCAPE, text, more)))
 
 
-# Rules without dead ends: what no text can satisfy goes, and so does what nothing refers to.
+# Removing rules that no text can satisfy, and those that nothing refers to.
 
 
 def satisfiable_rules(bodies: dict[str, Expression]) -> frozenset[str]:
@@ -319,7 +313,7 @@ def _is_possible(part: Expression, found: set[str]) -> bool:
 def without_dead_ends(
     root: Expression, bodies: dict[str, Expression], kept: frozenset[str]
 ) -> tuple[Expression, dict[str, Expression]]:
-    """The same texts with the possible rules alone, and of these the ones that are needed."""
+    """The same texts with only those rules that are possible and needed."""
     root = _kept(root, kept)
     needed: dict[str, Expression] = {}
     waiting = list(_references(root))

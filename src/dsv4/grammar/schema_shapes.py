@@ -7,14 +7,15 @@ makes rules from a shape sees plain keywords only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4.errors import Location, path_of, refusal, short_repr
+from dsv4.schema import TYPES, Schema, json_identity, resolve
 
-# Keywords of a schema that a grammar does not enforce.
+# Keywords that a grammar does not enforce.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,7 @@ class Relaxations:
         return tuple(self._found.values())
 
 
-# JSON schemas -> shapes: alternatives without references and combinations.
-#
-# A schema is first written as "one of these, each of which is all of that". So whoever makes
-# rules from a shape looks at plain keywords alone.
+# Shapes.
 
 
 # A schema with many alternatives under several allOf could become any number of shapes.
@@ -73,13 +71,11 @@ MOST_SHAPES = 256
 # Schemas nested deeper than this are of no use to a model, and dangerous to recursive functions.
 MOST_NESTED = 64
 
-TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-
 
 class Subschema(NamedTuple):
     """A schema, and where it stands."""
 
-    schema: Any
+    schema: object
     location: Location
 
 
@@ -108,44 +104,40 @@ class Shape:
     prefix: tuple[Conjunction, ...] = ()
     items: Conjunction = ()
 
-    def get(self, keyword: str, default: Any = None) -> Any:
+    def get(self, keyword: str, default: object = None) -> Any:
         found = self.keywords.get(keyword)
         return default if found is None else found.value
 
     @property
     def types(self) -> tuple[str, ...]:
-        return self.get("type", TYPES)  # type: ignore[no-any-return]
+        named: tuple[str, ...] = self.get("type", TYPES)
+        return named
 
 
 # Reading one schema's own keywords.
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_list_of_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
-
-
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return isinstance(value, (list, tuple)) and bool(value)
 
 
-# The simple keywords: what they may be, in words too, and how two of them hold together.
-_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+# The simple keywords: what they may be, and how an error says it.
+_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (_is_count, "a count")),
     **dict.fromkeys(("minProperties", "maxProperties"), (_is_count, "a count")),
     **dict.fromkeys(("minimum", "maximum"), (_is_number, "a number")),
-    "required": (_is_list_of_texts, "a list of names"),
     "enum": (_is_list, "a list of values"),
     "pattern": (_is_text, "a regular expression"),
 }
@@ -172,7 +164,7 @@ UNENFORCED: dict[str, tuple[str, str]] = {
     "$dynamicRef": ("any", "dynamic references are not followed"),
     "$recursiveRef": ("any", "dynamic references are not followed"),
 }
-_SAYS_NOTHING: dict[str, Any] = {
+_SAYS_NOTHING: dict[str, object] = {
     "uniqueItems": False,
     "unevaluatedItems": True,
     "unevaluatedProperties": True,
@@ -181,11 +173,7 @@ _SAYS_NOTHING: dict[str, Any] = {
 }
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value))
-
-
-def own_shape(schema: Mapping[str, Any], location: Location) -> Shape:
+def own_shape(schema: Schema, location: Location) -> Shape:
     """The keywords of one schema, references and combinations aside."""
     keywords: dict[str, Keyword] = {}
     for name, value in schema.items():
@@ -194,20 +182,22 @@ def own_shape(schema: Mapping[str, Any], location: Location) -> Shape:
             fits, expected = _CHECKS[name]
             if not fits(value):
                 raise refusal(place, f"found {short_repr(value)}, expected {expected}")
-            keywords[name] = Keyword(_texts(value) if name == "required" else value, place)
+            keywords[name] = Keyword(value, place)
         elif name in _EXCLUSIVE:
             _read_exclusive(schema, name, place, keywords)
         elif name in UNENFORCED and value != _SAYS_NOTHING.get(name, _SAYS_NOTHING):
             keywords[name] = Keyword(value, place)
-    if "type" in schema:
-        keywords["type"] = Keyword(_types(schema["type"], (*location, "type")), (*location, "type"))
+    for name, read in (("type", _types), ("required", _names)):
+        if name in schema:
+            place = (*location, name)
+            keywords[name] = Keyword(read(schema[name], place), place)
     if "const" in schema:
         _narrow(keywords, "enum", Keyword([schema["const"]], (*location, "const")))
     return Shape(keywords, **_structure(schema, location))
 
 
 def _read_exclusive(
-    schema: Mapping[str, Any], name: str, place: Location, keywords: dict[str, Keyword]
+    schema: Schema, name: str, place: Location, keywords: dict[str, Keyword]
 ) -> None:
     value = schema[name]
     if value is True:
@@ -218,7 +208,7 @@ def _read_exclusive(
         raise refusal(place, f"found {short_repr(schema[name])}, expected a number")
 
 
-def _types(value: Any, location: Location) -> tuple[str, ...]:
+def _types(value: object, location: Location) -> tuple[str, ...]:
     listed = [value] if isinstance(value, str) else value
     if isinstance(listed, (list, tuple)) and listed and all(kind in TYPES for kind in listed):
         return tuple(dict.fromkeys(listed))
@@ -226,7 +216,13 @@ def _types(value: Any, location: Location) -> tuple[str, ...]:
     raise refusal(location, f"found {short_repr(value)}, expected {expected}")
 
 
-def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
+def _names(value: object, location: Location) -> tuple[str, ...]:
+    if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value):
+        return tuple(dict.fromkeys(value))
+    raise refusal(location, f"found {short_repr(value)}, expected a list of names")
+
+
+def _structure(schema: Schema, location: Location) -> dict[str, Any]:
     """The keywords that hold schemas themselves."""
     made: dict[str, Any] = {}
     properties = schema.get("properties")
@@ -250,9 +246,7 @@ def _structure(schema: Mapping[str, Any], location: Location) -> dict[str, Any]:
     return {**made, "prefix": prefix, "items": rest}
 
 
-def _items(
-    schema: Mapping[str, Any], location: Location
-) -> tuple[tuple[Conjunction, ...], Conjunction]:
+def _items(schema: Schema, location: Location) -> tuple[tuple[Conjunction, ...], Conjunction]:
     """Items one by one, and the schema of the others. Older drafts list the first in `items`."""
     older = isinstance(schema.get("items"), list)
     names = ("items", "additionalItems") if older else ("prefixItems", "items")
@@ -290,19 +284,10 @@ def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
     return [value for value in one if json_identity(value) in known]
 
 
-def json_identity(value: Any) -> Hashable:
-    """What is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(value, (list, tuple)):
-        return (list, tuple(map(json_identity, value)))
-    if isinstance(value, Mapping):
-        return (dict, frozenset((name, json_identity(member)) for name, member in value.items()))
-    return (isinstance(value, bool), value)
-
-
 _CONJUNCTION_OF: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
-    "required": lambda one, other: _texts(one + other),
+    "required": lambda one, other: tuple(dict.fromkeys(one + other)),
     "type": _common_types,
     "enum": _common_values,
 }
@@ -311,26 +296,28 @@ _CONJUNCTION_OF: dict[str, Callable[[Any, Any], Any]] = {
 class SchemaDocument:
     """A schema that others refer into, and the shapes of its parts."""
 
-    def __init__(self, root: Any, location: Location, relaxations: Relaxations) -> None:
+    def __init__(self, root: object, location: Location, relaxations: Relaxations) -> None:
         self.root = root
         self.location = location
         self.relaxations = relaxations
         # What was found for a schema is kept: many references may lead to one.
         self._found: dict[Location, list[Shape]] = {}
 
-    def shapes(self, together: Conjunction, following: frozenset[str] = frozenset()) -> list[Shape]:
+    def shapes(
+        self, together: Conjunction, following: frozenset[Location] = frozenset()
+    ) -> list[Shape]:
         """The alternatives of schemas that hold together. None: no value fits them."""
         made = [Shape()]
         for part in together:
             made = self._both(made, self._alternatives(part, following), part.location)
         return made
 
-    def _alternatives(self, part: Subschema, following: frozenset[str]) -> list[Shape]:
+    def _alternatives(self, part: Subschema, following: frozenset[Location]) -> list[Shape]:
         if part.location not in self._found:
             self._found[part.location] = self._new_alternatives(part, following)
         return self._found[part.location]
 
-    def _new_alternatives(self, part: Subschema, following: frozenset[str]) -> list[Shape]:
+    def _new_alternatives(self, part: Subschema, following: frozenset[Location]) -> list[Shape]:
         schema, location = part
         if schema is True or schema is False:
             return [Shape()] if schema else []
@@ -341,21 +328,21 @@ class SchemaDocument:
         made = [own_shape(schema, location)]
         if "$ref" in schema:
             made = self._both(made, self._referred(schema["$ref"], location, following), location)
-        alone = made
+        own = made
         for n, member in enumerate(self._listed(schema, "allOf", location)):
             inside = self._alternatives(Subschema(member, (*location, "allOf", n)), following)
             made = self._both(made, inside, location)
-        if alone and not made:
+        if own and not made:
             place = (*location, "allOf")
             self.relaxations.note(place, "its schemas contradict each other")
-            made = alone
+            made = own
         for word in ("anyOf", "oneOf"):
             if word in schema:
                 made = self._both(made, self._any_of(schema, word, location, following), location)
         return made
 
     def _any_of(
-        self, schema: Mapping[str, Any], word: str, location: Location, following: frozenset[str]
+        self, schema: Schema, word: str, location: Location, following: frozenset[Location]
     ) -> list[Shape]:
         place = (*location, word)
         groups = [
@@ -367,7 +354,7 @@ class SchemaDocument:
             self.relaxations.note(place, "a value may fit more than one of its schemas")
         return [shape for group in groups for shape in group]
 
-    def _listed(self, schema: Mapping[str, Any], word: str, location: Location) -> list[Any]:
+    def _listed(self, schema: Schema, word: str, location: Location) -> list[Any]:
         listed = schema.get(word, [])
         if not isinstance(listed, (list, tuple)) or (word in schema and not listed):
             place = (*location, word)
@@ -390,31 +377,28 @@ class SchemaDocument:
             part = self.target(pointer, part.location)
         return part
 
-    def _referred(self, pointer: Any, location: Location, following: frozenset[str]) -> list[Shape]:
+    def _referred(
+        self, pointer: object, location: Location, following: frozenset[Location]
+    ) -> list[Shape]:
         target = self.target(pointer, location)
-        if pointer in following:
+        if target.location in following:
             raise self._circle(pointer, location)
-        return self._alternatives(target, following | {pointer})
+        return self._alternatives(target, following | {target.location})
 
-    def _circle(self, pointer: str, location: Location) -> Exception:
+    def _circle(self, pointer: object, location: Location) -> Exception:
         problem = f"found {short_repr(pointer)}, which refers to itself and to no value"
         return refusal((*location, "$ref"), problem)
 
-    def target(self, pointer: Any, location: Location) -> Subschema:
+    def target(self, pointer: object, location: Location) -> Subschema:
         """What `#/…/…` points to."""
         place = (*location, "$ref")
         if not isinstance(pointer, str) or pointer[:1] != "#" or pointer[1:2] not in ("", "/"):
             expected = "a reference into the same schema, as #/$defs/name"
             raise refusal(place, f"found {short_repr(pointer)}, expected {expected}")
-        found, where = self.root, self.location
-        for step in _steps(pointer):
-            key: Any = step
-            if isinstance(found, (list, tuple)) and step.isdecimal() and int(step) < len(found):
-                key = int(step)
-            elif not isinstance(found, Mapping) or step not in found:
-                raise refusal(place, f"found {short_repr(pointer)}, which is not there")
-            found, where = found[key], (*where, key)
-        return Subschema(found, where)
+        found = resolve(pointer, self.root)
+        if found is None:
+            raise refusal(place, f"found {short_repr(pointer)}, which is not there")
+        return Subschema(found.schema, (*self.location, *found.steps))
 
     # Conjunction.
 
@@ -459,7 +443,7 @@ class SchemaDocument:
 _NOTES = {"title", "description", "default", "examples", "deprecated", "$comment"}
 
 
-def _only_refers(schema: Any) -> str | None:
+def _only_refers(schema: object) -> str | None:
     """The pointer of a schema that is a reference and nothing else that matters."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
         return None
@@ -470,15 +454,6 @@ def _check_number(alternatives: int, location: Location) -> None:
     if alternatives > MOST_SHAPES:
         problem = f"found {alternatives} alternatives, expected at most {MOST_SHAPES}"
         raise refusal(location, problem)
-
-
-def _steps(pointer: str) -> Iterator[str]:
-    for step in pointer.split("/")[1:]:
-        if "%" in step:
-            from urllib.parse import unquote  # slow to import, and hardly ever needed
-
-            step = unquote(step)
-        yield step.replace("~1", "/").replace("~0", "~")
 
 
 def _merged_properties(one: Shape, other: Shape) -> Iterator[tuple[str, Conjunction]]:
@@ -501,7 +476,7 @@ def _merged_prefix(one: Shape, other: Shape) -> Iterator[Conjunction]:
 
 
 def _possible(shape: Shape) -> bool:
-    """Whether keywords alone tell that some value may fit."""
+    """Whether some value may fit, as far as the keywords tell."""
     return shape.types != () and shape.get("enum") != []
 
 

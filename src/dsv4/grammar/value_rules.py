@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dsv4._encode.json_text import to_json
 from dsv4.errors import Location, refusal
 from dsv4.grammar.json_rules import JsonRules, integer_rule, number_rule
-from dsv4.grammar.member_rules import Member, Members
 from dsv4.grammar.pattern_rules import NotRegular, pattern_cost, pattern_rule
 from dsv4.grammar.rules import (
     EMPTY,
@@ -30,33 +30,15 @@ from dsv4.grammar.rules import (
     repeat,
     sequence,
 )
-from dsv4.grammar.schema_shapes import (
-    TYPES,
-    UNENFORCED,
-    Conjunction,
-    SchemaDocument,
-    Shape,
-    json_identity,
-)
+from dsv4.grammar.schema_shapes import UNENFORCED, Conjunction, SchemaDocument, Shape
+from dsv4.schema import TYPES, has_type, json_identity
 
-# Whether a value fits a shape: for values that a schema lists itself.
+# Whether a value that a schema lists fits a shape.
 
 
-_PYTHON_TYPES: dict[str, Any] = {
-    "null": type(None),
-    "boolean": bool,
-    "integer": int,
-    "number": (int, float),
-    "string": str,
-    "array": (list, tuple),
-    "object": Mapping,
-}
-
-
-def fits_shape(value: Any, shape: Shape, document: SchemaDocument) -> bool:
+def fits_shape(value: object, shape: Shape, document: SchemaDocument) -> bool:
     """Whether a value has what the keywords ask for. What is not enforced is not asked for."""
-    kinds = [kind for kind in shape.types if is_of_type(value, kind)]
-    if not kinds:
+    if not has_type(value, shape.types):
         return False
     if isinstance(value, bool) or value is None:
         return True
@@ -66,16 +48,7 @@ def fits_shape(value: Any, shape: Shape, document: SchemaDocument) -> bool:
         return _string_fits(value, shape)
     if isinstance(value, Mapping):
         return _object_fits(value, shape, document)
-    return _array_fits(value, shape, document)
-
-
-def is_of_type(value: Any, kind: str) -> bool:
-    """Whether a value is of a type."""
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _PYTHON_TYPES[kind])
+    return not isinstance(value, (list, tuple)) or _array_fits(value, shape, document)
 
 
 def _number_fits(value: float, shape: Shape) -> bool:
@@ -97,7 +70,7 @@ def _string_fits(value: str, shape: Shape) -> bool:
         return True
 
 
-def _any_fits(value: Any, together: Conjunction, document: SchemaDocument) -> bool:
+def _any_fits(value: object, together: Conjunction, document: SchemaDocument) -> bool:
     for shape in document.shapes(together):
         listed = shape.get("enum")
         known = listed is None or json_identity(value) in map(json_identity, listed)
@@ -106,14 +79,14 @@ def _any_fits(value: Any, together: Conjunction, document: SchemaDocument) -> bo
     return False
 
 
-def _array_fits(value: Any, shape: Shape, document: SchemaDocument) -> bool:
+def _array_fits(value: Sequence[object], shape: Shape, document: SchemaDocument) -> bool:
     if not shape.get("minItems", 0) <= len(value) <= shape.get("maxItems", len(value)):
         return False
     wanted = [*shape.prefix, *[shape.items] * len(value)]
     return all(_any_fits(item, part, document) for item, part in zip(value, wanted, strict=False))
 
 
-def _object_fits(value: Mapping[str, Any], shape: Shape, document: SchemaDocument) -> bool:
+def _object_fits(value: Mapping[str, object], shape: Shape, document: SchemaDocument) -> bool:
     if any(name not in value for name in shape.get("required", ())):
         return False
     other = shape.additional or ()
@@ -123,7 +96,105 @@ def _object_fits(value: Mapping[str, Any], shape: Shape, document: SchemaDocumen
     )
 
 
-# Shapes -> rules: the values that fit a schema, as JSON or as the raw text of a parameter.
+# Members of an object, or parameters of a call: which ones, how often, in which order.
+
+
+# Any order takes a rule for each set of members that may still come: two to the power of this.
+MOST_IN_ANY_ORDER = 6
+# In a grammar of more rules, which take an engine seconds, the order is the declared one.
+MOST_RULES = 16_384
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member: how it is written, and whether it must be there."""
+
+    written: Expression
+    required: bool
+
+
+@dataclass(frozen=True)
+class Members:
+    """The members of an object.
+
+    `other` is how an undeclared one is written, NEVER where there must be none. `between` stands
+    between two members.
+    """
+
+    declared: tuple[Member, ...]
+    other: Expression
+    between: Expression
+
+    def arranged(self, rules: Rules, any_order: bool) -> Expression:
+        """All of them. Beyond a few, any order would take too many rules: then in the given one."""
+        few = len(self.declared) <= MOST_IN_ANY_ORDER and len(rules.bodies) < MOST_RULES
+        if any_order and few:
+            return _InAnyOrder(self, rules).first()
+        return _InOrder(self, rules).first()
+
+
+class _InAnyOrder:
+    def __init__(self, members: Members, rules: Rules) -> None:
+        self.members = members
+        self.rules = rules
+        self.made: dict[frozenset[int], Expression] = {}
+
+    def first(self) -> Expression:
+        return self.ways(frozenset(range(len(self.members.declared))), EMPTY)
+
+    def rest(self, left: frozenset[int]) -> Expression:
+        """What may follow where these are still to come."""
+        if not left and self.members.other == NEVER:
+            return EMPTY
+        if left not in self.made:
+            reference = self.made[left] = self.rules.reserved("rest")
+            self.rules.bodies[reference.name] = self.ways(left, self.members.between)
+        return self.made[left]
+
+    def ways(self, left: frozenset[int], before: Expression) -> Expression:
+        declared = self.members.declared
+        end = NEVER if any(declared[n].required for n in left) else EMPTY
+        ways = [sequence(declared[n].written, self.rest(left - {n})) for n in sorted(left)]
+        other = self.members.other
+        if other != NEVER:
+            ways.append(sequence(other, self.rest(left)))
+        # What stands before all of them is written once: engines take a multiple of the time else.
+        return choice(end, sequence(before, choice(*ways)))
+
+
+class _InOrder:
+    def __init__(self, members: Members, rules: Rules) -> None:
+        self.members = members
+        self.rules = rules
+
+    def first(self) -> Expression:
+        declared, other, between = self.members.declared, self.members.other, self.members.between
+        # From the last to the first: what may follow is made before what it follows. Undeclared
+        # ones are let in before a declared one is chosen, so that there is one way to read each.
+        chosen_first: Expression = EMPTY
+        chosen: Expression = EMPTY
+        rest = self.with_others(chosen)
+        for member in reversed(declared):
+            skipped_first = NEVER if member.required else chosen_first
+            skipped = NEVER if member.required else chosen
+            chosen_first = self.named(choice(sequence(member.written, rest), skipped_first))
+            chosen = self.named(choice(sequence(between, member.written, rest), skipped))
+            rest = self.with_others(chosen)
+        return choice(chosen_first, sequence(other, rest))
+
+    def with_others(self, chosen: Expression) -> Expression:
+        if self.members.other == NEVER:
+            return chosen
+        reference = self.rules.reserved("rest")
+        other = sequence(self.members.between, self.members.other, reference)
+        self.rules.bodies[reference.name] = choice(chosen, other)
+        return reference
+
+    def named(self, body: Expression) -> Expression:
+        return self.rules.named("rest", body)
+
+
+# Values.
 
 
 # More items than these are not counted: engines refuse, or take seconds.
@@ -197,7 +268,7 @@ class ValueRules:
         """The types that values of a shape may have. A number may be whole."""
         kinds = [kind for kind in TYPES if kind in shape.types]
         if (listed := shape.get("enum")) is not None:
-            kinds = [kind for kind in kinds if any(is_of_type(value, kind) for value in listed)]
+            kinds = [kind for kind in kinds if any(has_type(value, (kind,)) for value in listed)]
         if "number" in kinds and "integer" in kinds:
             kinds.remove("integer")
         self._note_unenforced(shape, kinds)
@@ -262,7 +333,7 @@ class ValueRules:
         return adjust(bound)
 
     def _number(self, shape: Shape) -> Expression:
-        """Of bounds, the sign alone is kept."""
+        """Of bounds, only the sign is kept."""
         negative = positive = True
         for name in ("minimum", "exclusiveMinimum"):
             bound = shape.get(name)
@@ -278,7 +349,7 @@ class ValueRules:
 
     def _note_sign(self, shape: Shape, name: str, enforced: bool) -> None:
         if not enforced:
-            reason = "of the bounds of a number with a point, the sign alone is enforced"
+            reason = "of the bounds of a number with a point, only the sign is enforced"
             self.relaxations.note(shape.keywords[name].location, reason)
 
     # Strings.
@@ -356,11 +427,11 @@ class ValueRules:
     ) -> Expression:
         """The first items one by one, each of which may be the last; then any number of others."""
         comma = self.json.comma
-        room = None if most is None else max(0, most - len(prefix))
-        more = repeat(sequence(comma, other), max(0, least - len(prefix)), room)
+        left = None if most is None else max(0, most - len(prefix))
+        more = repeat(sequence(comma, other), max(0, least - len(prefix)), left)
         if not prefix:
-            fewer = None if room is None else room - 1
-            if room == 0:
+            fewer = None if left is None else left - 1
+            if left == 0:
                 return EMPTY if least == 0 else NEVER
             some = sequence(other, repeat(sequence(comma, other), max(0, least - 1), fewer))
             return choice(EMPTY, some) if least == 0 else some

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from dsv4.errors import EncodeError
+from dsv4.errors import EncodeError, Location
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import Profile, profile_named, render
-from dsv4.profiles.request_facts import Location, RequestFact
-from dsv4.profiles.server_requests import Object, as_object, served_dialect
+from dsv4.profiles.request_facts import RequestFact
+from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
 
-# What servers do differently, as a table: a row for each topic, a cell for each server.
-#
-# docs/servers.md shows the table. A cell holds the words for both dialects, or for V4 and V4.1
-# apart.
+# The table: a row for each difference, a cell for each server.
 
 
 CellWords: TypeAlias = str | tuple[str, str]
@@ -36,15 +33,15 @@ DIFFERENCE_COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ServerDifference:
-    """A row: what it is about, which requests touch on it, and each server's way.
+    """A row: what it is about, which requests it applies to, and each server's way.
 
-    SGLang writes its prompts with deepseek-recipe, so its cell may be left out. Some topics matter
+    SGLang writes its prompts with deepseek-recipe, so its cell may be left out. Some rows matter
     only where a server lets the model think.
     """
 
     kind: str
     title: str
-    touches: RequestFact
+    applies_to: RequestFact
     vllm: CellWords
     recipe: CellWords
     llama: CellWords
@@ -65,7 +62,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="tools-place",
         title="where the tools section goes",
-        touches=request_facts.tools_and_systems,
+        applies_to=request_facts.tools_and_systems,
         vllm="after the first system message, wherever it stands; else in front",
         recipe=(
             "after all system messages, in front",
@@ -76,7 +73,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="tools-empty",
         title="`tools: []`",
-        touches=request_facts.no_tools_list,
+        applies_to=request_facts.no_tools_list,
         vllm="refused",
         recipe="no tools",
         llama="no tools",
@@ -84,7 +81,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="schema-fields",
         title="the fields of a tool",
-        touches=request_facts.odd_schemas,
+        applies_to=request_facts.odd_schemas,
         vllm="name, description, parameters, null where absent; then `strict`, if given",
         recipe='name, description (`""`), parameters (`{}`); `strict: true` rebuilds the parameters'
         "; names and schemas are checked",
@@ -93,7 +90,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="choice-none",
         title='`tool_choice: "none"`',
-        touches=request_facts.choice_none,
+        applies_to=request_facts.choice_none,
         vllm="the tools stay in the prompt",
         recipe="no tools section, and old reasoning is dropped",
         llama="the tools stay in the prompt",
@@ -101,7 +98,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="choice-required",
         title='`tool_choice: "required"`',
-        touches=request_facts.choice_required,
+        applies_to=request_facts.choice_required,
         vllm="leaves no trace",
         sglang="leaves no trace",
         recipe="needs thinking to be off; the prompt ends with an open block of calls",
@@ -110,17 +107,17 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="choice-named",
         title="`tool_choice` names a tool",
-        touches=request_facts.choice_named,
+        applies_to=request_facts.choice_named,
         vllm="leaves no trace; all tools stay",
-        sglang="that tool alone is shown",
-        recipe="that tool alone is shown; needs thinking to be off; the prompt ends with an open "
+        sglang="only that tool is shown",
+        recipe="only that tool is shown; needs thinking to be off; the prompt ends with an open "
         "block of calls",
         llama="leaves no trace; all tools stay",
     ),
     ServerDifference(
         kind="choice-without-tools",
         title="`tool_choice` without tools",
-        touches=request_facts.choice_without_tools,
+        applies_to=request_facts.choice_without_tools,
         vllm="refused",
         recipe="ignored",
         llama="ignored",
@@ -128,7 +125,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="calls-order",
         title="parallel calls",
-        touches=request_facts.unsorted_calls,
+        applies_to=request_facts.unsorted_calls,
         vllm="as given",
         recipe=("sorted by id, and their results too", "as given"),
         llama="as given",
@@ -136,7 +133,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="results-order",
         title="results",
-        touches=request_facts.results_out_of_order,
+        applies_to=request_facts.results_out_of_order,
         vllm="in the order of the calls; an unknown id comes first",
         recipe=(
             "sorted by id; one for each call, right after it, else refused",
@@ -147,7 +144,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="arguments-empty",
         title="a call without arguments (`{}`)",
-        touches=request_facts.empty_arguments,
+        applies_to=request_facts.empty_arguments,
         vllm="an empty line",
         recipe=("no line", "an empty line"),
         llama="an empty line",
@@ -155,7 +152,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="arguments-malformed",
         title="arguments that are no JSON object",
-        touches=request_facts.lost_arguments,
+        applies_to=request_facts.lost_arguments,
         vllm="lost: written as a call without arguments",
         recipe="one parameter named `arguments`, as text",
         llama="refused",
@@ -163,7 +160,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="arguments-object",
         title="arguments given as an object",
-        touches=request_facts.arguments_as_object,
+        applies_to=request_facts.arguments_as_object,
         vllm="refused",
         sglang="read as if they were text",
         recipe="refused",
@@ -172,7 +169,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="arguments-nan",
         title="arguments that only Python takes for JSON (`NaN`, `1e400`)",
-        touches=request_facts.odd_json,
+        applies_to=request_facts.odd_json,
         vllm="read as Python reads them",
         recipe="one parameter named `arguments`, as text",
         llama="read, and written as a C++ stream writes them",
@@ -180,7 +177,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="numbers",
         title="numbers in arguments and schemas",
-        touches=request_facts.numbers,
+        applies_to=request_facts.numbers,
         vllm="as Python writes them",
         sglang="as deepseek-recipe; integers beyond 64 bits in a schema are refused",
         recipe=(
@@ -192,7 +189,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="minus-zero",
         title="`-0` in arguments",
-        touches=request_facts.minus_zero,
+        applies_to=request_facts.minus_zero,
         vllm="`0`",
         recipe="`-0.0`",
         llama="`0`",
@@ -200,7 +197,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="content-lists",
         title="content in several parts is joined with",
-        touches=request_facts.lists,
+        applies_to=request_facts.lists,
         vllm=("a blank line; a tool's result with a line break", "a blank line"),
         recipe="a blank line",
         llama="a line break",
@@ -208,7 +205,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="images",
         title="parts that are no text",
-        touches=request_facts.images,
+        applies_to=request_facts.images,
         vllm="not covered by this profile",
         recipe=("`[Unsupported Image]`", "a placeholder for each image"),
         llama="not covered by this profile",
@@ -216,7 +213,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="content-null",
         title="null content",
-        touches=request_facts.null_content,
+        applies_to=request_facts.null_content,
         vllm="refused, but for assistants",
         sglang="empty; refused for users",
         recipe="refused, but for an assistant with calls",
@@ -225,7 +222,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="json-object",
         title="`response_format: json_object`",
-        touches=request_facts.json_object,
+        applies_to=request_facts.json_object,
         vllm="leaves no trace",
         recipe=(
             "asks for a JSON object in words of its own; refused if no message says `json`",
@@ -236,7 +233,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="json-schema",
         title="`response_format: json_schema`",
-        touches=request_facts.json_schema,
+        applies_to=request_facts.json_schema,
         vllm="leaves no trace",
         recipe="the schema is shown; refused with strict tools",
         llama="the schema is shown",
@@ -244,7 +241,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="system-later",
         title="a system message further down",
-        touches=request_facts.later_system,
+        applies_to=request_facts.later_system,
         vllm=("in its place, as plain text", "in its place, as a system turn that asks"),
         recipe=("moved to the front, to the others", "in its place, as a system turn"),
         llama="moved to the front, to the others",
@@ -252,7 +249,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="system-asks",
         title="a system message before an answer, or last",
-        touches=request_facts.lone_system,
+        applies_to=request_facts.lone_system,
         vllm="the header of an answer follows it",
         recipe="the header comes with the answer, or at the end",
         llama="the header comes with the answer, or at the end",
@@ -260,7 +257,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="system-empty",
         title="an empty system message",
-        touches=request_facts.empty_system,
+        applies_to=request_facts.empty_system,
         vllm=("nothing", "opens a system turn"),
         recipe="left out",
         llama="nothing",
@@ -268,7 +265,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="system-billing",
         title="a billing header in the system message",
-        touches=request_facts.billing,
+        applies_to=request_facts.billing,
         vllm=("its line is cut", "kept"),
         recipe="cut",
         llama="kept",
@@ -276,7 +273,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="developer",
         title="a developer message",
-        touches=request_facts.developer,
+        applies_to=request_facts.developer,
         vllm="a user turn, which vanishes before the last one unless old reasoning is kept",
         sglang="becomes a system message",
         recipe="refused",
@@ -285,7 +282,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="reminder",
         title="a `latest_reminder` message",
-        touches=request_facts.reminder,
+        applies_to=request_facts.reminder,
         vllm=("in its place; the header before it", "refused"),
         recipe=(
             "in its place; the header after it",
@@ -296,7 +293,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="reasoning-old",
         title="reasoning of earlier answers",
-        touches=request_facts.answers_without_tools,
+        applies_to=request_facts.answers_without_tools,
         matters_in_chat=False,
         vllm="written after the last user turn; everywhere with tools or `drop_thinking: false`",
         recipe="written only where a tools section is",
@@ -305,7 +302,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="answer-last",
         title="an assistant message at the end",
-        touches=request_facts.answer_last,
+        applies_to=request_facts.answer_last,
         vllm="a closed turn; the prompt ends there",
         sglang="becomes a user message; its calls and reasoning are lost",
         recipe="history: a new answer begins after it",
@@ -314,7 +311,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="answer-prefix",
         title="`prefix: true` on it",
-        touches=request_facts.prefix,
+        applies_to=request_facts.prefix,
         vllm="ignored",
         sglang="ignored",
         recipe="continued: left open; not with tools, calls or json_object",
@@ -323,7 +320,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="answer-header",
         title="an answer that follows no user turn",
-        touches=request_facts.answer_without_question,
+        applies_to=request_facts.answer_without_question,
         vllm="no header",
         recipe="a header before every answer",
         llama="a header before every answer",
@@ -331,7 +328,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="user-empty",
         title="an empty user message among others",
-        touches=request_facts.empty_user_in_run,
+        applies_to=request_facts.empty_user_in_run,
         vllm="adds a blank line",
         recipe=("left out", "adds a blank line"),
         llama="adds a blank line",
@@ -339,7 +336,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="task",
         title="`task`",
-        touches=request_facts.task,
+        applies_to=request_facts.task,
         vllm="of a message: its token is written",
         sglang="of the request: its token is written",
         recipe="ignored",
@@ -348,7 +345,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
     ServerDifference(
         kind="messages-none",
         title="no messages",
-        touches=request_facts.no_messages,
+        applies_to=request_facts.no_messages,
         vllm="a prompt without turns",
         recipe="refused",
         llama="a prompt without turns",
@@ -356,7 +353,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
 )
 
 
-# Where the prompts of two servers part, and why, in words.
+# The comparison of one request.
 
 
 @dataclass(frozen=True)
@@ -399,7 +396,7 @@ class Comparison:
         return self.first.prompt == self.second.prompt is not None
 
 
-def compare(body: Any, first: str, second: str, *, dialect: str = "v4") -> Comparison:
+def compare(body: RequestBody, first: str, second: str, *, dialect: str = "v4") -> Comparison:
     """Say where the prompts of two servers part for one request, and why.
 
     `body`, `dialect` and the names `first` and `second` are as for `render`. Raises `EncodeError`
@@ -415,7 +412,7 @@ def compare(body: Any, first: str, second: str, *, dialect: str = "v4") -> Compa
     return Comparison(*sides, shared, reasons)
 
 
-def _side(body: Any, name: str, dialect: str) -> Side:
+def _side(body: RequestBody, name: str, dialect: str) -> Side:
     profile = profile_named(name)
     try:
         return Side(profile, render(body, name, dialect=dialect), None)
@@ -437,16 +434,16 @@ def _reasons(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[R
     if all(side.error is None for side in sides):
         thinking = any(side.profile.mode(body, dialect).thinking for side in sides)
         yield from _modes(body, sides, dialect)
-    for topic in DIFFERENCES:
-        if not thinking and not topic.matters_in_chat:
+    for row in DIFFERENCES:
+        if not thinking and not row.matters_in_chat:
             continue
-        location = topic.touches(body)
-        words = [topic.words(side.profile.name, dialect) for side in sides]
+        location = row.applies_to(body)
+        words = [row.words(side.profile.name, dialect) for side in sides]
         if location is not None and words[0] != words[1]:
             ways = "; ".join(
                 f"{side.profile.server}: {way}" for side, way in zip(sides, words, strict=True)
             )
-            yield Reason(topic.kind, location, f"{topic.title}. {ways}")
+            yield Reason(row.kind, location, f"{row.title}. {ways}")
 
 
 def _modes(body: Object, sides: tuple[Side, Side], dialect: str) -> Iterator[Reason]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from dsv4._encode.json_text import JSON_ERRORS, to_json
 from dsv4._format import tokens
@@ -17,7 +16,9 @@ from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4.errors import short_repr
 from dsv4.profiles.server_requests import (
+    BLANK_LINE,
     Object,
+    ServerRules,
     ThinkingMode,
     list_at,
     maybe_list,
@@ -30,10 +31,16 @@ from dsv4.profiles.server_requests import (
     text_at,
 )
 
-ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
+RULES = ServerRules(
+    roles=("system", "developer", "user", "assistant", "tool", "latest_reminder"),
+    efforts=None,
+    thinking_switches=("thinking", "enable_thinking"),
+    separator="\n",
+    result_separator="\n",
+)
 # The efforts that write something; any other writes nothing.
 EFFORTS = ("high", "max")
-BLANK_LINE = "\n\n"
+FORMATS = ("text", "json_object", "json_schema")
 _INTEGERS = range(-(2**63), 2**63)
 
 
@@ -63,11 +70,8 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     return ThinkingMode(thinking, served_dialect("v4").efforts[effort] if shown else "")
 
 
-def _thinking(arguments: Object, effort: Any) -> bool:
-    for name in ("thinking", "enable_thinking"):
-        if name in arguments:
-            return bool(arguments[name])
-    return bool(effort != "none")
+def _thinking(arguments: Object, effort: object) -> bool:
+    return next(iter(RULES.switches(arguments)), effort != "none")
 
 
 # Before the first turn.
@@ -85,20 +89,20 @@ def _front(messages: Sequence[Object], schemas: Sequence[str], body: Object) -> 
     return BLANK_LINE.join(text for text in texts if text)
 
 
-def _format(given: Any) -> Any:
+def _format(given: object) -> object:
+    """The schema that the answer must follow. None: any text."""
     if given is None:
         return None
-    kinds = ("text", "json_object", "json_schema")
-    kind = one_of(object_at(given, "response_format").get("type"), kinds, "response_format.type")
-    if kind == "json_object":
-        return given.get("schema") or {}
+    fields = object_at(given, "response_format")
+    kind = one_of(fields.get("type"), FORMATS, "response_format.type")
     if kind == "text":
         return None
-    wrapper = object_at(given.get("json_schema"), "response_format.json_schema")
-    return wrapper.get("schema") or {}
+    if kind == "json_schema":
+        fields = object_at(fields.get("json_schema"), "response_format.json_schema")
+    return fields.get("schema") or {}
 
 
-def _schema(tool: Any, path: str) -> str:
+def _schema(tool: object, path: str) -> str:
     function = object_at(object_at(tool, path).get("function"), f"{path}.function")
     return _json(
         {
@@ -113,7 +117,7 @@ def _schema(tool: Any, path: str) -> str:
 
 
 def _message(message: Object, path: str) -> Object:
-    role = one_of(message.get("role"), ROLES, f"{path}.role")
+    role = RULES.role(message.get("role"), f"{path}.role")
     read: Object = {
         "role": "system" if role == "developer" else role,
         "content": _content(message.get("content"), f"{path}.content"),
@@ -127,7 +131,7 @@ def _message(message: Object, path: str) -> Object:
     return read
 
 
-def _content(content: Any, path: str) -> str:
+def _content(content: object, path: str) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
@@ -136,15 +140,16 @@ def _content(content: Any, path: str) -> str:
     for n, part in enumerate(list_at(content, path)):
         one_of(object_at(part, f"{path}[{n}]").get("type"), ("text",), f"{path}[{n}].type")
         texts.append(text_at(part.get("text"), f"{path}[{n}].text"))
-    return "\n".join(texts)
+    return RULES.separator.join(texts)
 
 
-def _id(value: Any) -> str | None:
+def _id(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _call(call: Any, path: str) -> Object:
-    function = object_at(object_at(call, path).get("function"), f"{path}.function")
+def _call(call: object, path: str) -> Object:
+    fields = object_at(call, path)
+    function = object_at(fields.get("function"), f"{path}.function")
     name = text_at(function.get("name"), f"{path}.function.name")
     arguments, path = function.get("arguments"), f"{path}.function.arguments"
     if isinstance(arguments, str):
@@ -152,7 +157,7 @@ def _call(call: Any, path: str) -> Object:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:
             raise server_refusal(path, f"found {short_repr(arguments)}: {error}") from None
-    return {"id": _id(call.get("id")), "name": name, "arguments": object_at(arguments, path)}
+    return {"id": _id(fields.get("id")), "name": name, "arguments": object_at(arguments, path)}
 
 
 # Turns.
@@ -221,11 +226,11 @@ def _calls(calls: Sequence[Object]) -> str:
     return tags.block_open + "\n".join(written) + tags.block_close
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     return STRING_TRUE + value if isinstance(value, str) else STRING_FALSE + _json(value)
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     """JSON with the numbers of a C++ stream."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{to_json(k)}: {_json(v)}" for k, v in value.items()) + "}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from dsv4.errors import short_repr
 from dsv4.profiles import (
@@ -17,6 +16,7 @@ from dsv4.profiles import (
 from dsv4.profiles.server_requests import (
     SERVED_DIALECTS,
     Object,
+    RequestBody,
     ThinkingMode,
     as_object,
     served_dialect,
@@ -71,10 +71,10 @@ def profile_named(name: str) -> Profile:
     return found
 
 
-def render(body: Any, name: str, *, dialect: str = "v4") -> str:
+def render(body: RequestBody, name: str, *, dialect: str = "v4") -> str:
     """The prompt that a server writes for a Chat Completions request.
 
-    `body` is the request, or its messages alone; it is not changed. `name` is a key of `PROFILES`,
+    `body` is the request, or only its messages; it is not changed. `name` is a key of `PROFILES`,
     or "deepseek-api". `dialect` is the model's: "v4", which every server writes with the effort
     texts of 31 July, or "v4.1".
 

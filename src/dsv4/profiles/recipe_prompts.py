@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from dsv4._encode.json_text import to_json
 from dsv4._format import tokens
@@ -19,10 +18,9 @@ from dsv4.profiles.recipe_request import (
     read_recipe_request,
     v4_json,
 )
-from dsv4.profiles.server_requests import Object, served_dialect
+from dsv4.profiles.server_requests import BLANK_LINE, Object, served_dialect
 
-BLANK_LINE = "\n\n"
-JsonWriter = Callable[[Any], str]
+JsonWriter = Callable[[object], str]
 
 
 def tools_section(schemas: Sequence[Object], dialect: Dialect, json: JsonWriter) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from dsv4._encode.json_text import to_json
 from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
@@ -17,7 +17,9 @@ from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_parameters
 from dsv4.profiles.server_requests import (
     Object,
+    ServerRules,
     ThinkingMode,
+    check_chosen,
     list_at,
     maybe_list,
     messages_of,
@@ -50,7 +52,7 @@ def read_object(text: str) -> dict[str, Any] | None:
         return None
 
 
-def checked_json(value: Any, path: str, big_integers: bool) -> Any:
+def checked_json(value: object, path: str, big_integers: bool) -> Any:
     """A value of the request's body as it arrives, or an error where it cannot."""
     try:
         return _checked(value, DEEPEST_NESTING, big_integers)
@@ -58,7 +60,7 @@ def checked_json(value: Any, path: str, big_integers: bool) -> Any:
         raise server_refusal(path, f"found {short_repr(value)}: {error}") from None
 
 
-def _constant(name: str) -> Any:
+def _constant(name: str) -> NoReturn:
     raise _NotJson(f"{name} is no JSON")
 
 
@@ -72,7 +74,7 @@ def _integer(text: str) -> int | float:
 _decoder = json.JSONDecoder(parse_constant=_constant, parse_int=_integer)
 
 
-def _checked(value: Any, depth: int, big_integers: bool = True) -> Any:
+def _checked(value: object, depth: int, big_integers: bool = True) -> Any:
     if isinstance(value, str):
         return _text(value)
     if value is None or isinstance(value, bool):
@@ -92,7 +94,7 @@ def _checked(value: Any, depth: int, big_integers: bool = True) -> Any:
     return [_checked(item, depth - 1, big_integers) for item in value]
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if not isinstance(key, str):
         raise _NotJson(f"the key {short_repr(key)} is no text")
     return _text(key)
@@ -113,7 +115,7 @@ def _number(value: int, big_integers: bool) -> int | float:
     return float(value)
 
 
-def v4_json(value: Any) -> str:
+def v4_json(value: object) -> str:
     """JSON as V4's renderer writes it: as Python does, but for some small floats."""
     if isinstance(value, dict):
         items = (f"{to_json(key)}: {v4_json(item)}" for key, item in value.items())
@@ -134,18 +136,21 @@ def _v4_float(value: float) -> str:
     return f"{sign}0.0000{digits.lstrip('-').replace('.', '')}"
 
 
-# deepseek-recipe 0.2.0, which the official API is built on: from a request to a conversation.
+# The conversation.
 
 
 Effort: TypeAlias = Literal["low", "high", "max"]
 
-ROLES = ("system", "user", "assistant", "tool", "latest_reminder")
 EFFORTS: dict[str | None, Effort] = {
     **{None: "high", "none": "high"},
     **{"minimal": "low", "low": "low"},
     **{"medium": "high", "high": "high", "xhigh": "high"},
     **{"ultra": "max", "max": "max"},
 }
+RULES = ServerRules(
+    roles=("system", "user", "assistant", "tool", "latest_reminder"),
+    efforts=tuple(name for name in EFFORTS if name is not None),
+)
 THINKING = {"enabled": True, "adaptive": True, "disabled": False}
 FORMATS = ("json_object", "json_schema", "regex", "text")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -186,7 +191,7 @@ class RecipeConversation:
     thinking: bool
     effort: Effort
     schemas: tuple[Object, ...]
-    format: Any = None
+    format: object = None
     json_object: bool = False
     forced: bool = False
 
@@ -218,9 +223,8 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
 
 
 def _mode(body: Object) -> tuple[bool, Effort]:
+    RULES.effort(body)
     effort = body.get("reasoning_effort")
-    if effort is not None:
-        one_of(effort, [name for name in EFFORTS if name], "reasoning_effort")
     thinking = effort != "none"
     if body.get("thinking") is not None:
         kind = object_at(body["thinking"], "thinking").get("type")
@@ -235,8 +239,6 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     """The schemas to show, and whether one of them must be called."""
     choice = body.get("tool_choice")
     wanted = named_choice(choice)
-    if wanted is None and choice is not None:
-        one_of(choice, ("none", "auto", "required"), "tool_choice")
     listed = maybe_list(body.get("tools"), "tools")
     functions = [_function(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
     if not functions or choice == "none":
@@ -252,10 +254,7 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     for n, function in enumerate(functions):
         if not function.get("strict"):
             _check_parameters(function.get("parameters"), f"tools[{n}].function.parameters")
-    if wanted is not None and wanted not in names:
-        raise server_refusal(
-            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
-        )
+    check_chosen(wanted, names)
     shown_tools = {
         f"tools[{n}].function": function
         for n, function in enumerate(functions)
@@ -264,9 +263,10 @@ def _tools(body: Object, thinking: bool) -> tuple[tuple[Object, ...], bool]:
     return tuple(_schemas(shown_tools, body)), forced
 
 
-def _function(tool: Any, path: str) -> Object:
-    one_of(object_at(tool, path).get("type"), ("function",), f"{path}.type")
-    function = object_at(tool.get("function"), f"{path}.function")
+def _function(tool: object, path: str) -> Object:
+    fields = object_at(tool, path)
+    one_of(fields.get("type"), ("function",), f"{path}.type")
+    function = object_at(fields.get("function"), f"{path}.function")
     name = text_at(function.get("name"), f"{path}.function.name")
     if not _NAME.fullmatch(name):
         problem = f"found {short_repr(name)}, expected 1 to 128 letters, digits, _ or -"
@@ -281,7 +281,7 @@ def _function(tool: Any, path: str) -> Object:
     return function
 
 
-def _check_parameters(parameters: Any, path: str) -> None:
+def _check_parameters(parameters: object, path: str) -> None:
     if parameters is None:
         return
     check_schema(parameters, path)
@@ -317,7 +317,7 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMess
     if not listed:
         raise server_refusal("messages", "found none, expected at least one message")
     for n, (message, path) in enumerate(listed):
-        role = one_of(message.get("role"), ROLES, f"{path}.role")
+        role = RULES.role(message.get("role"), f"{path}.role")
         if message.get("name") is not None:
             text_at(message["name"], f"{path}.name")
         if role == "assistant":
@@ -337,37 +337,38 @@ def _messages(body: Object, thinking: bool, dialect: str) -> Iterator[RecipeMess
 def _assistant(
     message: Object, path: str, thinking: bool, dialect: str, last: bool
 ) -> RecipeMessage:
-    content, reasoning = message.get("content"), message.get("reasoning_content")
+    content, reasoning = message.get("content"), RULES.reasoning(message)
     calls = tuple(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     if content is None and not calls:
         raise server_refusal(f"{path}.content", "found nothing, expected text or calls")
     text = "" if content is None else _content(content, f"{path}.content", dialect)
-    if reasoning is not None:
-        text_at(reasoning, f"{path}.reasoning_content")
+    thought = "" if reasoning is None else text_at(reasoning, f"{path}.reasoning_content")
     prefix = message.get("prefix")
     if prefix is not None and not isinstance(prefix, bool):
         raise server_refusal(
             f"{path}.prefix", f"found {short_repr(prefix)}, expected true or false"
         )
     if prefix and not last:
-        raise server_refusal(f"{path}.prefix", "found true, expected it on the last message alone")
+        raise server_refusal(f"{path}.prefix", "found true, expected it only on the last message")
     return RecipeMessage(
-        "assistant", text, (reasoning or "") if thinking else None, calls, prefix=bool(prefix)
+        "assistant", text, thought if thinking else None, calls, prefix=bool(prefix)
     )
 
 
-def _content(content: Any, path: str, dialect: str) -> str:
+def _content(content: object, path: str, dialect: str) -> str:
     if isinstance(content, str):
         return content
     parts = list_at(content, path)
-    return "\n\n".join(_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
+    texts = (_part(part, f"{path}[{n}]", dialect) for n, part in enumerate(parts))
+    return RULES.separator.join(texts)
 
 
-def _part(part: Any, path: str, dialect: str) -> str:
-    kind = one_of(object_at(part, path).get("type"), ("text", "image_url"), f"{path}.type")
+def _part(part: object, path: str, dialect: str) -> str:
+    fields = object_at(part, path)
+    kind = one_of(fields.get("type"), ("text", "image_url"), f"{path}.type")
     if kind == "text":
-        return text_at(part.get("text"), f"{path}.text")
-    image = object_at(part.get("image_url"), f"{path}.image_url")
+        return text_at(fields.get("text"), f"{path}.text")
+    image = object_at(fields.get("image_url"), f"{path}.image_url")
     text_at(image.get("url"), f"{path}.image_url.url")
     return RECIPE_NO_IMAGE if dialect == "v4" else RECIPE_IMAGE
 
@@ -379,7 +380,7 @@ def _without_billing(text: str) -> str:
     return text[after.end() :].lstrip() if after else ""
 
 
-def _calls(calls: Any, path: str) -> Iterator[RecipeCall]:
+def _calls(calls: object, path: str) -> Iterator[RecipeCall]:
     if calls is None:
         return
     listed = list_at(calls, path)
@@ -425,7 +426,7 @@ def _unanswered(waiting: set[str], path: str) -> EncodeError:
     )
 
 
-def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[Any, bool]:
+def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[object, bool]:
     """The schema that the answer must follow, and whether it is any JSON object."""
     given = body.get("response_format")
     if given is None:
@@ -443,7 +444,7 @@ def _format(body: Object, messages: tuple[RecipeMessage, ...]) -> tuple[Any, boo
     return _schema(object_at(given.get("json_schema"), "response_format.json_schema")), False
 
 
-def _schema(wrapper: Object) -> Any:
+def _schema(wrapper: Object) -> object:
     path = "response_format.json_schema.schema"
     for field in ("name", "description"):
         if wrapper.get(field) is not None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
-from dsv4.errors import short_repr
+from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.server_requests import (
     Object,
     list_at,
@@ -21,46 +21,47 @@ from dsv4.profiles.server_requests import (
     server_refusal,
     text_at,
 )
+from dsv4.schema import TYPES, has_type, resolve
 
-# Whether a value is a JSON Schema, as far as servers look.
-#
-# One row for each keyword of draft 2020-12 says what its value must be. Earlier drafts, when a
-# schema names one, differ in two keywords.
+# Whether a value is a JSON Schema.
 
 
+# A value and its path in the request.
+Located: TypeAlias = tuple[object, str]
 # Finds the schemas inside a keyword's value and their paths, or raises.
-KeywordRule: TypeAlias = Callable[[Any, str], Iterator[tuple[Any, str]]]
+KeywordRule: TypeAlias = Callable[[object, str], Iterator[Located]]
 
-TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 _OLDER = re.compile(r"https?://json-schema\.org/(draft-0[467]/schema|draft/2019-09/schema)#?")
 
 
-def check_schema(schema: Any, path: str) -> None:
+def check_schema(schema: object, path: str) -> None:
     """Raise an `EncodeError` that says where a value is no JSON Schema."""
-    older = isinstance(schema, dict) and _is_older(schema.get("$schema", _DRAFT_2020), path)
-    rules = _OLDER_RULES if older else _RULES
-    waiting = [(schema, path)]
-    references = []
+    rules = _OLDER_RULES if _is_older(schema, f"{path}.$schema") else _RULES
+    waiting: list[Located] = [(schema, path)]
+    references: list[tuple[str, str]] = []
     while waiting:
         found, at = waiting.pop()
         if isinstance(found, bool):
             continue
         if not isinstance(found, dict):
-            raise server_refusal(at, f"found {short_repr(found)}, expected a JSON Schema")
+            raise _unexpected(found, "a JSON Schema", at)
         for keyword, value in found.items():
             if keyword in rules:
                 waiting += rules[keyword](value, f"{at}.{keyword}")
         if isinstance(found.get("$ref"), str):
-            references.append((found["$ref"], at))
+            references.append((found["$ref"], f"{at}.$ref"))
     for reference, at in references:
-        _resolve(schema, reference, f"{at}.$ref")
+        # Only pointers into the schema itself are looked at.
+        if reference.startswith("#/") and resolve(reference, schema) is None:
+            raise server_refusal(at, f"found {short_repr(reference)}, which points nowhere")
 
 
-def _is_older(name: Any, path: str) -> bool:
-    path = f"{path}.$schema"
+def _is_older(schema: object, path: str) -> bool:
+    """Whether a schema names a draft before 2020-12."""
+    name = schema.get("$schema", _DRAFT_2020) if isinstance(schema, dict) else _DRAFT_2020
     if not isinstance(name, str):
-        raise server_refusal(path, f"found {short_repr(name)}, expected the URI of a draft")
+        raise _unexpected(name, "the URI of a draft", path)
     if name.rstrip("#") == _DRAFT_2020:
         return False
     if not _OLDER.fullmatch(name):
@@ -68,71 +69,60 @@ def _is_older(name: Any, path: str) -> bool:
     return True
 
 
-def _resolve(schema: Any, reference: str, path: str) -> None:
-    """Follow a pointer into the schema itself. Other references are not looked at."""
-    if not reference.startswith("#/"):
-        return
-    here = schema
-    for step in reference[2:].split("/"):
-        step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, dict) and step in here:
-            here = here[step]
-        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
-            here = here[int(step)]
-        else:
-            raise server_refusal(path, f"found {short_repr(reference)}, which points nowhere")
+def _unexpected(value: object, expected: str, path: str) -> EncodeError:
+    return server_refusal(path, f"found {short_repr(value)}, expected {expected}")
 
 
-def _expect(holds: bool, value: Any, expected: str, path: str) -> None:
-    if not holds:
-        raise server_refusal(path, f"found {short_repr(value)}, expected {expected}")
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return has_type(value, ("number",))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _plain_rule(expected: str, holds: Callable[[Any], bool]) -> KeywordRule:
+def _plain_rule(expected: str, holds: Callable[[object], bool]) -> KeywordRule:
     """A rule for a value that holds no schemas."""
 
-    def rule(value: Any, path: str) -> Iterator[tuple[Any, str]]:
-        _expect(holds(value), value, expected, path)
+    def rule(value: object, path: str) -> Iterator[Located]:
+        if not holds(value):
+            raise _unexpected(value, expected, path)
         return iter(())
 
     return rule
 
 
-def _one_schema(value: Any, path: str) -> Iterator[tuple[Any, str]]:
+def _one_schema(value: object, path: str) -> Iterator[Located]:
     return iter([(value, path)])
 
 
-def _schemas(value: Any, path: str) -> Iterator[tuple[Any, str]]:
-    _expect(isinstance(value, list) and bool(value), value, "a list of schemas", path)
+def _schemas(value: object, path: str) -> Iterator[Located]:
+    if not isinstance(value, list) or not value:
+        raise _unexpected(value, "a list of schemas", path)
     return ((item, f"{path}[{n}]") for n, item in enumerate(value))
 
 
-def _named_schemas(value: Any, path: str) -> Iterator[tuple[Any, str]]:
-    _expect(isinstance(value, dict), value, "an object of schemas", path)
+def _named_schemas(
+    value: object, path: str, expected: str = "an object of schemas"
+) -> Iterator[Located]:
+    if not isinstance(value, dict):
+        raise _unexpected(value, expected, path)
     return ((item, f"{path}.{name}") for name, item in value.items())
 
 
-def _patterned_schemas(value: Any, path: str) -> Iterator[tuple[Any, str]]:
-    found = list(_named_schemas(value, path))
-    _expect(all(map(_is_pattern, value)), value, "regular expressions as keys", path)
-    return iter(found)
+def _patterned_schemas(value: object, path: str) -> Iterator[Located]:
+    found = _named_schemas(value, path)
+    if isinstance(value, dict) and not all(map(_is_pattern, value)):
+        raise _unexpected(value, "regular expressions as keys", path)
+    return found
 
 
-def _dependencies(value: Any, path: str) -> Iterator[tuple[Any, str]]:
-    _expect(isinstance(value, dict), value, "an object", path)
-    found = ((item, f"{path}.{name}") for name, item in value.items())
+def _dependencies(value: object, path: str) -> Iterator[Located]:
+    found = _named_schemas(value, path, "an object")
     return ((item, at) for item, at in found if not _is_names(item))
 
 
-def _schema_or_schemas(value: Any, path: str) -> Iterator[tuple[Any, str]]:
+def _schema_or_schemas(value: object, path: str) -> Iterator[Located]:
     return _schemas(value, path) if isinstance(value, list) else _one_schema(value, path)
 
 
-def _is_names(value: Any) -> bool:
+def _is_names(value: object) -> TypeGuard[list[str]]:
     return (
         isinstance(value, list)
         and all(isinstance(item, str) for item in value)
@@ -140,18 +130,19 @@ def _is_names(value: Any) -> bool:
     )
 
 
-def _is_types(value: Any) -> bool:
-    if isinstance(value, str):
-        return value in TYPES
-    return _is_names(value) and bool(value) and all(item in TYPES for item in value)
+def _is_types(value: object) -> bool:
+    names = [value] if isinstance(value, str) else value
+    return _is_names(names) and bool(names) and all(name in TYPES for name in names)
 
 
-def _is_pattern(value: Any) -> bool:
+def _is_pattern(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
     try:
         re.compile(value)
-    except (TypeError, re.error, RecursionError, OverflowError):
+    except (re.error, RecursionError, OverflowError):
         return False
-    return isinstance(value, str)
+    return True
 
 
 _text = _plain_rule("text", lambda value: isinstance(value, str))
@@ -161,10 +152,10 @@ _number_rule = _plain_rule("a number", _is_number)
 _above_zero = _plain_rule("a number above 0", lambda value: _is_number(value) and value > 0)
 _pattern = _plain_rule("a regular expression", _is_pattern)
 _names = _plain_rule("a list of different texts", _is_names)
-_types = _plain_rule(f"a type, or a list of types: {', '.join(TYPES)}", _is_types)
+_types = _plain_rule(f"a type, or a list of types: {', '.join(sorted(TYPES))}", _is_types)
 _count = _plain_rule(
     "a whole number, 0 or more",
-    lambda value: _is_number(value) and value >= 0 and value == int(value),
+    lambda value: _is_number(value) and value >= 0 and has_type(value, ("integer",)),
 )
 _anchor = _plain_rule(
     "a name",
@@ -207,16 +198,16 @@ _OLDER_RULES: dict[str, KeywordRule] = {
 }
 
 
-# How deepseek-recipe rebuilds the parameters of a tool with `strict: true`.
-#
-# Only the keys of the table below come through, in its order; everything else is left out.
+# The parameters of a tool with `strict: true`.
 
 
 STRICT_FORMATS = ("email", "hostname", "ipv4", "ipv6", "uuid")
 LISTED_TYPES = ("string", "number", "integer", "boolean", "null")
+# Reads the value of a keyword that comes through, or raises.
+FieldReader: TypeAlias = Callable[[object, str], Any]
 
 
-def strict_parameters(parameters: Any, path: str) -> Object:
+def strict_parameters(parameters: object, path: str) -> Object:
     """The schema of a tool's parameters, rebuilt."""
     given = {"type": "object"} if parameters is None else parameters
     rebuilt = _strict_schema(given, path, top=True)
@@ -225,12 +216,12 @@ def strict_parameters(parameters: Any, path: str) -> Object:
     return rebuilt
 
 
-def check_strict(schema: Any, path: str) -> None:
+def check_strict(schema: object, path: str) -> None:
     """Raise an `EncodeError` for a schema that cannot be rebuilt."""
     _strict_schema(schema, path, top=True)
 
 
-def _strict_schema(schema: Any, path: str, top: bool = False) -> Object:
+def _strict_schema(schema: object, path: str, top: bool = False) -> Object:
     given = schema if isinstance(schema, dict) else {}
     kind = given.get("type")
     if isinstance(kind, list):
@@ -253,7 +244,7 @@ def _strict_schema(schema: Any, path: str, top: bool = False) -> Object:
     )
 
 
-def _kept(given: Object, path: str, keys: dict[str, Callable[[Any, str], Any]]) -> Object:
+def _kept(given: Object, path: str, keys: dict[str, FieldReader]) -> Object:
     """The keys that come through, each read by its own function; null counts as absent."""
     return {
         key: read(given[key], f"{path}.{key}")
@@ -266,12 +257,10 @@ def _object(given: Object, path: str, top: bool) -> Object:
     properties = _properties(given.get("properties"), f"{path}.properties")
     required = given.get("required")
     if required is not None:
-        _check_required(list_at(required, f"{path}.required"), properties, f"{path}.required")
-    if given.get("additionalProperties") not in (None, False) or (
-        given.get("additionalProperties").__class__ not in (bool, type(None))
-    ):
-        found = short_repr(given["additionalProperties"])
-        raise server_refusal(f"{path}.additionalProperties", f"found {found}, expected false")
+        _check_required(required, properties, f"{path}.required")
+    additional = given.get("additionalProperties")
+    if additional is not None and additional is not False:
+        raise _unexpected(additional, "false", f"{path}.additionalProperties")
     if not properties and not top:
         raise server_refusal(f"{path}.properties", "found none, expected some properties")
     return {
@@ -283,48 +272,48 @@ def _object(given: Object, path: str, top: bool) -> Object:
     }
 
 
-def _check_required(required: Any, properties: Object, path: str) -> None:
-    names = [text_at(name, f"{path}[{n}]") for n, name in enumerate(required)]
+def _check_required(required: object, properties: Object, path: str) -> None:
+    names = _texts(required, path)
     if sorted(names) != sorted(properties):
         raise server_refusal(
             path, f"found {short_repr(names)}, expected the name of every property, once"
         )
 
 
-def _properties(properties: Any, path: str) -> Object:
+def _properties(properties: object, path: str) -> Object:
     given = {} if properties is None else object_at(properties, path)
     return {name: _strict_schema(schema, f"{path}.{name}") for name, schema in given.items()}
 
 
-def _choices(choices: Any, path: str) -> list[Object]:
+def _choices(choices: object, path: str) -> list[Object]:
     return [
         _strict_schema(choice, f"{path}[{n}]") for n, choice in enumerate(list_at(choices, path))
     ]
 
 
-def _format(value: Any, path: str) -> str:
+def _format(value: object, path: str) -> str:
     return one_of(value, STRICT_FORMATS, path)
 
 
-def _texts(value: Any, path: str) -> list[str]:
+def _texts(value: object, path: str) -> list[str]:
     return [text_at(item, f"{path}[{n}]") for n, item in enumerate(list_at(value, path))]
 
 
-def _integer(value: Any, path: str) -> int:
-    if value.__class__ is not int or not -(2**63) <= value < 2**63:
-        raise server_refusal(path, f"found {short_repr(value)}, expected a whole number")
-    return int(value)
+def _integer(value: object, path: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        raise _unexpected(value, "a whole number", path)
+    return value
 
 
-def _strict_number(value: Any, path: str) -> int | float:
-    if value.__class__ is not int and value.__class__ is not float:
-        raise server_refusal(path, f"found {short_repr(value)}, expected a number")
+def _strict_number(value: object, path: str) -> int | float:
+    if not _is_number(value):
+        raise _unexpected(value, "a number", path)
     return value
 
 
 _BOUNDS = ("const", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
-_KEYS: dict[str, dict[str, Callable[[Any, str], Any]]] = {
+_KEYS: dict[str, dict[str, FieldReader]] = {
     "string": {
         **{"description": text_at, "pattern": text_at},
         **{"format": _format, "enum": _texts},

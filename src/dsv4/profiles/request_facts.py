@@ -1,27 +1,26 @@
 """Facts about a request that servers treat differently, found without judging the request.
 
-Each function returns the first location where the request touches on something, or None. Any
-request is looked at, also one that no server accepts: what has an unexpected form touches on
-nothing.
+Each function returns the first location in the request where its fact holds, or None. Any request
+is looked at, also one that no server accepts: what has an unexpected form has no facts.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dsv4._format.texts import BILLING_HEADER
+from dsv4.errors import Location
 from dsv4.profiles.recipe_request import read_object, v4_json
 from dsv4.profiles.server_requests import Object
 
-Location: TypeAlias = tuple[str | int, ...]
 RequestFact: TypeAlias = Callable[[Object], Location | None]
 
 _USERS = ("user", "tool")
 
 
-def _objects(value: Any) -> Iterator[tuple[int, Object]]:
+def _objects(value: object) -> Iterator[tuple[int, Object]]:
     if isinstance(value, (list, tuple)):
         yield from ((n, item) for n, item in enumerate(value) if isinstance(item, dict))
 
@@ -39,7 +38,7 @@ def functions(body: Object) -> Iterator[tuple[Location, Object]]:
             yield ("tools", n, "function"), tool["function"]
 
 
-def calls(body: Object) -> Iterator[tuple[Location, Any]]:
+def calls(body: Object) -> Iterator[tuple[Location, object]]:
     """The arguments of each call, with their place."""
     for index, message in messages(body, "assistant"):
         for n, call in _objects(message.get("tool_calls")):
@@ -50,14 +49,6 @@ def calls(body: Object) -> Iterator[tuple[Location, Any]]:
 
 def _first(places: Iterator[Location]) -> Location | None:
     return next(places, None)
-
-
-def has(field: str) -> RequestFact:
-    return lambda body: (field,) if body.get(field) is not None else None
-
-
-def any_request(body: Object) -> Location | None:
-    return ()
 
 
 # Tools.
@@ -151,7 +142,7 @@ def arguments_as_object(body: Object) -> Location | None:
     return _first(place for place, given in calls(body) if not isinstance(given, str))
 
 
-def _read(text: str, missing: Any = None) -> Any:
+def _read(text: str, missing: object = None) -> object:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -171,7 +162,7 @@ def long_floats(body: Object) -> Location | None:
 
 
 def _numbers(body: Object) -> Iterator[tuple[Location, int | float]]:
-    values: list[tuple[Location, Any]] = [
+    values: list[tuple[Location, object]] = [
         (place, _read(given) if isinstance(given, str) else given) for place, given in calls(body)
     ]
     values += functions(body)
@@ -180,7 +171,7 @@ def _numbers(body: Object) -> Iterator[tuple[Location, int | float]]:
         yield from ((place, number) for number in _numbers_in(value))
 
 
-def _numbers_in(value: Any) -> Iterator[int | float]:
+def _numbers_in(value: object) -> Iterator[int | float]:
     waiting = [value]
     while waiting:
         found = waiting.pop()
@@ -248,7 +239,7 @@ def billing(body: Object) -> Location | None:
     )
 
 
-def _texts(content: Any) -> Iterator[str]:
+def _texts(content: object) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     for _, part in _objects(content):
@@ -302,15 +293,6 @@ def developer(body: Object) -> Location | None:
 
 def reminder(body: Object) -> Location | None:
     return _first(("messages", index, "role") for index, _ in messages(body, "latest_reminder"))
-
-
-def other_role(body: Object) -> Location | None:
-    known = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
-    return _first(
-        ("messages", index, "role")
-        for index, message in messages(body)
-        if message.get("role") not in known
-    )
 
 
 def answers_without_tools(body: Object) -> Location | None:

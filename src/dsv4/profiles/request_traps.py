@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from dsv4.errors import EncodeError
+from dsv4.errors import EncodeError, Location
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
-from dsv4.profiles.request_facts import Location
-from dsv4.profiles.server_requests import Object, as_object, served_dialect
+from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
 
 VLLM, SGLANG, RECIPE, LLAMA = PROFILES
 
@@ -54,7 +53,7 @@ class _TrapRule:
         return request.profile.name in self.profiles and request.dialect in self.dialects
 
 
-def traps(body: Any, name: str, *, dialect: str = "v4") -> list[Trap]:
+def traps(body: RequestBody, name: str, *, dialect: str = "v4") -> list[Trap]:
     """The traps that a request walks into on one server.
 
     `body`, `name` and `dialect` are as for `render`. A request that the server refuses has one
@@ -79,8 +78,8 @@ def traps(body: Any, name: str, *, dialect: str = "v4") -> list[Trap]:
 # What leads to a trap.
 
 
-def _where_fact_holds(touches: request_facts.RequestFact) -> TrapFinder:
-    return lambda request: touches(request.body)
+def _where_fact_holds(fact: request_facts.RequestFact) -> TrapFinder:
+    return lambda request: fact(request.body)
 
 
 def _vanishing_developer(request: AcceptedRequest) -> Location | None:

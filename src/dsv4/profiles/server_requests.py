@@ -1,20 +1,21 @@
 """What all server profiles share: reading the fields of a request, refusing one, and the dialects
 as servers write them.
 
-This is the one place where the encoder's own dialects are changed for a server.
+No other module changes the encoder's own dialects for a server.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import ROLES, V4_0731, V4_1, Dialect
 from dsv4.errors import EncodeError, short_repr
+from dsv4.types import MessageInput
 
-# What a server says no to, and where it stands in the request.
+# Refusals.
 
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
@@ -27,41 +28,43 @@ def server_refusal(path: str, problem: str) -> EncodeError:
     return EncodeError(tuple(location), problem)
 
 
-# Reading the body of a request: what servers check before they write a prompt.
+# Reading the body of a request.
 
 
 Object: TypeAlias = dict[str, Any]
+# A Chat Completions request, or only its messages.
+RequestBody: TypeAlias = Object | Sequence[MessageInput | Object]
 
 
-def object_at(value: Any, path: str) -> Object:
+def object_at(value: object, path: str) -> Object:
     if not isinstance(value, dict):
         raise server_refusal(path, f"found {short_repr(value)}, expected an object")
     return value
 
 
-def maybe_object(value: Any, path: str) -> Object:
+def maybe_object(value: object, path: str) -> Object:
     """An object, empty where the field is absent or null."""
     return {} if value is None else object_at(value, path)
 
 
-def list_at(value: Any, path: str) -> Sequence[Any]:
+def list_at(value: object, path: str) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)):
         raise server_refusal(path, f"found {short_repr(value)}, expected a list")
     return value
 
 
-def maybe_list(value: Any, path: str) -> Sequence[Any]:
+def maybe_list(value: object, path: str) -> Sequence[Any]:
     """A list, empty where the field is absent or null."""
     return () if value is None else list_at(value, path)
 
 
-def text_at(value: Any, path: str) -> str:
+def text_at(value: object, path: str) -> str:
     if not isinstance(value, str):
         raise server_refusal(path, f"found {short_repr(value)}, expected text")
     return value
 
 
-def one_of(value: Any, expected: Sequence[str], path: str) -> str:
+def one_of(value: object, expected: Sequence[str], path: str) -> str:
     if not isinstance(value, str) or value not in expected:
         raise server_refusal(
             path, f"found {short_repr(value)}, expected one of {', '.join(expected)}"
@@ -75,23 +78,33 @@ def messages_of(body: Object) -> Iterator[tuple[Object, str]]:
         yield object_at(message, f"messages[{index}]"), f"messages[{index}]"
 
 
-def named_choice(choice: Any) -> str | None:
-    """The name of the tool that a `tool_choice` asks for, where it is an object."""
-    if not isinstance(choice, dict):
-        return None
-    one_of(choice.get("type"), ("function",), "tool_choice.type")
-    function = object_at(choice.get("function"), "tool_choice.function")
-    return text_at(function.get("name"), "tool_choice.function.name")
+TOOL_CHOICES = ("none", "auto", "required")
 
 
-def as_object(body: Any) -> Object:
+def named_choice(choice: object) -> str | None:
+    """The name of the tool that a `tool_choice` asks for. None: it is absent, or a mode."""
+    if isinstance(choice, dict):
+        one_of(choice.get("type"), ("function",), "tool_choice.type")
+        function = object_at(choice.get("function"), "tool_choice.function")
+        return text_at(function.get("name"), "tool_choice.function.name")
+    if choice is not None:
+        one_of(choice, TOOL_CHOICES, "tool_choice")
+    return None
+
+
+def check_chosen(wanted: str | None, names: Collection[object]) -> None:
+    """Refuse a `tool_choice` that names a tool which is not declared."""
+    if wanted is not None and wanted not in names:
+        problem = f"found {short_repr(wanted)}, which is no tool"
+        raise server_refusal("tool_choice.function.name", problem)
+
+
+def as_object(body: object) -> Object:
     """The body of a request: an object with messages. A bare list of messages is one too."""
     return {"messages": body} if isinstance(body, (list, tuple)) else object_at(body, "request")
 
 
 # The dialects as servers write them, which is not always as they were released.
-#
-# This is the one place where the encoder's own dialects are changed for a server.
 
 
 # vLLM and SGLang serve V4.1 with a copy of the encoder from before namespaces, which keeps the
@@ -118,12 +131,51 @@ def served_dialect(name: str) -> Dialect:
     return found
 
 
-# Whether a model thinks, and what is written about how hard.
+# What servers differ in, as far as values say it.
+
+
+BLANK_LINE = "\n\n"
+
+
+@dataclass(frozen=True)
+class ServerRules:
+    """How a server reads requests for models of one dialect.
+
+    - `roles`: the roles that messages may have; None if the encoder decides.
+    - `efforts`: what `reasoning_effort` may be; None if anything.
+    - `thinking_switches`: the options of `chat_template_kwargs` that switch thinking.
+    - `reasoning_fields`: the fields of a message that hold reasoning, the first one given counts.
+    - `separator`: what joins the texts of a content list; `result_separator` those of a tool's.
+    """
+
+    roles: tuple[str, ...] | None
+    efforts: tuple[str, ...] | None
+    thinking_switches: tuple[str, ...] = ()
+    reasoning_fields: tuple[str, ...] = ("reasoning_content",)
+    separator: str = BLANK_LINE
+    result_separator: str = BLANK_LINE
+
+    def role(self, value: object, path: str) -> str:
+        return text_at(value, path) if self.roles is None else one_of(value, self.roles, path)
+
+    def effort(self, body: Object) -> object:
+        """The effort that a request asks for. None: it asks for none."""
+        effort = body.get("reasoning_effort")
+        if effort is not None and self.efforts is not None:
+            one_of(effort, self.efforts, "reasoning_effort")
+        return effort
+
+    def switches(self, arguments: Object) -> list[bool]:
+        """What the template's options say of thinking, in the order in which they count."""
+        return [bool(arguments[name]) for name in self.thinking_switches if name in arguments]
+
+    def reasoning(self, message: Object) -> object:
+        return next((message[name] for name in self.reasoning_fields if name in message), None)
 
 
 @dataclass(frozen=True)
 class ThinkingMode:
-    """What a server makes of the options for thinking. `effort` is the text that it writes."""
+    """Whether the model thinks, and the text about its effort that a server writes."""
 
     thinking: bool
     effort: str

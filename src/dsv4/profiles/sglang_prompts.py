@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from dsv4._format import tokens
 from dsv4.errors import short_repr
 from dsv4.profiles import recipe_prompts, recipe_request
 from dsv4.profiles.server_requests import (
     Object,
+    ServerRules,
     ThinkingMode,
+    check_chosen,
     list_at,
     maybe_list,
     maybe_object,
@@ -24,8 +25,11 @@ from dsv4.profiles.server_requests import (
     text_at,
 )
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
-ROLES = ("system", "developer", "user", "assistant", "tool", "latest_reminder")
+RULES = ServerRules(
+    roles=("system", "developer", "user", "assistant", "tool", "latest_reminder"),
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max"),
+    thinking_switches=("thinking",),
+)
 HIGHEST_NUMBER = 0.99
 
 
@@ -51,55 +55,50 @@ def render(body: Object, dialect: str) -> str:
 def mode(body: Object, dialect: str) -> ThinkingMode:
     effort = body.get("reasoning_effort")
     if effort is None or isinstance(effort, str):
-        name = None if effort is None else one_of(effort, EFFORTS, "reasoning_effort")
-        known: str | int = recipe_request.EFFORTS[name]
+        RULES.effort(body)
+        known: str | int = recipe_request.EFFORTS[effort]
     else:
         known = _number(effort, dialect)
     thinking = _thinking(body)
     return ThinkingMode(thinking, served_dialect(dialect).efforts[known] if thinking else "")
 
 
-def _number(effort: Any, dialect: str) -> int:
+def _number(effort: object, dialect: str) -> int:
     """An effort from 0 to 0.99, as V4.1 counts."""
-    known = effort.__class__ in (int, float) and 0 <= effort <= HIGHEST_NUMBER
-    if not known or dialect == "v4":
-        where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
-        problem = f"found {short_repr(effort)}, expected one of {', '.join(EFFORTS)}{where}"
-        raise server_refusal("reasoning_effort", problem)
-    return max(1, round(100 * float(effort)))
+    number = effort if isinstance(effort, (int, float)) and not isinstance(effort, bool) else -1
+    if dialect == "v4.1" and 0 <= number <= HIGHEST_NUMBER:
+        return max(1, round(100 * float(number)))
+    where = "" if dialect == "v4" else f" or a number from 0 to {HIGHEST_NUMBER}"
+    problem = f"found {short_repr(effort)}, expected one of {', '.join(RULES.efforts or ())}{where}"
+    raise server_refusal("reasoning_effort", problem)
 
 
 def _thinking(body: Object) -> bool:
     """Off unless `chat_template_kwargs` or an effort asks for it."""
     arguments = maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs")
     effort = body.get("reasoning_effort")
-    return bool(arguments.get("thinking", effort is not None and effort != "none"))
+    return next(iter(RULES.switches(arguments)), effort is not None and effort != "none")
 
 
-def _tools(body: Object) -> list[Any]:
+def _tools(body: Object) -> list[Object]:
     choice, listed = body.get("tool_choice"), maybe_list(body.get("tools"), "tools")
     wanted = named_choice(choice)
-    if wanted is None and choice is not None:
-        one_of(choice, ("none", "auto", "required"), "tool_choice")
     if choice == "none":
         return []
-    tools = [_without_nulls({"type": "function", **object_at(t, "tools")}) for t in listed]
+    tools = [_fields_without_nulls({"type": "function", **object_at(t, "tools")}) for t in listed]
     if wanted is None:
         return tools
-    named = [
-        tool for tool in tools if object_at(tool.get("function"), "tools").get("name") == wanted
-    ]
-    if not named:
-        raise server_refusal(
-            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
-        )
-    return named
+    names = [object_at(tool.get("function"), "tools").get("name") for tool in tools]
+    check_chosen(wanted, names)
+    return [tool for tool, name in zip(tools, names, strict=True) if name == wanted]
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: object) -> object:
+    return _fields_without_nulls(value) if isinstance(value, dict) else value
+
+
+def _fields_without_nulls(value: Object) -> Object:
     """An object whose own fields, and those of the objects right inside, are not null."""
-    if not isinstance(value, dict):
-        return value
     return {
         key: {k: v for k, v in item.items() if v is not None} if isinstance(item, dict) else item
         for key, item in value.items()
@@ -121,13 +120,13 @@ def _messages(body: Object) -> Iterator[Object]:
 
 def _message(message: Object, path: str) -> Object:
     role = text_at(message.get("role"), f"{path}.role")
-    role = one_of(role if role == "user" else role.lower(), ROLES, f"{path}.role")
+    role = RULES.role(role if role == "user" else role.lower(), f"{path}.role")
     content = message.get("content")
     if content is None and role != "user":
         content = ""
     read: Object = {"role": "system" if role == "developer" else role, "content": content}
     if role == "assistant":
-        read["reasoning_content"] = message.get("reasoning_content")
+        read["reasoning_content"] = RULES.reasoning(message)
         if message.get("tool_calls"):
             calls = list_at(message["tool_calls"], f"{path}.tool_calls")
             read["tool_calls"] = [_call(c, f"{path}.tool_calls[{n}]") for n, c in enumerate(calls)]
@@ -136,22 +135,23 @@ def _message(message: Object, path: str) -> Object:
     return read
 
 
-def _call(call: Any, path: str) -> Object:
-    function = object_at(object_at(call, path).get("function"), f"{path}.function")
+def _call(call: object, path: str) -> Object:
+    fields = object_at(call, path)
+    function = object_at(fields.get("function"), f"{path}.function")
     arguments = function.get("arguments")
     if not isinstance(arguments, str):
         arguments = _compact(arguments, f"{path}.function.arguments")
-    return {"type": "function", **call, "function": {**function, "arguments": arguments}}
+    return {"type": "function", **fields, "function": {**function, "arguments": arguments}}
 
 
-def _compact(value: Any, path: str) -> str:
+def _compact(value: object, path: str) -> str:
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise server_refusal(path, f"found {short_repr(value)}: {error}") from None
 
 
-def _with_task(prompt: str, task: Any, conversation: recipe_request.RecipeConversation) -> str:
+def _with_task(prompt: str, task: object, conversation: recipe_request.RecipeConversation) -> str:
     """A request's task: an action follows the header, any other takes its place."""
     if task is None:
         return prompt

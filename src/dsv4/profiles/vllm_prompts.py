@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
+from dsv4._encode.inputs import as_inputs
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens
 from dsv4._format.texts import BILLING_HEADER
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.server_requests import (
     Object,
+    ServerRules,
     ThinkingMode,
+    check_chosen,
     list_at,
     maybe_list,
     maybe_object,
@@ -28,14 +31,31 @@ from dsv4.profiles.server_requests import (
     text_at,
 )
 from dsv4.request import Request
+from dsv4.types import Effort
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_V4_RULES = ServerRules(
+    roles=None,
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    thinking_switches=("thinking", "enable_thinking"),
+    reasoning_fields=("reasoning", "reasoning_content"),
+    result_separator="\n",
+)
+RULES = {
+    "v4": _V4_RULES,
+    "v4.1": replace(
+        _V4_RULES,
+        roles=("system", "developer", "user", "assistant", "tool"),
+        result_separator=_V4_RULES.separator,
+    ),
+}
 # What V4 makes of an effort; any other text is high.
-V4_EFFORTS = {"low": "low", "minimal": "low", "medium": "low", "max": "max"}
-V4_1_EFFORTS = {None: "high", "xhigh": "high", "low": "low", "high": "high", "max": "max"}
-# What is kept of a message besides its role and text. On V4 `tools` are a developer's alone.
+V4_EFFORTS: dict[str, Effort] = {"low": "low", "minimal": "low", "medium": "low", "max": "max"}
+V4_1_EFFORTS: dict[str | None, Effort] = {
+    None: "high",
+    **{"xhigh": "high", "low": "low", "high": "high", "max": "max"},
+}
+# What is kept of a message besides its role and text. On V4 only a developer has `tools`.
 KEPT = ("tool_call_id", "task")
-V4_1_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def render(body: Object, dialect: str) -> str:
@@ -47,7 +67,7 @@ def render(body: Object, dialect: str) -> str:
     if not messages:
         return str(tokens.BOS)
     request = Request(
-        messages,
+        as_inputs(messages),
         thinking=thinking,
         effort=effort if thinking else None,
         drop_thinking=drop,
@@ -76,17 +96,11 @@ def _tools(body: Object) -> list[Object]:
     if not listed:
         raise server_refusal("tools", "found an empty list, expected a tool, or no such field")
     tools = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(listed)]
-    wanted = named_choice(choice)
-    if wanted is not None and all(tool["function"]["name"] != wanted for tool in tools):
-        raise server_refusal(
-            "tool_choice.function.name", f"found {short_repr(wanted)}, which is no tool"
-        )
-    if wanted is None and choice is not None:
-        one_of(choice, ("none", "auto", "required"), "tool_choice")
+    check_chosen(named_choice(choice), [tool["function"]["name"] for tool in tools])
     return tools
 
 
-def _tool(tool: Any, path: str) -> Object:
+def _tool(tool: object, path: str) -> Object:
     function = object_at(object_at(tool, path).get("function"), f"{path}.function")
     shown_function = {
         "name": text_at(function.get("name"), f"{path}.function.name"),
@@ -103,15 +117,15 @@ def mode(body: Object, dialect: str) -> ThinkingMode:
     return ThinkingMode(thinking, served_dialect(dialect).efforts[effort] if thinking else "")
 
 
-def _options(body: Object, dialect: str) -> tuple[bool, Any, bool]:
+def _options(body: Object, dialect: str) -> tuple[bool, Effort, bool]:
     """Whether the model thinks, how hard, and whether old reasoning is dropped."""
     arguments = dict(maybe_object(body.get("chat_template_kwargs"), "chat_template_kwargs"))
-    effort = body.get("reasoning_effort")
+    rules = RULES[dialect]
+    effort = rules.effort(body)
     if effort is not None:
-        one_of(effort, EFFORTS, "reasoning_effort")
         arguments["reasoning_effort"] = effort
         arguments.setdefault("enable_thinking", effort != "none")
-    switches = [arguments[name] for name in ("thinking", "enable_thinking") if name in arguments]
+    switches = rules.switches(arguments)
     thinking = any(switches) if switches else True
     effort = arguments.get("reasoning_effort")
     if effort == "none":
@@ -120,11 +134,11 @@ def _options(body: Object, dialect: str) -> tuple[bool, Any, bool]:
     return thinking, _v4_effort(effort) if dialect == "v4" else _v4_1_effort(effort), drop
 
 
-def _v4_effort(effort: Any) -> str:
+def _v4_effort(effort: object) -> Effort:
     return V4_EFFORTS.get(effort, "high") if isinstance(effort, str) else "high"
 
 
-def _v4_1_effort(effort: Any) -> str | int:
+def _v4_1_effort(effort: object) -> Effort:
     if effort.__class__ is int and 1 <= effort <= 100:
         return int(effort)
     if effort is not None and (not isinstance(effort, str) or effort not in V4_1_EFFORTS):
@@ -139,15 +153,14 @@ def _v4_1_effort(effort: Any) -> str | int:
 
 
 def _message(message: Object, path: str, dialect: str) -> Object:
-    role = text_at(message.get("role"), f"{path}.role")
-    if dialect == "v4.1":
-        one_of(role, V4_1_ROLES, f"{path}.role")
+    rules = RULES[dialect]
+    role = rules.role(message.get("role"), f"{path}.role")
     kept: Object = {"role": role, "content": _content(message, role, path, dialect)}
     kept |= {field: message[field] for field in KEPT if message.get(field) is not None}
     if message.get("tools") and (dialect == "v4.1" or role == "developer"):
         kept["tools"] = message["tools"]
     if role == "assistant":
-        reasoning = message.get("reasoning", message.get("reasoning_content"))
+        reasoning = rules.reasoning(message)
         kept["reasoning"] = "" if reasoning is None else text_at(reasoning, f"{path}.reasoning")
         kept["tool_calls"] = list(_calls(message.get("tool_calls"), f"{path}.tool_calls"))
     return kept
@@ -160,10 +173,11 @@ def _content(message: Object, role: str, path: str, dialect: str) -> str:
     parts = [content] if isinstance(content, str) else _parts(content, path)
     if dialect == "v4" and role == "system":
         parts = [part for part in map(_without_billing, parts) if part is not None]
-    return ("\n" if dialect == "v4" and role == "tool" else "\n\n").join(parts)
+    rules = RULES[dialect]
+    return (rules.result_separator if role == "tool" else rules.separator).join(parts)
 
 
-def _parts(content: Any, path: str) -> list[str]:
+def _parts(content: object, path: str) -> list[str]:
     """The texts of a content list. One that is null is passed over."""
     texts = []
     for n, part in enumerate(list_at(content, path)):
@@ -182,7 +196,7 @@ def _without_billing(part: str) -> str | None:
     return rest if newline else None
 
 
-def _calls(calls: Any, path: str) -> Iterator[Object]:
+def _calls(calls: object, path: str) -> Iterator[Object]:
     for n, call in enumerate(maybe_list(calls, path)):
         function = object_at(
             object_at(call, f"{path}[{n}]").get("function"), f"{path}[{n}].function"
@@ -193,7 +207,7 @@ def _calls(calls: Any, path: str) -> Iterator[Object]:
         yield {"id": call.get("id"), "function": {"name": name, "arguments": arguments}}
 
 
-def _arguments(arguments: Any, path: str) -> Object:
+def _arguments(arguments: object, path: str) -> Object:
     """The arguments as Python reads them. What is no JSON object is lost without a word."""
     try:
         value = json.loads(text_at(arguments, path))

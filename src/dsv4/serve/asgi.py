@@ -17,10 +17,9 @@ from starlette.applications import Starlette
 from dsv4.api import ApiError
 from dsv4.serve.settings import Settings
 
-# One timer for each stream: signs of life when nothing is sent, and an end to waiting.
-#
-# A time-out around every read and every write would cost more than the read. So the stream notes
-# when something happened, and the timer looks now and then.
+
+class ClientGone(Exception):
+    """The client went away: there is nobody to answer."""
 
 
 # How often the timer looks, in parts of the shortest time that it watches.
@@ -28,12 +27,12 @@ _LOOKS_PER_LIMIT = 4
 
 
 class StreamTimer:
-    """Looks after one stream."""
+    """The timer of one stream: keep-alives when nothing is sent, and an end to waiting."""
 
     def __init__(
         self, settings: Settings, quiet: Callable[[], None], late: Callable[[str], None]
     ) -> None:
-        """`quiet` is called when a sign of life is due, `late` with the setting that was passed."""
+        """`quiet` is called when a keep-alive is due, `late` with the setting that was exceeded."""
         self._settings = settings
         self._quiet = quiet
         self._late = late
@@ -53,25 +52,25 @@ class StreamTimer:
         self._step = max(shortest / _LOOKS_PER_LIMIT, 0.005)
         self._timer = self._loop.call_later(self._step, self._look)
 
-    def begins(self) -> None:
-        """The backend is asked."""
+    def backend_asked(self) -> None:
+        """Notes that the backend is asked."""
         if self.began is None:
             self.began = self.heard_at = self._loop.time()
 
     def heard(self) -> None:
-        """The backend sent something."""
+        """Notes that the backend sent something."""
         self.heard_at = self._loop.time()
         if self.first_heard is None:
             self.first_heard = self.heard_at
             self.waits_for = "idle_timeout"
 
     def sent(self) -> None:
-        """The client took something."""
+        """Notes that the client took something."""
         self.sending = False
         self.sent_at = self._loop.time()
 
-    def sends(self) -> None:
-        """Something is on its way to the client."""
+    def sending_began(self) -> None:
+        """Notes that something is on its way to the client."""
         self.sending = True
         self.sent_at = self._loop.time()
 
@@ -101,12 +100,10 @@ class StreamTimer:
         self._timer.cancel()
 
 
-# Requests and responses on bare ASGI: a stream's pieces go out with nothing in between.
-
-
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Where a scope has the way that pieces of a stream take, once its start has been sent.
 SEND_PIECE = "dsv4.send_piece"
 
@@ -158,13 +155,13 @@ def _too_large(settings: Settings) -> ApiError:
 
 
 async def send_json(
-    send: Send, status: int, body: Any, headers: Mapping[str, str] | None = None
+    send: Send, status: int, body: object, headers: Mapping[str, str] | None = None
 ) -> None:
     """A whole response."""
     await send_bytes(send, status, json_bytes(body), "application/json", headers)
 
 
-def json_bytes(body: Any) -> bytes:
+def json_bytes(body: object) -> bytes:
     """A value as the JSON of a response."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
@@ -184,29 +181,29 @@ class EventStream:
         self,
         send: Send,
         headers: Mapping[str, str],
-        watch: StreamTimer | None = None,
+        timer: StreamTimer | None = None,
         send_piece: Send | None = None,
     ) -> None:
-        """`watch` notes when a write begins and ends. `send_piece` is the shortest way for all
+        """`timer` notes when a write begins and ends. `send_piece` is the shortest way for all
         that comes after the start, `send` if not given."""
         self._send = send
         self._send_piece = send_piece or send
         self._headers = headers
-        self._watch = watch
-        self._turn = asyncio.Lock()  # choices and signs of life write in the order they come
+        self._timer = timer
+        self._turn = asyncio.Lock()  # choices and keep-alives write in the order they come
         self.has_begun = False
 
     async def write(self, data: bytes) -> None:
         begins, self.has_begun = not self.has_begun, True
         await self._turn.acquire()
         try:
-            if self._watch is not None:
-                self._watch.sends()
+            if self._timer is not None:
+                self._timer.sending_began()
             if begins:
                 await self._begin()
             await self._send_piece({"type": "http.response.body", "body": data, "more_body": True})
-            if self._watch is not None:
-                self._watch.sent()
+            if self._timer is not None:
+                self._timer.sent()
         finally:
             self._turn.release()
 
@@ -245,10 +242,6 @@ class DisconnectWatch:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-
-
-class ClientGone(Exception):
-    """The client went away: there is nobody to answer."""
 
 
 class GatewayApp(Starlette):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,13 +15,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dsv4.api import ApiError
-from dsv4.serve.asgi import GatewayApp
+from dsv4.api.api_request import ProtocolName
+from dsv4.api.protocols import protocol_of_client
+from dsv4.serve.access import GuardedApp, SiteGuard
+from dsv4.serve.asgi import AsgiApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
 from dsv4.serve.completion_route import CompletionRoute
-from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, Worked, protocol_module
+from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
-from dsv4.serve.request_guard import Guard, Guarded
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
@@ -61,11 +62,11 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
-    """What is not here, in the words of the protocol that was spoken."""
+    """The error for an unknown route, as the client's protocol writes it."""
     assert isinstance(error, HTTPException)
     method, path = request.method, request.url.path
     found = ApiError(f"found {method} {path}, which is not served here", status=error.status_code)
-    status, body = protocol_module(request.headers).error(found)
+    status, body = protocol_of_client(request.headers).error(found)
     return JSONResponse(body, status, error.headers)
 
 
@@ -81,7 +82,7 @@ def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
     layers = []
     if not server.keys.asks:
-        layers.append(Middleware(Guarded, guard=Guard(server.settings, origins)))
+        layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:
         named, every = list(origins), ["*"]
         layers.append(
@@ -95,21 +96,25 @@ def _middleware(server: GatewayState) -> list[Middleware]:
 def routes(server: GatewayState) -> list[BaseRoute]:
     """Every route, under every prefix."""
     plain = PlainRoutes(server)
-    generating = {"chat/completions": "chat", "responses": "responses", "messages": "messages"}
+    generating: dict[str, ProtocolName] = {
+        "chat/completions": "chat",
+        "responses": "responses",
+        "messages": "messages",
+    }
     found: list[BaseRoute] = []
     for prefix in PREFIXES:
         for path, protocol in generating.items():
             found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
-        counting = Worked(server, plain.count_tokens, protocol="messages")
+        counting = WorkerRoute(server, plain.count_tokens, protocol="messages")
         stored = JsonRoute(server, plain.response, protocol="responses")
         found += [
             _route(f"{prefix}/messages/count_tokens", counting, "POST"),
             _route(f"{prefix}/responses/{{id}}", stored, "GET", "DELETE"),
             _route(f"{prefix}/models", JsonRoute(server, plain.models), "GET"),
             _route(f"{prefix}/models/{{model:path}}", JsonRoute(server, plain.model), "GET"),
-            _route(f"{prefix}/tokenize", Worked(server, plain.tokenize), "POST"),
-            _route(f"{prefix}/render", Worked(server, plain.render), "POST"),
-            _route(f"{prefix}/parse", Worked(server, plain.parse), "POST"),
+            _route(f"{prefix}/tokenize", WorkerRoute(server, plain.tokenize), "POST"),
+            _route(f"{prefix}/render", WorkerRoute(server, plain.render), "POST"),
+            _route(f"{prefix}/parse", WorkerRoute(server, plain.parse), "POST"),
         ]
     for path, handle in (
         ("/", plain.hello),
@@ -123,5 +128,5 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     return found + inspector_routes(server) + playground_routes(server)
 
 
-def _route(path: str, endpoint: Any, *methods: str) -> Route:
+def _route(path: str, endpoint: AsgiApp, *methods: str) -> Route:
     return Route(path, endpoint=endpoint, methods=list(methods))

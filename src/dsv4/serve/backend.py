@@ -103,7 +103,7 @@ class BackendError(Exception):
         self.retry_after = retry_after
 
     @property
-    def passes(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether the same request may work in a moment: worth another try."""
         return self.status in (502, 503, 529)
 
@@ -118,7 +118,8 @@ class Backend(Protocol):
         """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
         is there.
 
-        Closing the iterator must free what the generation holds, at once. Raises `BackendError`.
+        Closing the iterator must immediately free what the generation holds. Raises
+        `BackendError`.
         """
 
     async def models(self) -> list[Model]:
@@ -151,7 +152,7 @@ def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
     return hasattr(backend, "stream_request")
 
 
-def read_finish(reason: Any, message: Any = None) -> Reason | None:
+def read_finish(reason: object, message: object = None) -> Reason | None:
     """Why generation ended, in the words of any server; None where it says nothing.
 
     Raises a `BackendError`, with the server's own `message`, for what the table of rule 26 does not
@@ -168,7 +169,7 @@ def read_finish(reason: Any, message: Any = None) -> Reason | None:
     return reason
 
 
-def read_text(value: Any) -> str | None:
+def read_text(value: object) -> str | None:
     """A text of a backend's answer; None where it is no text."""
     return value if isinstance(value, str) else None
 
@@ -179,6 +180,6 @@ def settled(finish: Reason | None, *, by_string: bool) -> Reason | None:
     return "eos" if finish == "stop" and not by_string else finish
 
 
-def read_number(value: Any, kind: type = int) -> Any:
-    """A number of a backend's answer; None where it is no number."""
-    return kind(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def read_number(value: object) -> int | None:
+    """A whole number of a backend's answer; None where it is no number."""
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

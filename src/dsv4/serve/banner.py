@@ -23,7 +23,7 @@ class ServerSummary:
 
 
 def summary_of_settings(settings: Settings) -> ServerSummary:
-    """What the settings alone tell, where nothing is running."""
+    """What the settings tell without a running server."""
     return ServerSummary(
         url=f"http://{settings.host}:{settings.port}",
         model=settings.model or "deepseek-v4",
@@ -38,23 +38,23 @@ def summary_of_settings(settings: Settings) -> ServerSummary:
 _PROMPT_FORMS = {"chat": "made by the upstream", "completions": "sent as text"}
 
 
-def banner_text(settings: Settings, posture: ServerSummary) -> str:
+def banner_text(settings: Settings, summary: ServerSummary) -> str:
     """The lines that are printed at the start."""
     backend = (
         settings.backend
         if settings.upstream is None
         else f"{settings.backend} at {settings.upstream}"
     )
-    guard = "no keys" if not posture.keys else f"{posture.keys} key{'s'[: posture.keys > 1]}"
+    guard = "no keys" if not summary.keys else f"{summary.keys} key{'s'[: summary.keys > 1]}"
     place = "loopback only" if settings.is_loopback else "open to the network"
     ids = (
-        "sent as token ids" if posture.ids else "sent as text (install the extra `tokens` for ids)"
+        "sent as token ids" if summary.ids else "sent as text (install the extra `tokens` for ids)"
     )
     prompts = _PROMPT_FORMS.get(settings.backend, ids)
     lines = [
-        f"dsv4 serve    {posture.url}",
+        f"dsv4 serve    {summary.url}",
         f"  backend     {backend}",
-        f"  model       {posture.model}, {posture.dialect}, context {posture.context:,} tokens",
+        f"  model       {summary.model}, {summary.dialect}, context {summary.context:,} tokens",
         f"  prompts     {prompts}",
         f"  access      {place}, {guard}",
         (
@@ -64,9 +64,9 @@ def banner_text(settings: Settings, posture: ServerSummary) -> str:
         f"  replay      {settings.replay}",
     ]
     if settings.playground or settings.inspect:
-        lines.append(f"  playground  {posture.url}/playground/")
-    lines += [f"  note        {note}" for note in posture.notes]
-    lines += ["", *_indented(short_clients(posture)), "", "  More clients: dsv4 serve --clients"]
+        lines.append(f"  playground  {summary.url}/playground/")
+    lines += [f"  note        {note}" for note in summary.notes]
+    lines += ["", *_indented(short_clients(summary)), "", "  More clients: dsv4 serve --clients"]
     return "\n".join(lines)
 
 
@@ -75,14 +75,14 @@ def _indented(text: str) -> list[str]:
 
 
 def client_url(url: str) -> str:
-    """The address for a client on this machine: no client connects to all addresses at once."""
+    """The address for a client on this machine: no client connects to all addresses."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
-def short_clients(posture: ServerSummary) -> str:
+def short_clients(summary: ServerSummary) -> str:
     """How to point the three best known clients here, one line each."""
-    url, model = client_url(posture.url), posture.model
-    key = " -H 'x-api-key: KEY'" if posture.keys else ""
+    url, model = client_url(summary.url), summary.model
+    key = " -H 'x-api-key: KEY'" if summary.keys else ""
     return "\n".join(
         [
             f"Claude Code  ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=KEY \\",
@@ -94,9 +94,9 @@ def short_clients(posture: ServerSummary) -> str:
     )
 
 
-def all_clients(posture: ServerSummary) -> str:
+def all_clients(summary: ServerSummary) -> str:
     """Ready-made settings for the clients that were tried."""
-    url, model, context = client_url(posture.url), posture.model, posture.context
+    url, model, context = client_url(summary.url), summary.model, summary.context
     return f"""\
 # Claude Code
 export ANTHROPIC_BASE_URL={url}

@@ -5,6 +5,7 @@ log of all events and the log probabilities of their tokens.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -25,9 +26,6 @@ from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
 from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
 from dsv4.tokens import IdParser, Tokenizer
-
-# What is kept of a completion while it runs: its events, in little room.
-
 
 # A short piece takes twenty times the memory of its letters: pieces are joined when this many wait.
 _MOST_UNJOINED = 32
@@ -76,18 +74,19 @@ def _text_kind(event: Event) -> tuple[type, int]:
     return kind, event.index if isinstance(event, ArgumentsDelta) else 0
 
 
-def _joined_text(pieces: Iterable[Any]) -> str:
-    return "".join(piece.text for piece in pieces)
+def _joined_text(pieces: Iterable[Event]) -> str:
+    return "".join(piece.text for piece in pieces if isinstance(piece, _TEXTS))
 
 
-# Log probabilities on their way from tokens to the texts that the tokens became.
-#
-# A backend gives them with its tokens. The parser shows some of these later than they came, and
-# some, the markup, not at all.
+_TEXTS = (ArgumentsDelta, ContentDelta, ReasoningDelta)
 
 
 class TokenLogprobs:
-    """Those of one completion, each until the text of its token is shown."""
+    """The log probabilities of one completion's tokens, given to the events of their texts.
+
+    A backend sends them with its tokens. The parser shows some of these later than they came, and
+    some, the markup, not at all.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[Logprob] = []
@@ -131,31 +130,27 @@ def _token_json(token: str, logprob: float) -> dict[str, Any]:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
 
 
-# One completion being read: pieces of the backend's in, events out.
+class ChoiceReader(ABC):
+    """Reads one choice of a completion, and keeps what was sampled as it was.
 
+    A subclass says how a piece is read, and how tokens are counted.
+    """
 
-class CompletionReader:
-    """Reads one completion, and keeps what was sampled as it was."""
-
-    def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
+    def __init__(self, call: ApiRequest, tokenizer: Tokenizer | None) -> None:
         self._call = call
         self._tokenizer = tokenizer
-        parser = call.parser(prompt)
-        self._text = parser
-        self._ids = None if tokenizer is None else IdParser(tokenizer, parser)
-        self._kept = EventLog(joins=not call.logprobs)
+        self._log = EventLog(joins=not call.logprobs)
         self._logprobs = TokenLogprobs() if call.logprobs else None
+        self._stop_string: str | None = None
+        # What generation can end with: whatever comes after it would not be shown.
+        self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
-        self.sampled_ids = array("I")
         self.has_ids = False
         self.counts = Counts()
-        self.id: str | None = None  # a raw completion has no name that the client should see
         self.finish: Reason | None = None
-        self._stop_string: str | None = None
         self.first_at: float | None = None  # when the first piece came
-        # What generation can end with, and whether it has: nothing that comes would be shown.
-        self._last = (StopHit,) if call.parallel else (StopHit, ToolCallEnd)
         self.is_done = False
+        self.id: str | None = None  # the upstream's own, of the whole answer, for clients to see
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """The events that a piece brings."""
@@ -168,66 +163,119 @@ class CompletionReader:
         if chunk.finish is not None:
             self.finish = read_finish(chunk.finish) or self.finish
             self._stop_string = chunk.stop_string
-        events = self._noted(self._fed(chunk))
+        events = self._logged(self._read(chunk))
         if self._logprobs is not None:
             self._logprobs.give(chunk.logprobs, events)
         return events
 
-    def _fed(self, chunk: Chunk) -> list[Event]:
+    def _logged(self, events: list[Event]) -> list[Event]:
+        self._log.add(events)
+        for event in events:
+            if event.__class__ in self._ending_events:
+                self.is_done = True
+        return events
+
+    @abstractmethod
+    def _read(self, chunk: Chunk) -> list[Event]:
+        """The events that a piece brings, before they are logged."""
+
+    @abstractmethod
+    def end(self) -> list[Event]:
+        """The events of the end."""
+
+    def _settled(self, by_string: bool) -> Reason | None:
+        """Why generation ended, for the parser. Where we ended it ourselves, what the engine says
+        of the rest does not count. `by_string` says that a stop string may have ended it."""
+        by_string = by_string or self._stop_string is not None
+        return None if self.is_done else settled(self.finish, by_string=by_string)
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event so far, pieces of one text joined."""
+        return self._log.all()
+
+    @property
+    def joins(self) -> bool:
+        """Whether events may be joined before they are sent: not where each has log
+        probabilities of its own."""
+        return self._log.joins
+
+    def logprobs_of(self, event: Event) -> Logprobs:
+        """What the backend knows about the tokens of an event, where that was asked for."""
+        return None if self._logprobs is None else self._logprobs.of(event)
+
+    @property
+    def sampled(self) -> str:
+        """The raw text, special tokens spelled out."""
+        return "".join(self.sampled_text)
+
+    @property
+    def sampled_ids(self) -> Sequence[int]:
+        """The ids that were sampled, where `has_ids`."""
+        return ()
+
+    @property
+    def deltas(self) -> list[dict[str, Any]] | None:
+        """What a chat server sent, in as few deltas as say the same; None for other backends."""
+        return None
+
+    @property
+    @abstractmethod
+    def completion_tokens(self) -> int:
+        """How many tokens were generated: the backend's count, else ours."""
+
+    @property
+    @abstractmethod
+    def reasoning_tokens(self) -> int:
+        """How many of them were thinking."""
+
+
+class CompletionReader(ChoiceReader):
+    """Reads what a backend generates from a prompt: ids, or text."""
+
+    def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
+        super().__init__(call, tokenizer)
+        self._text = call.parser(prompt)
+        self._ids = None if tokenizer is None else IdParser(tokenizer, self._text)
+        self._sampled_ids = array("I")
+        if not call.parallel:
+            self._ending_events = (StopHit, ToolCallEnd)
+
+    def _read(self, chunk: Chunk) -> list[Event]:
         if chunk.ids is not None and self._ids is not None:
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
-            self.sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            self._sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
             return events
         if not chunk.text:
             return []
         self.sampled_text.append(chunk.text)
         return self._text.feed(chunk.text)
 
-    @property
-    def events(self) -> list[Event]:
-        """Every event so far, pieces of one text joined."""
-        return self._kept.all()
-
-    @property
-    def joins(self) -> bool:
-        """Whether events may be joined on their way: not where each has something of its own."""
-        return self._kept.joins
-
-    def logprobs_of(self, event: Event) -> Logprobs:
-        """What the backend knows about the tokens of an event, where that was asked for."""
-        return None if self._logprobs is None else self._logprobs.of(event)
-
     def end(self) -> list[Event]:
-        """The events of the end."""
         parser = self._ids if self.has_ids and self._ids is not None else self._text
-        # Where we ended it ourselves, what the engine says of the rest does not count. Backends of
-        # prompts are sent no stop strings, but may have their own. Among ids an EOS is seen, and
-        # says more than any reason: "stop" without one was something else's doing.
-        by_string = self.has_ids or self._stop_string is not None
-        reason = None if self.is_done else settled(self.finish, by_string=by_string)
-        return self._noted(parser.finish(reason))
-
-    def _noted(self, events: list[Event]) -> list[Event]:
-        self._kept.add(events)
-        for event in events:
-            if event.__class__ in self._last:
-                self.is_done = True
-        return events
+        # Backends of prompts are sent no stop strings, but may have their own. Among ids an EOS is
+        # seen, and says more than any reason: "stop" without one was something else's doing.
+        return self._logged(parser.finish(self._settled(by_string=self.has_ids)))
 
     @property
     def sampled(self) -> str:
         """The raw text, special tokens spelled out."""
         if self.has_ids and self._tokenizer is not None:
-            return self._tokenizer.decode(self.sampled_ids)
-        return "".join(self.sampled_text)
+            return self._tokenizer.decode(self._sampled_ids)
+        return super().sampled
+
+    @property
+    def sampled_ids(self) -> Sequence[int]:
+        """The ids that were sampled, where `has_ids`."""
+        return self._sampled_ids
 
     @property
     def completion_tokens(self) -> int:
         """How many tokens were generated: the backend's count, else ours."""
         if self.counts.completion is not None:
             return self.counts.completion
-        return len(self.sampled_ids) if self.has_ids else self._counted("".join(self.sampled_text))
+        return len(self._sampled_ids) if self.has_ids else self._counted(super().sampled)
 
     @property
     def reasoning_tokens(self) -> int:
@@ -236,16 +284,20 @@ class CompletionReader:
             return 0
         if self.has_ids and self._tokenizer is not None:
             end = self._tokenizer.special_id(THINK_END)
-            ids = self.sampled_ids
+            ids = self._sampled_ids
             return ids.index(end) if end in ids else len(ids)
-        return self._counted("".join(self.sampled_text).partition(str(THINK_END))[0])
+        return self._counted(super().sampled.partition(str(THINK_END))[0])
 
     def _counted(self, text: str) -> int:
-        # Without a vocabulary: about four characters make a token.
-        return len(text) // 4 if self._tokenizer is None else self._tokenizer.count(text)
+        return estimated_tokens(text) if self._tokenizer is None else self._tokenizer.count(text)
 
 
-def total_usage(readers: Sequence[Any], prompt_tokens: int) -> Usage:
+def estimated_tokens(text: str) -> int:
+    """How many tokens a text has, without a vocabulary: about four characters make a token."""
+    return len(text) // 4
+
+
+def total_usage(readers: Sequence[ChoiceReader], prompt_tokens: int) -> Usage:
     """What a request took, all its choices together."""
     counts = readers[0].counts
     return Usage(

@@ -7,26 +7,23 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from types import ModuleType
 from typing import Any
-from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.events import End
 from dsv4._parse.parser_options import new_id
-from dsv4.api import ApiError, ApiRequest, ContextOverflow, chat, messages, responses
-from dsv4.api.api_request import client_path
+from dsv4.api import ApiError, ApiRequest, ContextOverflow
+from dsv4.api.api_request import ProtocolName, client_path
 from dsv4.api.conversion import with_flat_names
-from dsv4.api.request_fields import UNSUPPORTED_FIELDS
-from dsv4.api.unread_fields import unread_fields
+from dsv4.api.protocols import PROTOCOLS, unread_fields
+from dsv4.api.request_fields import UNSUPPORTED_FIELDS, JsonObject, json_body
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request
-from dsv4.serve.access import Busy, Key
+from dsv4.serve.access import Key
 from dsv4.serve.asgi import (
     SEND_PIECE,
     ClientGone,
@@ -39,44 +36,32 @@ from dsv4.serve.asgi import (
     send_json,
 )
 from dsv4.serve.backend import BackendError, Options, is_chat
+from dsv4.serve.choice_reader import estimated_tokens
 from dsv4.serve.completion_run import (
     BrokenOff,
+    CompletionClient,
     CompletionRun,
     PreparedRequest,
-    _Client,
-    as_answerable,
+    ReceivedRequest,
+    client_error,
+    is_expected,
 )
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.tokens import VocabularyError
 
-PROTOCOLS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE_BODY = 200_000
-# Of the fields that were not read, so many are named, each with so many characters.
-_MOST_NAMES, _LONGEST_NAME = 20, 64
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A request that was read: its body with all that it refers to, about how many bytes that is,
-    and the fields that were not read."""
-
-    body: dict[str, Any]
-    call: ApiRequest
-    size: int
-    unread: tuple[str, ...] = ()
-    in_thread: bool = False
 
 
 class CompletionRoute:
     """The route of one protocol."""
 
-    def __init__(self, server: GatewayState, protocol: str) -> None:
+    def __init__(self, server: GatewayState, protocol: ProtocolName) -> None:
         self._server = server
         self._protocol = protocol
-        self._module = PROTOCOLS[protocol]
+        self._api = PROTOCOLS[protocol]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         status = 500
@@ -97,9 +82,9 @@ class CompletionRoute:
     async def _refuse(self, send: Send, error: Exception) -> int:
         """An error before the first byte, in the protocol's own form."""
         self._server.metrics.count_failure(error)
-        status, body = self._module.error(as_answerable(error))
+        status, body = self._api.error(client_error(error))
         await send_json(send, status, body, retry_headers(status, error))
-        return int(status)
+        return status
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
         server = self._server
@@ -108,17 +93,17 @@ class CompletionRoute:
         if key is None:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
-        with server.inspected(key.name, self._protocol, data) as seen:
+        with server.inspected_request(key.name, self._protocol, data) as seen:
             received = await self._read(data, key)
             with server.gate.place() as turn:
                 send_piece = scope.get(SEND_PIECE, send)
-                client = _Client(key, headers, receive, send, send_piece, turn)
+                client = CompletionClient(key, headers, receive, send, send_piece, turn)
                 return await self._run(received, client, seen)
 
     async def _run(
         self,
-        received: Received,
-        client: _Client,
+        received: ReceivedRequest,
+        client: CompletionClient,
         seen: OnBegin | None,
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
@@ -129,36 +114,36 @@ class CompletionRoute:
                 raise
             return await self._fail_in_stream(client.send, call, error)
         debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-        run = CompletionRun(server, self._module, prepared, client, debug)
+        run = CompletionRun(server, self._api, prepared, client, debug)
         if seen is not None:
             seen(prepared, run)
-        await run.go()
+        await run.run()
         return 200
 
     async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> int:
         """An error in a stream that has nothing else in it."""
-        writer = self._module.Writer(call)
+        writer = self._api.Writer(call)
         stream = EventStream(send, {})
-        await stream.write(self._module.frames([*writer.start(), *writer.fail(error)]))
+        await stream.write(self._api.frames([*writer.start(), *writer.fail(error)]))
         await stream.end()
         return 200
 
-    async def _read(self, data: bytes, key: Key) -> Received:
+    async def _read(self, data: bytes, key: Key) -> ReceivedRequest:
         server = self._server
         body = given = read_json(data, server.settings.max_depth)
         unread = self._unread(body)
         in_thread = self._protocol == "messages" and server.threads.holds(body)
         if in_thread:
             body = await server.threads.continued(key.name, body)
-        stored = server.conversations.echo(body) if self._protocol == "responses" else {}
-        if self._protocol == "responses" and server.memory.store is not None:
-            body = await server.conversations.continued(key.name, body)
-        # It is asked again when it is needed, and what it lacks is said then.
+        stored = server.stored_responses.echo(body) if self._protocol == "responses" else {}
+        if self._protocol == "responses" and server.sampled_turns.store is not None:
+            body = await server.stored_responses.continued(key.name, body)
+        # It is asked again when it is needed, and a failure is reported then.
         with suppress(BackendError):
             await server.meet_backend()
         check_counts(body, server.settings)
         own = without_unsupported(body) if self._passes_on else body
-        call = self._module.read(own, dialect=server.dialect, settings=server.api_settings)
+        call = self._api.read(own, dialect=server.dialect, settings=server.api_settings)
         self._check_model(call)
         if stored:
             call = replace(call, echo={**call.echo, **stored})
@@ -167,14 +152,14 @@ class CompletionRoute:
         server.metrics.count_ignored(self._protocol, unread)
         # What was kept may be long however short the rest is.
         size = len(data) if body is given else len(data) + _LARGE_BODY
-        return Received(body, call, size, tuple(unread), in_thread)
+        return ReceivedRequest(body, call, size, tuple(unread), in_thread)
 
     @property
     def _passes_on(self) -> bool:
         """Whether the backend gets bodies as they are, with all their fields."""
         return self._protocol == "chat" and is_chat(self._server.backend)
 
-    def _unread(self, body: dict[str, Any]) -> list[str]:
+    def _unread(self, body: JsonObject) -> list[str]:
         return [] if self._passes_on else unread_fields(self._protocol, body)
 
     def _check_model(self, call: ApiRequest) -> None:
@@ -182,24 +167,30 @@ class CompletionRoute:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
 
-    async def _prepare(self, received: Received, key: Key) -> PreparedRequest:
+    async def _prepare(self, received: ReceivedRequest, key: Key) -> PreparedRequest:
         server = self._server
         began = time.monotonic()
-        call, recalled = await server.memory.recalled(key.name, received.call)
+        call, recalled = await server.sampled_turns.recalled(key.name, received.call)
         server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await encode_prompt(call, server, received.size)
-        prepared = PreparedRequest(
-            key, received, call, prompt, ids, Options(1), [], None, recalled, began
+        tokens = prompt_length(prompt, ids)
+        shared = None if ids is None else server.prefixes.shared(key.name, ids)
+        return PreparedRequest(
+            key=key,
+            received=received,
+            call=call,
+            prompt=prompt,
+            ids=ids,
+            prompt_tokens=tokens,
+            options=self._options(call, tokens, await self._grammar(call)),
+            turn_ids=tuple(new_id("turn_") for _ in range(call.n)),
+            shared=shared,
+            recalled=recalled,
+            began=began,
         )
-        if ids is not None:
-            prepared.shared = server.prefixes.shared(key.name, ids)
-        prepared.options = self._options(prepared, await self._grammar(call))
-        prepared.turn_ids = [new_id("turn_") for _ in range(call.n)]
-        return prepared
 
-    def _options(self, prepared: PreparedRequest, grammar: Grammar | None) -> Options:
-        server, call = self._server, prepared.call
-        tokens, context = prepared.prompt_tokens, server.context
+    def _options(self, call: ApiRequest, tokens: int, grammar: Grammar | None) -> Options:
+        server, context = self._server, self._server.context
         if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
         sampling = call.sampling
@@ -216,7 +207,7 @@ class CompletionRoute:
         )
 
     async def _grammar(self, call: ApiRequest) -> Grammar | None:
-        """What holds the model to a call that must be made, or to the form of its answer."""
+        """The grammar of a call that the model must write, or of the form of its answer."""
         form = self._server.backend.grammar_form
         request = call.request
         forced = request.tool_choice not in ("auto", "none")
@@ -232,7 +223,7 @@ class CompletionRoute:
             raise _unenforceable(call, error) from None
 
 
-def check_counts(body: dict[str, Any], settings: Settings) -> None:
+def check_counts(body: JsonObject, settings: Settings) -> None:
     """Refuses a body with too many messages or tools, before any of them is read."""
     messages, tools = settings.max_messages, settings.max_tools
     for name, most in (("messages", messages), ("input", messages), ("tools", tools)):
@@ -252,30 +243,23 @@ def retry_headers(status: int, error: Exception) -> dict[str, str]:
     """What tells a client whether, and when, to try again."""
     headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
     if status in (429, 503):
-        # Some clients give up at once without it, and others when it is long.
+        # Some clients give up immediately without it, and others when it is long.
         headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
     return headers
 
 
 def _unenforceable(call: ApiRequest, error: ValueError) -> ApiError:
-    """What the client asked for cannot be written as a grammar: another try would not help."""
+    """The error for a request that cannot be written as a grammar: another try would not help."""
     if not isinstance(error, (OptionError, EncodeError)):
         return ApiError(f"this cannot be enforced: {error}")
     path = client_path(call, error.location)
     return ApiError(f"this cannot be enforced: {error.problem}", path=path)
 
 
-def without_unsupported(body: dict[str, Any]) -> dict[str, Any]:
+def without_unsupported(body: JsonObject) -> JsonObject:
     """The body of a chat request without what only another server can do."""
     unsupported = UNSUPPORTED_FIELDS["chat"]
     return {name: value for name, value in body.items() if name not in unsupported}
-
-
-def _header(names: Sequence[str]) -> str:
-    """Names that a client made up, as a header that it may get back: in ASCII, and not too long."""
-    listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
-    more = len(names) - len(listed)
-    return ", ".join([*listed, f"+{more}"] if more else listed)
 
 
 def reads_failures_in_streams(headers: Mapping[str, str]) -> bool:
@@ -295,25 +279,30 @@ async def encode_prompt(
 
 
 def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[int] | None]:
-    """The same, in the thread that asks."""
+    """The same, in the calling thread."""
     prompt = call.request.encode()
     try:
         return prompt, server.ids_of(prompt)
     except VocabularyError:
-        raise ApiError(f"The server cannot make prompts: {server.misfit}.", status=500) from None
+        raise ApiError(
+            f"The server cannot make prompts: {server.vocabulary_problem}.", status=500
+        ) from None
 
 
-def read_json(data: bytes, deepest: int) -> dict[str, Any]:
+def prompt_length(prompt: Prompt, ids: list[int] | None) -> int:
+    """How many tokens a prompt has: about as many, where there are no ids."""
+    return estimated_tokens(prompt.text) if ids is None else len(ids)
+
+
+def read_json(data: bytes, deepest: int) -> JsonObject:
     """A body as a dict, no deeper than allowed."""
-    from dsv4.api.request_fields import json_body
-
     body = json_body(data)
     if _is_deeper(body, deepest):
         raise ApiError(f"The body is nested deeper than {deepest} levels.")
     return body
 
 
-def _is_deeper(body: dict[str, Any], deepest: int) -> bool:
+def _is_deeper(body: JsonObject, deepest: int) -> bool:
     # Every value of every request is looked at here: by its class, which is the quickest question,
     # and nearly all of them are texts.
     level: list[Any] = [body.values()]
@@ -326,13 +315,3 @@ def _is_deeper(body: dict[str, Any], deepest: int) -> bool:
         if not level:
             return False
     return True
-
-
-def is_expected(error: Exception) -> bool:
-    return isinstance(error, (ValueError, BackendError, Busy))
-
-
-def _said(reader: Any) -> str | None:
-    """Why the engine stopped, unless we ended the text, or the model's own EOS says more."""
-    is_cut = reader.events[-1] == End("length")
-    return reader.finish if is_cut and not reader.is_done else None

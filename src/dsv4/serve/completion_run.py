@@ -1,5 +1,5 @@
-"""One request being answered: its completions are generated, passed on as they come, and what
-must be kept of them is kept.
+"""One request being answered: its completions are generated, passed on as they come, and
+stored.
 
 A task for each choice reads what the backend sends and passes it on itself: a piece wakes nothing
 else. While the client takes nothing, nothing is read; what has gathered meanwhile goes out in one
@@ -13,15 +13,20 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
+from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.events import Diagnostic, Event, ReasoningDelta
-from dsv4._parse.parse import assemble
-from dsv4.api import ApiError, ApiRequest
+from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
+from dsv4._parse.finish_reasons import Reason
+from dsv4._parse.parse import ToolCall, assemble
+from dsv4.api import ApiError, ApiRequest, Usage
 from dsv4.api.conversion import chat_server_body
+from dsv4.api.errors import as_api_error
+from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
+from dsv4.api.protocols import ApiProtocol
+from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access import Busy, Key
 from dsv4.serve.asgi import (
     ClientGone,
@@ -32,14 +37,86 @@ from dsv4.serve.asgi import (
     StreamTimer,
     send_json,
 )
-from dsv4.serve.backend import BackendError, Chunks, Options, is_chat
-from dsv4.serve.choice_reader import CompletionReader, joined_events, total_usage
-from dsv4.serve.completion_route import Received, _header, _said, is_expected
+from dsv4.serve.backend import Backend, BackendError, Chunks, Options, is_chat
+from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.recorder import Exchange
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
+
+# How many pieces of a completion are shown while it comes.
+_TAIL_PIECES = 40
+# Of the fields that were not read, so many are named, each with so many characters.
+_MOST_NAMES, _LONGEST_NAME = 20, 64
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request that was read: its body with all that it refers to, about how many bytes that is,
+    and the fields that were not read."""
+
+    body: JsonObject
+    call: ApiRequest
+    size: int
+    unread: tuple[str, ...] = ()
+    in_thread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request with its prompt and the options for the backend.
+
+    `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
+    how many of its turns stand as they were sampled; `began` is when preparing it began.
+    """
+
+    key: Key
+    received: ReceivedRequest
+    call: ApiRequest
+    prompt: Prompt
+    ids: list[int] | None
+    prompt_tokens: int
+    options: Options
+    turn_ids: tuple[str, ...]
+    shared: int | None
+    recalled: int
+    began: float
+
+    @property
+    def body(self) -> JsonObject:
+        return self.received.body
+
+
+class CompletionClient(NamedTuple):
+    """A client: its key, how it is reached, and the event that its turn has come."""
+
+    key: Key
+    headers: Mapping[str, str]
+    receive: Receive
+    send: Send
+    send_piece: Send
+    turn: asyncio.Event
+
+
+class BrokenOff(Exception):
+    """A fault of ours in the middle of a stream: the client got an error, and no end."""
+
+
+def client_error(error: Exception) -> ApiError:
+    """Any failure of a request as an error that a protocol can write."""
+    if isinstance(error, BackendError):
+        status = error.status
+        return ApiError(error.message, status=status if status in (400, 429, 503, 504) else 502)
+    if isinstance(error, Busy):
+        return ApiError("The server is busy: all streams are taken.", status=429)
+    return as_api_error(error)
+
+
+def is_expected(error: Exception) -> bool:
+    """Whether a failure is the client's or the backend's, and no fault of ours."""
+    return isinstance(error, (ValueError, BackendError, Busy))
+
 
 OpenStream: TypeAlias = Callable[[], Chunks]
 # Gets the index of a choice, and events of it.
@@ -50,7 +127,11 @@ class Generation:
     """The completions of one request."""
 
     def __init__(
-        self, settings: Settings, readers: Sequence[Any], open: OpenStream, turn: asyncio.Event
+        self,
+        settings: Settings,
+        readers: Sequence[ChoiceReader],
+        open: OpenStream,
+        turn: asyncio.Event,
     ) -> None:
         """`open` asks the backend, for each of the `readers`, once its `turn` has come."""
         self._settings = settings
@@ -63,12 +144,12 @@ class Generation:
         self._over = asyncio.get_running_loop().create_future()
         self._alive: Callable[[], Awaitable[None]] | None = None
         self._has_begun = False  # something has gone to the client: it is too late to try again
-        self.watch = StreamTimer(settings, self._quiet, self._late)
+        self.timer = StreamTimer(settings, self._quiet, self._late)
 
-    # Events from outside.
+    # Called by the timer, and when the client disconnects.
 
     def client_gone(self) -> None:
-        """Frees the backend at once."""
+        """Frees the backend immediately."""
         self._fail(ClientGone())
 
     def _late(self, setting: str) -> None:
@@ -84,7 +165,7 @@ class Generation:
             self._tasks.append(asyncio.get_running_loop().create_task(self._tell()))
 
     async def _tell(self) -> None:
-        """Gives a sign of life."""
+        """Sends a keep-alive."""
         assert self._alive is not None
         try:
             await self._alive()
@@ -117,7 +198,7 @@ class Generation:
         try:
             await self._over
         finally:
-            self.watch.close()
+            self.timer.close()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -130,8 +211,8 @@ class Generation:
         """Reads what the backend sends for one choice, and passes it on."""
         try:
             await self._turn.wait()
-            self.watch.begins()
-            await self._tried(choice, passed)
+            self.timer.backend_asked()
+            await self._pass_on_with_retries(choice, passed)
         except asyncio.CancelledError:
             return  # nobody reads on
         except Exception as error:
@@ -141,26 +222,26 @@ class Generation:
         if not self._running:
             self._end()
 
-    async def _tried(self, choice: int, passed: PassEvents) -> None:
+    async def _pass_on_with_retries(self, choice: int, passed: PassEvents) -> None:
         """Passes on what comes; tries again, with growing pauses, as long as nothing came."""
         for tries_left in range(self._settings.retries, -1, -1):
             try:
-                await self._passed_on(choice, passed)
+                await self._pass_on(choice, passed)
                 return
             except BackendError as error:
                 came = self._has_begun or self._readers[choice].first_at is not None
-                if came or not (tries_left and error.passes):
+                if came or not (tries_left and error.is_temporary):
                     raise
             await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
 
-    async def _passed_on(self, choice: int, passed: PassEvents) -> None:
+    async def _pass_on(self, choice: int, passed: PassEvents) -> None:
         """Passes on what the backend sends, to its end.
 
         Every token of every stream goes through this loop, and all streams of a worker share its
         time. So nothing stands around it that would be woken for each token: no iterator over
         another one, no time-out, no task.
         """
-        reader, heard = self._readers[choice], self.watch.heard
+        reader, heard = self._readers[choice], self.timer.heard
         gathered: list[Event] = []
         async with aclosing(self._opened()) as chunks:
             following = chunks.__anext__
@@ -168,7 +249,7 @@ class Generation:
                 try:
                     chunk = await following()
                     heard()
-                    events: list[Event] = reader.feed(chunk)
+                    events = reader.feed(chunk)
                 except StopAsyncIteration:
                     return
                 except BackendError:
@@ -198,73 +279,19 @@ def _backend_fault(error: Exception) -> BackendError:
     return BackendError(f"the backend failed: {type(error).__name__}: {error}")
 
 
-# How many pieces of a completion are shown while it comes.
-_TAIL_PIECES = 40
-
-
-@dataclass(slots=True)
-class PreparedRequest:
-    """A request that is ready to be generated."""
-
-    key: Key
-    received: Received
-    call: ApiRequest
-    prompt: Prompt
-    ids: list[int] | None
-    options: Options
-    turn_ids: list[str]
-    shared: int | None
-    recalled: int
-    began: float
-
-    @property
-    def body(self) -> dict[str, Any]:
-        return self.received.body
-
-    @property
-    def prompt_tokens(self) -> int:
-        # Without a vocabulary: about four characters make a token.
-        return len(self.ids) if self.ids is not None else len(self.prompt.text) // 4
-
-
-class BrokenOff(Exception):
-    """A fault of ours in the middle of a stream: the client got an error, and no end."""
-
-
-class _Client(NamedTuple):
-    """Who asks, how it is reached, and when it is its turn."""
-
-    key: Key
-    headers: Mapping[str, str]
-    receive: Receive
-    send: Send
-    send_piece: Send
-    turn: asyncio.Event
-
-
-def as_answerable(error: Exception) -> Exception:
-    """Failures of the server's own as errors that a protocol can write."""
-    if isinstance(error, BackendError):
-        status = error.status
-        return ApiError(error.message, status=status if status in (400, 429, 503, 504) else 502)
-    if isinstance(error, Busy):
-        return ApiError("The server is busy: all streams are taken.", status=429)
-    return error
-
-
 class CompletionRun:
     """One generation, streamed or whole, and what is kept of it."""
 
     def __init__(
         self,
         server: GatewayState,
-        module: ModuleType,
+        api: ApiProtocol,
         prepared: PreparedRequest,
-        client: _Client,
+        client: CompletionClient,
         debug: bool,
     ) -> None:
         self._server = server
-        self._module = module
+        self._api = api
         self._prepared = prepared
         self._receive = client.receive
         self._send = client.send
@@ -272,7 +299,7 @@ class CompletionRun:
         self._debug = debug
         call = prepared.call
         healed = is_chat(server.backend)
-        self._readers: Sequence[Any] = [
+        self._readers: Sequence[ChoiceReader] = [
             HealingReader(call, server.tokenizer)
             if healed
             else CompletionReader(call, prepared.prompt, server.tokenizer)
@@ -281,14 +308,14 @@ class CompletionRun:
         self._generation = Generation(server.settings, self._readers, self._open, client.turn)
 
     def _open(self) -> Chunks:
-        backend: Any = self._server.backend
-        prepared = self._prepared
+        backend, prepared = self._server.backend, self._prepared
         if is_chat(backend):
             return backend.stream_request(chat_server_body(prepared.body, prepared.call.protocol))
-        chunks: Chunks = backend.stream(prepared.prompt, prepared.ids, prepared.options)
-        return chunks
+        generating = cast(Backend, backend)  # as what is no chat server must be
+        return generating.stream(prepared.prompt, prepared.ids, prepared.options)
 
-    async def go(self) -> None:
+    async def run(self) -> None:
+        """Answers the client. Raises what could not be told to it."""
         watch = DisconnectWatch(self._receive, self._generation.client_gone)
         try:
             if self._prepared.call.stream:
@@ -296,29 +323,29 @@ class CompletionRun:
             else:
                 await self._whole()
         finally:
-            self._generation.watch.close()
+            self._generation.timer.close()
             await watch.close()
-            self._note()
+            self._count_and_record()
 
     # For the inspector.
 
     @property
-    def readers(self) -> Sequence[Any]:
+    def readers(self) -> Sequence[ChoiceReader]:
         return self._readers
 
     @property
-    def usage(self) -> Any:
-        return self._usage()
+    def usage(self) -> Usage:
+        return total_usage(self._readers, self._prepared.prompt_tokens)
 
     @property
-    def begun(self) -> float | None:
+    def began(self) -> float | None:
         """When the backend was asked."""
-        return self._generation.watch.began
+        return self._generation.timer.began
 
     @property
     def first_heard(self) -> float | None:
         """When the backend sent something first."""
-        return self._generation.watch.first_heard
+        return self._generation.timer.first_heard
 
     @property
     def tail(self) -> str:
@@ -337,15 +364,12 @@ class CompletionRun:
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
         if prepared.received.unread:
-            headers["x-dsv4-ignored"] = _header(prepared.received.unread)
+            headers["x-dsv4-ignored"] = _ignored_header(prepared.received.unread)
         return headers
 
-    def _usage(self) -> Any:
-        return total_usage(self._readers, self._prepared.prompt_tokens)
-
-    def _reason(self) -> Any:
+    def _reason(self) -> FinishReason:
         """Why the engine stopped: of each choice, where there are several."""
-        reasons = [_said(reader) for reader in self._readers]
+        reasons = [_engine_reason(reader) for reader in self._readers]
         return reasons if len(reasons) > 1 else reasons[0]
 
     def _debugged(self) -> dict[str, Any]:
@@ -377,46 +401,47 @@ class CompletionRun:
     def _folded(self, id: str | None) -> dict[str, Any]:
         """The whole response, under an id if there is one already."""
         call = self._prepared.call
-        events: list[Any] = [
+        events: list[list[LoggedEvent]] = [
             [(event, reader.logprobs_of(event)) for event in reader.events]
             for reader in self._readers
         ]
-        response: dict[str, Any] = self._module.whole(
+        return self._api.whole(
             call,
             events if call.n > 1 else events[0],
-            usage=self._usage(),
+            usage=self.usage,
             reason=self._reason(),
             id=id,
-            **self._named(),
+            seal=self._seal,
         )
-        return response
 
     # Streamed.
 
     async def _stream(self) -> None:
         generation = self._generation
-        writer = self._module.Writer(self._prepared.call, **self._named())
-        stream = EventStream(self._send, self._headers, generation.watch, self._send_piece)
-        frames = self._module.frames
+        writer = self._api.Writer(self._prepared.call, seal=self._seal)
+        stream = EventStream(self._send, self._headers, generation.timer, self._send_piece)
+        frames = self._api.frames
         # A sealed turn goes out where the reasoning ends: what follows must wait for its own end.
-        held: list[tuple[int, list[Event]]] | None = [] if self._server.memory.seals else None
+        held: list[tuple[int, list[Event]]] | None = (
+            [] if self._server.sampled_turns.seals else None
+        )
 
         async def passed(choice: int, events: list[Event]) -> None:
             if held is not None:
                 events = _held_back(held, choice, events)
-            start = b"" if stream.has_begun else frames(self._named_start(writer))
+            start = b"" if stream.has_begun else frames(self._first_events(writer))
             if data := start + self._framed(writer, events, choice):
                 await stream.write(data)
 
         async def alive() -> None:
-            start = None if stream.has_begun else self._named_start(writer)
+            start = None if stream.has_begun else self._first_events(writer)
             await stream.write(frames(start or writer.keep_alive()))
 
         try:
             await generation.run(passed, alive)
             for choice, events in held or ():
                 await stream.write(self._framed(writer, events, choice))
-            last = writer.finish(usage=self._usage(), reason=self._reason())
+            last = writer.finish(usage=self.usage, reason=self._reason())
             if self._debug:
                 last[-1]["dsv4"] = self._debugged()
             await self._store(last[-1].get("response") or self._message(writer.id))
@@ -427,29 +452,27 @@ class CompletionRun:
             if not stream.has_begun:
                 raise
             # The protocol's own error, and then no clean end: clients take that for the answer.
-            await stream.write(frames(writer.fail(as_answerable(error))))
+            await stream.write(frames(writer.fail(client_error(error))))
             if not is_expected(error):
                 raise BrokenOff from error
             self._server.metrics.count_failure(error)
             return
         await stream.end()
 
-    def _named_start(self, writer: Any) -> Any:
+    def _first_events(self, writer: EventWriter) -> Events:
         """What opens the response, under the upstream's name for it if that is known."""
         writer.id = self._upstream_id or writer.id
         return writer.start(input_tokens=self._prepared.prompt_tokens)
 
     @property
     def _upstream_id(self) -> str | None:
-        named: str | None = self._readers[0].id
-        return named if self._prepared.call.protocol == "chat" else None
+        return self._readers[0].id if self._prepared.call.protocol == "chat" else None
 
-    def _framed(self, writer: Any, events: list[Event], choice: int) -> bytes:
+    def _framed(self, writer: EventWriter, events: list[Event], choice: int) -> bytes:
         """Events of a choice as bytes."""
         reader = self._readers[choice]
         if reader.joins:
-            data: bytes = writer.frames(events, choice)
-            return data
+            return writer.frames(events, choice)
         return b"".join(writer.frames([e], choice, reader.logprobs_of(e)) for e in events)
 
     # What is kept.
@@ -458,40 +481,37 @@ class CompletionRun:
         """What a stream was, whole, where that must be kept."""
         return self._folded(id) if self._prepared.received.in_thread else None
 
-    def _named(self) -> dict[str, Any]:
-        return {"seal": self._seal}
-
     def _seal(self) -> str | None:
         """What the client is to give back with its reasoning: the turn, or its name. None is the
         reasoning itself, where clients may give back nothing else of it."""
         server, prepared = self._server, self._prepared
-        turn = (
-            _sampled_turn(prepared.turn_ids[0], self._readers[0]) if server.memory.seals else None
-        )
-        sealed = None if turn is None else server.memory.sealed(prepared.key.name, turn)
+        turns, sealed = server.sampled_turns, None
+        if turns.seals:
+            turn = _sampled_turn(prepared.turn_ids[0], self._readers[0])
+            sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
         return sealed
 
-    async def _store(self, response: Any) -> None:
-        """Keeps the turn before the client knows of it: it may come back at once."""
+    async def _store(self, response: JsonObject | None) -> None:
+        """Keeps the turn before the client has all of it: it may come back immediately."""
         server, prepared = self._server, self._prepared
         before = [_plain_message(message) for message in prepared.call.request.messages]
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             turn = _sampled_turn(turn_id, reader)
             if turn is not None and not is_chat(server.backend):
-                await server.memory.remember(prepared.key.name, before, turn)
+                await server.sampled_turns.remember(prepared.key.name, before, turn)
         if response is not None and prepared.call.protocol == "responses":
-            await server.conversations.keep(prepared.key.name, prepared.body, response)
+            await server.stored_responses.keep(prepared.key.name, prepared.body, response)
         if response is not None and prepared.received.in_thread:
             await server.threads.keep(prepared.key.name, prepared.body, response)
 
-    def _note(self) -> None:
+    def _count_and_record(self) -> None:
         server, prepared = self._server, self._prepared
         reader = self._readers[0]
         if prepared.ids is not None and reader.has_ids:
             server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
-        usage = self._usage()
+        usage = self.usage
         for kind in ("prompt", "cached", "completion", "reasoning"):
             server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
         server.metrics.duration.observe(time.monotonic() - prepared.began)
@@ -517,7 +537,7 @@ class CompletionRun:
                     recalled=prepared.recalled,
                     completion=reader.sampled,
                     ids=list(reader.sampled_ids) if reader.has_ids else None,
-                    deltas=reader.deltas if is_chat(self._server.backend) else None,
+                    deltas=reader.deltas,
                     stopped=reader.finish,
                     finish=message.finish,
                     message=message.to_dict(),
@@ -525,6 +545,19 @@ class CompletionRun:
                     seconds=round(time.monotonic() - prepared.began, 3),
                 )
             )
+
+
+def _ignored_header(names: Sequence[str]) -> str:
+    """Names that a client made up, as a header that it may get back: in ASCII, and not too long."""
+    listed = [quote(name, errors="replace")[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    more = len(names) - len(listed)
+    return ", ".join([*listed, f"+{more}"] if more else listed)
+
+
+def _engine_reason(reader: ChoiceReader) -> Reason | None:
+    """Why the engine stopped, unless we ended the text, or the model's own EOS says more."""
+    is_cut = reader.events[-1] == End("length")
+    return reader.finish if is_cut and not reader.is_done else None
 
 
 def _held_back(
@@ -543,12 +576,12 @@ def _is_reasoning(event: Event) -> bool:
     return isinstance(event, (ReasoningDelta, Diagnostic))
 
 
-def _plain_message(message: Any) -> Mapping[str, Any]:
+def _plain_message(message: object) -> Mapping[str, Any]:
     found = getattr(message, "message", message)
     return found if isinstance(found, Mapping) else {}
 
 
-def _sampled_turn(turn_id: str, reader: Any) -> SampledTurn | None:
+def _sampled_turn(turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
     message = assemble(reader.events)
     if message.incomplete:
         return None  # what the client got is not what was sampled
@@ -562,5 +595,5 @@ def _sampled_turn(turn_id: str, reader: Any) -> SampledTurn | None:
     )
 
 
-def _full_name(call: Any) -> str:
+def _full_name(call: ToolCall) -> str:
     return call.name if call.namespace is None else f"{call.namespace}::{call.name}"

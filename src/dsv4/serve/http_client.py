@@ -16,14 +16,11 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import httptools
 
 from dsv4.serve.backend import BackendError
-
-# Server-sent events, read from bytes as they come.
-
 
 # No server sends a line this long; one that does is not sending events.
 LONGEST_LINE = 64 * 1024 * 1024
@@ -76,13 +73,6 @@ class SseReader:
         return not self._rest.strip() and not self._data
 
 
-# HTTP to the backend: a request on a connection, and its answer as it comes.
-#
-# Every token passes here, and a client for all purposes costs each an eighth more of the
-# gateway's time. This one wakes its reader once for a piece, and has nothing that a gateway does
-# not need: no redirects, no cookies, no proxies, no packed bodies.
-
-
 # How many bytes of an answer may wait to be read; beyond that, the backend waits.
 _MAX_BUFFERED = 256 * 1024
 # How many seconds a connection may be idle. Servers close them after a while, and some networks
@@ -113,7 +103,7 @@ class HttpConnection(asyncio.Protocol):
         self.status = 0
         self.headers: dict[str, str] = {}
 
-    # For those who ask.
+    # For the client.
 
     async def ask(self, request: bytes) -> None:
         """Sends a request, and waits for the head of its answer."""
@@ -169,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
 
     # From the socket.
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -241,7 +231,7 @@ class HttpClient:
         self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
         self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
 
-    def _fixed(self, headers: Mapping[str, str], parts: Any) -> str:
+    def _fixed(self, headers: Mapping[str, str], parts: SplitResult) -> str:
         if parts.username is not None:
             named = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             packed = base64.b64encode(named.encode()).decode()

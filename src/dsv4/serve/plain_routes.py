@@ -4,17 +4,21 @@ to look at.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
-from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from dsv4._encode.fragments import Piece
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Event
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.api import ApiError, request_fields
+from dsv4.api.api_request import ProtocolName
+from dsv4.api.protocols import PROTOCOLS, protocol_of_client
+from dsv4.api.request_fields import JsonObject
 from dsv4.errors import ParseError
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import (
@@ -31,51 +35,45 @@ from dsv4.serve.asgi import (
 from dsv4.serve.backend import BackendError
 from dsv4.serve.choice_reader import joined_events
 from dsv4.serve.completion_route import (
-    PROTOCOLS,
     check_counts,
     encoded_now,
-    is_expected,
+    prompt_length,
     read_json,
     retry_headers,
 )
-from dsv4.serve.completion_run import as_answerable
+from dsv4.serve.completion_run import client_error, is_expected
 from dsv4.serve.observe.metrics import CONTENT_TYPE
 from dsv4.serve.server import GatewayState
-from dsv4.serve.worker_threads import Steps
+from dsv4.serve.worker_threads import Cancellation
 from dsv4.tokens import IdParser
 
-RouteFunction: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[Any]]
-Working: TypeAlias = Callable[[bytes, Steps], Any]
-# A body, and its type.
-Said: TypeAlias = tuple[bytes, str]
+# Bytes are text for Prometheus.
+RouteFunction: TypeAlias = Callable[[Scope, Key, bytes], Awaitable[JsonObject | bytes]]
+WorkerFunction: TypeAlias = Callable[[bytes, Cancellation], JsonObject]
+T = TypeVar("T", str, list[int])
 
 JSON = "application/json"
 # Characters or ids that are parsed before it is asked whether the client is still there.
 _PIECE = 1024
 
 
-def protocol_module(headers: Mapping[str, str], otherwise: str = "chat") -> ModuleType:
-    """The protocol of a client, on a path that several have: Anthropic's clients send a version."""
-    return PROTOCOLS["messages" if "anthropic-version" in headers else otherwise]
-
-
-class JsonRoute:
-    """A route that answers with JSON what a function returns."""
+class PlainRoute(ABC):
+    """A route that answers with a whole body."""
 
     def __init__(
-        self,
-        server: GatewayState,
-        handle: RouteFunction,
-        *,
-        protocol: str = "chat",
-        is_open: bool = False,
+        self, server: GatewayState, *, protocol: ProtocolName = "chat", is_open: bool = False
     ) -> None:
         """`is_open` routes ask for no key; errors have the form of `protocol`, unless the client
         shows that it speaks another."""
         self._server = server
-        self._handle = handle
-        self._protocol = protocol
+        self._protocol: ProtocolName = protocol
         self._is_open = is_open
+
+    @abstractmethod
+    async def _answer(
+        self, scope: Scope, receive: Receive, key: Key, data: bytes
+    ) -> tuple[bytes, str]:
+        """The body of the response, and its type."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
@@ -84,62 +82,82 @@ class JsonRoute:
             if key is None and not self._is_open:
                 raise ApiError("The API key is missing or not known here.", status=401)
             data = await read_body(scope, receive, self._server.settings)
-            body, kind = await self._said(scope, receive, key or Key("-", b""), data)
+            body, kind = await self._answer(scope, receive, key or Key("-", b""), data)
         except ClientGone:
             return
         except Exception as error:
-            status, shown = protocol_module(headers, self._protocol).error(as_answerable(error))
+            api = protocol_of_client(headers, self._protocol)
+            status, shown = api.error(client_error(error))
             await send_json(send, status, shown, retry_headers(status, error))
             if not is_expected(error):
                 raise
             return
         await send_bytes(send, 200, b"" if scope["method"] == "HEAD" else body, kind)
 
-    async def _said(self, scope: Scope, receive: Receive, key: Key, data: bytes) -> Said:
+
+class JsonRoute(PlainRoute):
+    """A route that answers what a function returns."""
+
+    def __init__(
+        self,
+        server: GatewayState,
+        handle: RouteFunction,
+        *,
+        protocol: ProtocolName = "chat",
+        is_open: bool = False,
+    ) -> None:
+        super().__init__(server, protocol=protocol, is_open=is_open)
+        self._handle = handle
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, key: Key, data: bytes
+    ) -> tuple[bytes, str]:
         body = await self._handle(scope, key, data)
         return (body, CONTENT_TYPE) if isinstance(body, bytes) else (json_bytes(body), JSON)
 
 
-class Worked(JsonRoute):
-    """A route whose function takes long: it works beside the event loop, within the limits."""
+class WorkerRoute(PlainRoute):
+    """A route whose function takes long: it runs in a thread, within the limits."""
 
-    def __init__(self, server: GatewayState, work: Working, *, protocol: str = "chat") -> None:
-        super().__init__(server, _nothing, protocol=protocol)
+    def __init__(
+        self, server: GatewayState, work: WorkerFunction, *, protocol: ProtocolName = "chat"
+    ) -> None:
+        super().__init__(server, protocol=protocol)
         self._work = work
 
-    async def _said(self, scope: Scope, receive: Receive, key: Key, data: bytes) -> Said:
+    async def _answer(
+        self, scope: Scope, receive: Receive, key: Key, data: bytes
+    ) -> tuple[bytes, str]:
         with suppress(BackendError):
             await self._server.meet_backend()
-        work = self._work
-        body = await self._server.beside.run(lambda steps: json_bytes(work(data, steps)), receive)
-        return body, JSON
 
+        def work(cancellation: Cancellation) -> bytes:
+            return json_bytes(self._work(data, cancellation))
 
-async def _nothing(scope: Scope, key: Key, data: bytes) -> Any:
-    return None
+        return await self._server.workers.run(work, receive), JSON
 
 
 class PlainRoutes:
-    """What those routes do."""
+    """The functions of the routes."""
 
     def __init__(self, server: GatewayState) -> None:
         self._server = server
 
-    async def hello(self, scope: Scope, key: Key, data: bytes) -> Any:
+    async def hello(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         return {"name": "dsv4", "model": self._server.model.name}
 
-    async def health(self, scope: Scope, key: Key, data: bytes) -> Any:
+    async def health(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         return {"status": "ok"}
 
-    async def ready(self, scope: Scope, key: Key, data: bytes) -> Any:
+    async def ready(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         if not await self._server.is_ready():
             raise ApiError("The backend does not answer.", status=503)
         return {"status": "ready"}
 
-    async def metrics(self, scope: Scope, key: Key, data: bytes) -> Any:
+    async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()
 
-    async def models(self, scope: Scope, key: Key, data: bytes) -> Any:
+    async def models(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         """One body that the SDKs of both vendors read."""
         with suppress(BackendError):
             await self._server.meet_backend()
@@ -147,13 +165,13 @@ class PlainRoutes:
         ends = {"first_id": model["id"], "last_id": model["id"]}
         return {"object": "list", "data": [model], "has_more": False, **ends}
 
-    async def model(self, scope: Scope, key: Key, data: bytes) -> Any:
+    async def model(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         name = scope["path_params"]["model"]
         if self._server.settings.strict_models and name != self._server.model.name:
             raise ApiError(f"found {name!r}, expected {self._server.model.name!r}", status=404)
         return self._model(name)
 
-    def _model(self, name: str) -> dict[str, Any]:
+    def _model(self, name: str) -> JsonObject:
         return {
             "id": name,
             "object": "model",
@@ -165,26 +183,24 @@ class PlainRoutes:
             "max_model_len": self._server.context,
         }
 
-    async def response(self, scope: Scope, key: Key, data: bytes) -> Any:
-        id, conversations = scope["path_params"]["id"], self._server.conversations
-        kept = await conversations.found(key.name, id)
-        if kept is None or kept["response"]["id"] != id:
+    async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
+        id, stored = scope["path_params"]["id"], self._server.stored_responses
+        found = await stored.found(key.name, id)
+        if found is None or found.response["id"] != id:
             raise ApiError(
                 f"found {id!r}, expected the id of a response that is stored here", status=404
             )
         if scope["method"] == "DELETE":
-            await conversations.forget(key.name, id)
+            await stored.forget(key.name, id)
             return {"id": id, "object": "response", "deleted": True}
-        return kept["response"]
+        return found.response
 
-    # A look inside, beside the event loop.
+    # In threads.
 
-    def count_tokens(self, data: bytes, steps: Steps) -> Any:
-        prompt, ids = self._encoded(self._body(data), "messages")
-        # Without a vocabulary: about four characters make a token.
-        return {"input_tokens": len(prompt.text) // 4 if ids is None else len(ids)}
+    def count_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
+        return {"input_tokens": prompt_length(*self._encoded(self._body(data), "messages"))}
 
-    def tokenize(self, data: bytes, steps: Steps) -> Any:
+    def tokenize(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """The ids of a text, or of a request's prompt."""
         body = self._body(data)
         tokenizer = self._server.tokenizer
@@ -196,18 +212,18 @@ class PlainRoutes:
             ids = self._encoded(body, _protocol_of(body))[1] or []
         return {"ids": ids, "count": len(ids)}
 
-    def render(self, data: bytes, steps: Steps) -> Any:
+    def render(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """A request of any protocol as the prompt that it becomes, with the origin of each part."""
         body = self._body(data)
         prompt, ids = self._encoded(body, _protocol_of(body))
         spans = []
         at = 0
-        for piece in steps.of(prompt.pieces):
+        for piece in cancellation.checked(prompt.pieces):
             spans.append({"start": at, "end": at + len(piece.text), **_piece_fields(piece)})
             at += len(piece.text)
         return {"prompt": prompt.text, "ids": ids, "spans": spans}
 
-    def parse(self, data: bytes, steps: Steps) -> Any:
+    def parse(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """A completion, as text or ids, as the message that it is read as."""
         body = self._body(data)
         parser = StreamParser(
@@ -217,7 +233,7 @@ class PlainRoutes:
             strict=body.get("strict", False),
         )
         try:
-            events = joined_events(self._events(parser, body, steps))
+            events = joined_events(self._events(parser, body, cancellation))
         except ParseError as error:  # a strict reader was asked for
             raise ApiError(str(error), path="ids" if "ids" in body else "text") from None
         message = assemble(events)
@@ -228,7 +244,9 @@ class PlainRoutes:
             "diagnostics": [asdict(diagnostic) for diagnostic in message.diagnostics],
         }
 
-    def _events(self, parser: StreamParser, body: dict[str, Any], steps: Steps) -> Iterator[Event]:
+    def _events(
+        self, parser: StreamParser, body: JsonObject, cancellation: Cancellation
+    ) -> Iterator[Event]:
         """The events of a completion. It is read in pieces, which make no difference to them."""
         if isinstance(body.get("ids"), list):
             if self._server.tokenizer is None:
@@ -236,40 +254,40 @@ class PlainRoutes:
             for n, id in enumerate(body["ids"]):
                 request_fields.whole_number(0)(id, f"ids[{n}]")
             by_ids = IdParser(self._server.tokenizer, parser)
-            for ids in steps.of(_pieces(body["ids"])):
+            for ids in cancellation.checked(_pieces(body["ids"])):
                 yield from by_ids.feed_ids(ids)
             yield from by_ids.finish()
             return
         if not isinstance(body.get("text"), str):
             raise ApiError("found neither text nor ids, expected one of them", path="text")
-        for text in steps.of(_pieces(body["text"])):
+        for text in cancellation.checked(_pieces(body["text"])):
             yield from parser.feed(text)
         yield from parser.finish()
 
-    def _body(self, data: bytes) -> dict[str, Any]:
+    def _body(self, data: bytes) -> JsonObject:
         settings = self._server.settings
         body = read_json(data, settings.max_depth)
         check_counts(body, settings)
         return body
 
-    def _encoded(self, body: dict[str, Any], protocol: str) -> tuple[Prompt, list[int] | None]:
+    def _encoded(self, body: JsonObject, protocol: ProtocolName) -> tuple[Prompt, list[int] | None]:
         """The prompt of a request, and its ids."""
         server = self._server
         read = PROTOCOLS[protocol].read
         return encoded_now(read(body, dialect=server.dialect, settings=server.api_settings), server)
 
 
-def _pieces(whole: Any) -> Iterator[Any]:
+def _pieces(whole: T) -> Iterator[T]:
     """A text, or a list of ids, in pieces that are read in an instant."""
     return (whole[n : n + _PIECE] for n in range(0, len(whole), _PIECE))
 
 
-def _piece_fields(piece: Any) -> dict[str, Any]:
+def _piece_fields(piece: Piece) -> dict[str, Any]:
     names = ("special", "origin", "message", "field")
     return {name: getattr(piece, name) for name in names}
 
 
-def _protocol_of(body: dict[str, Any]) -> str:
+def _protocol_of(body: JsonObject) -> ProtocolName:
     """Which protocol a body speaks: by what only that one has."""
     if "input" in body or "instructions" in body:
         return "responses"

@@ -2,12 +2,11 @@
 
 GET  /playground/                    the page, and the files that it loads
 POST /playground/api/NAME            a function of `dsv4._playground`, JSON in and JSON out
-POST /playground/inspector/changes   what has changed since a version; waits a little for
-something
+POST /playground/inspector/changes   what has changed since a version; waits for a change
 POST /playground/inspector/request   everything that is known of one request
 POST /playground/inspector/clear     forgets all requests that have ended
 
-A page of somebody else's must not reach what runs on this machine: requests are answered only
+Pages of other sites must not reach what runs on this machine: requests are answered only
 under the server's own names (which prevents DNS rebinding), and never for a foreign origin. The
 files are public; functions ask for a key where the server has keys. What clients said is shown
 only to whoever runs the server: on loopback where no keys are asked for, elsewhere with a key
@@ -36,6 +35,7 @@ from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.html_page import STYLE
 from dsv4.api import ApiError
 from dsv4.errors import Error, short_repr
+from dsv4.serve.access import SiteGuard
 from dsv4.serve.asgi import (
     ClientGone,
     DisconnectWatch,
@@ -49,19 +49,8 @@ from dsv4.serve.asgi import (
 )
 from dsv4.serve.completion_route import read_json
 from dsv4.serve.observe.inspector import PATIENCE_SECONDS, Inspector
-from dsv4.serve.request_guard import Guard
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import MIB
-
-# The playground beside the API: its files, and its functions as routes.
-#
-# GET  /playground/           the page, and the files that it loads POST /playground/api/NAME   a
-# function of `dsv4._playground.page_functions`, JSON in and JSON out
-#
-# A page of somebody else's must not reach what runs on this machine: a guard stands before all of
-# this, with keys and without. The files are public; functions ask for a key where the server has
-# keys.
-
 
 PAGE = Path(_playground.__file__).parent / "page"
 MAX_BODY = 16 * MIB
@@ -92,7 +81,7 @@ def playground_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
     if not (server.settings.playground or server.settings.inspect):
         return []
-    guard = Guard(server.settings)
+    guard = SiteGuard(server.settings)
     files = PageFiles(guard)
     return [
         Route("/playground", endpoint=files, methods=["GET"]),
@@ -104,7 +93,7 @@ def playground_routes(server: GatewayState) -> list[BaseRoute]:
 class PageFiles:
     """The files of the page, read once."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: SiteGuard) -> None:
         self._guard = guard
         self._files = {
             path.relative_to(PAGE).as_posix(): (path.read_bytes(), CONTENT_TYPES[path.suffix])
@@ -139,9 +128,9 @@ class PageFiles:
 
 
 class FunctionRoute:
-    """The functions, each as a route. They run beside the event loop: streams do not wait."""
+    """The functions, each as a route. They run in a thread: streams do not wait."""
 
-    def __init__(self, server: GatewayState, guard: Guard) -> None:
+    def __init__(self, server: GatewayState, guard: SiteGuard) -> None:
         self._server = server
         self._guard = guard
         limit = min(server.settings.max_body, MAX_BODY)
@@ -162,7 +151,7 @@ class FunctionRoute:
             self._guard.check(scope)
             if self._server.keys.owner(headers) is None:
                 raise ApiError("The API key is missing or not known here.", status=401)
-            # Other kinds can be sent by a form on any page, without a question asked before.
+            # Other types can be sent by a form on any page, without a preflight request.
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise ApiError("expected a body of application/json", status=415)
             name = scope["path_params"]["name"]
@@ -194,9 +183,9 @@ class FunctionRoute:
             await watch.close()
 
     def _called(self, name: str, data: bytes) -> bytes:
-        return _json_bytes(PAGE_FUNCTIONS[name](_json_object(data), self._bench()))
+        return _json_bytes(PAGE_FUNCTIONS[name](_json_object(data), self._context()))
 
-    def _bench(self) -> PlaygroundContext:
+    def _context(self) -> PlaygroundContext:
         """As things are now: the backend may have been met since."""
         server = self._server
         return PlaygroundContext(
@@ -234,33 +223,26 @@ def _json_object(data: bytes) -> dict[str, Any]:
     return body
 
 
-def _json_bytes(value: Any) -> bytes:
+def _json_bytes(value: object) -> bytes:
     # Half characters (lone surrogates) have no UTF-8; as escapes they have a form in JSON.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
-# The inspector as routes, for the playground's page.
-#
-# POST /playground/inspector/changes   what has changed since a version; waits a little for
-# something POST /playground/inspector/request   all that is known of one request POST
-# /playground/inspector/clear     forgets all that have ended
-#
-# What clients said is shown to whoever runs the server, and to nobody else: on loopback where no
-# keys are asked for, elsewhere with a key that is marked `admin` in the file of keys.
+# The inspector.
 
 
 def inspector_routes(server: GatewayState) -> list[BaseRoute]:
     """The routes, where the settings ask for them."""
     if server.inspector is None:
         return []
-    endpoint = InspectorRoute(server, server.inspector, Guard(server.settings))
+    endpoint = InspectorRoute(server, server.inspector, SiteGuard(server.settings))
     return [Route("/playground/inspector/{name}", endpoint=endpoint, methods=["POST"])]
 
 
 class InspectorRoute:
     """Answers those who may look."""
 
-    def __init__(self, server: GatewayState, inspector: Inspector, guard: Guard) -> None:
+    def __init__(self, server: GatewayState, inspector: Inspector, guard: SiteGuard) -> None:
         self._server = server
         self._inspector = inspector
         self._guard = guard
@@ -279,7 +261,7 @@ class InspectorRoute:
         headers = headers_of(scope)
         self._guard.check(scope)
         self._admit(scope, headers)
-        # Other kinds can be sent by a form on any page, without a question asked before.
+        # Other types can be sent by a form on any page, without a preflight request.
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise ApiError("expected a body of application/json", status=415)
         answer = self._names.get(scope["path_params"]["name"])

@@ -13,29 +13,27 @@ from dataclasses import replace
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_for, dialect_named
-from dsv4.api import Settings as ApiSettings
+from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.errors import UnknownModel
 from dsv4.serve.access import Keyring, StreamGate, read_keys
 from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
-from dsv4.serve.observe.inspector import OnBegin, inspector_for
+from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.recorder import Recorder
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.storage.turn_store import store_for
-from dsv4.serve.worker_threads import Beside
+from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer, VocabularyError
-
-# How much of a prompt an earlier one of the same client had already: what a prefix cache saves.
-
 
 _OWNERS = 256
 _PER_OWNER = 8
 
 
 class SeenPrefixes:
-    """The last sequences of each owner, prompts with what was sampled after them."""
+    """The last token sequences of each owner, prompts with what was sampled after them: how much
+    of a new prompt they share is what a prefix cache saves."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, deque[bytes]] = OrderedDict()
@@ -44,7 +42,7 @@ class SeenPrefixes:
         """How many tokens a prompt shares with the best of the owner's last sequences."""
         packed = _packed_ids(ids)
         return max(
-            (_shared_tokens(packed, known) for known in self._last.get(owner, ())), default=0
+            (common_prefix_length(packed, k, _WIDTH) for k in self._last.get(owner, ())), default=0
         )
 
     def note(self, owner: str, ids: Sequence[int]) -> None:
@@ -66,27 +64,12 @@ def _packed_ids(ids: Sequence[int]) -> bytes:
 _WIDTH = array("I").itemsize
 
 
-def _shared_tokens(a: bytes, b: bytes) -> int:
-    """The length of the common start, in tokens: comparing halves is comparing memory."""
-    low, high = 0, min(len(a), len(b)) // _WIDTH
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low * _WIDTH : middle * _WIDTH] == b[low * _WIDTH : middle * _WIDTH]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-# What the routes of one app share: settings, backend, tokenizer, keys, limits, memory.
-
-
 # Where neither the settings nor the backend say.
 DEFAULT_CONTEXT = 131_072
 
 
 class GatewayState:
-    """One app's state."""
+    """The state of one app, which its routes share."""
 
     def __init__(
         self, settings: Settings, backend: AnyBackend, tokenizer: Tokenizer | None
@@ -103,14 +86,14 @@ class GatewayState:
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
         self.metrics = Metrics()
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
-        self.beside = Beside(self.gate)
+        self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
         self.recorder = Recorder(settings.record) if settings.record else None
         self.inspector = inspector_for(settings)
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
-        self.memory = SampledTurns(store_for(settings), seal)
-        self.conversations = StoredResponses(self.memory.store)
-        self.threads = StoredThreads(self.memory.store)
+        self.sampled_turns = SampledTurns(store_for(settings), seal)
+        self.stored_responses = StoredResponses(self.sampled_turns.store)
+        self.threads = StoredThreads(self.sampled_turns.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
         self.api_settings = self._api_settings()
@@ -138,12 +121,12 @@ class GatewayState:
     def ids_of(self, prompt: Prompt) -> list[int] | None:
         """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for one that
         does not fit the dialect, unless they would only be counted."""
-        if self.tokenizer is None or (is_chat(self.backend) and self.misfit):
+        if self.tokenizer is None or (is_chat(self.backend) and self.vocabulary_problem):
             return None
         return self.tokenizer.encode(prompt)
 
     @property
-    def misfit(self) -> str:
+    def vocabulary_problem(self) -> str:
         """Why the vocabulary does not fit the dialect; empty where it does."""
         try:
             if self.tokenizer is not None:
@@ -167,8 +150,8 @@ class GatewayState:
         self.api_settings = replace(self.api_settings, model=self.model.name)
         self._knows_backend = True
 
-    def inspected(
-        self, owner: str, protocol: str, data: bytes
+    def inspected_request(
+        self, owner: str, protocol: ProtocolName, data: bytes
     ) -> AbstractContextManager[OnBegin | None]:
         """Shows a request to the inspector, where there is one: from its arrival to its end."""
         if self.inspector is None:
@@ -184,9 +167,9 @@ class GatewayState:
         return True
 
     async def aclose(self) -> None:
-        self.beside.close()
+        self.workers.close()
         await self.backend.aclose()
-        if self.memory.store is not None:
-            await self.memory.store.aclose()
+        if self.sampled_turns.store is not None:
+            await self.sampled_turns.store.aclose()
         if self.recorder is not None:
             self.recorder.close()

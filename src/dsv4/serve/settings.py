@@ -19,19 +19,16 @@ from urllib.parse import urlsplit
 from dsv4._inputs.input_files import os_error_reason
 from dsv4.errors import Error, short_repr
 
-# Every setting of the server: one frozen value, with its defaults, its help and its checks.
-#
-# The flags of `dsv4 serve`, the variables `DSV4_…` and the keys of the TOML file are all made
-# from the fields here, so a setting exists in all three places or in none.
-
-
 BackendName: TypeAlias = Literal["demo", "vllm", "sglang", "llamacpp", "completions", "chat"]
 CallsMode: TypeAlias = Literal["whole", "streamed"]
 SystemPlace: TypeAlias = Literal["reminder", "in_place", "in_front"]
 ImageRule: TypeAlias = Literal["replace", "refuse"]
 # Every name that requests use: what each comes to is the dialect's.
-Effort: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
+EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
+
+# The type of a setting: a class, or what `typing` makes of classes.
+TypeForm: TypeAlias = object
 
 MIB = 1024 * 1024
 LAST_PORT = 65_535
@@ -49,7 +46,9 @@ class SettingError(Error):
         return f"{self.name}: {self.problem}"
 
 
-def _setting(default: Any, help: str, least: float | None = None, most: float | None = None) -> Any:
+def _setting(
+    default: object, help: str, least: float | None = None, most: float | None = None
+) -> Any:
     return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most})
 
 
@@ -87,7 +86,7 @@ class Settings:
     cors_origins: tuple[str, ...] = _setting((), "web origins that may call the server")
 
     thinking: bool = _setting(True, "enable thinking unless a request says otherwise")
-    effort: Effort = _setting("high", "reasoning effort unless a request says otherwise")
+    effort: EffortName = _setting("high", "reasoning effort unless a request says otherwise")
     systems: SystemPlace = _setting(
         "reminder",
         "where to put system messages after the first turn, in dialects without a system token",
@@ -189,7 +188,7 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _check(field: dataclasses.Field[Any], value: Any) -> None:
+def _check(field: dataclasses.Field[Any], value: object) -> None:
     """Refuses a value of the wrong type, or outside of what makes sense."""
     kind = SETTING_TYPES[field.name]
     if not _fits(value, kind):
@@ -197,13 +196,15 @@ def _check(field: dataclasses.Field[Any], value: Any) -> None:
             field.name, f"found {short_repr(value)}, expected {_type_in_words(kind)}"
         )
     least, most = field.metadata["least"], field.metadata["most"]
-    if least is not None and value is not None and not value >= least:  # nor is NaN
+    if not isinstance(value, (int, float)):
+        return
+    if least is not None and not value >= least:  # nor is NaN
         raise SettingError(field.name, f"found {value}, expected at least {least}")
-    if most is not None and value is not None and value > most:
+    if most is not None and value > most:
         raise SettingError(field.name, f"found {value}, expected at most {most}")
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: TypeForm) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if get_origin(kind) is tuple:
@@ -214,7 +215,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, (*members, int) if float in members else members)
 
 
-def _type_in_words(kind: Any) -> str:
+def _type_in_words(kind: TypeForm) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(get_args(kind))
     if get_origin(kind) is tuple:
@@ -223,7 +224,7 @@ def _type_in_words(kind: Any) -> str:
     return names[next(m for m in (*get_args(kind), kind) if m in names)]
 
 
-SETTING_TYPES: dict[str, Any] = get_type_hints(Settings)
+SETTING_TYPES: dict[str, TypeForm] = get_type_hints(Settings)
 
 
 def load(
@@ -248,7 +249,7 @@ def _from_environ(environ: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
             yield name, read_value(text, kind, f"DSV4_{name.upper()}")
 
 
-def read_value(text: str, kind: Any, name: str) -> Any:
+def read_value(text: str, kind: TypeForm, name: str) -> Any:
     """A setting's value from text, as a flag or a variable gives it."""
     if get_origin(kind) is tuple:
         return tuple(part for part in (p.strip() for p in text.split(",")) if part)
@@ -315,14 +316,14 @@ def to_environ(settings: Settings) -> dict[str, str]:
     }
 
 
-def _toml_value(value: Any) -> str:
+def _toml_value(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     # JSON's texts, numbers and booleans are TOML's too.
     return json.dumps(value, ensure_ascii=False)
 
 
-# The settings as flags of a command.
+# Flags of a command.
 
 
 _ABSENT = argparse.SUPPRESS
@@ -363,13 +364,13 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
             parser.add_argument(option, metavar=metavar, default=_ABSENT, help=help)
 
 
-def _default_help(value: Any) -> str:
+def _default_help(value: object) -> str:
     if value in (None, (), False):
         return ""
     return f" (default: {str(value).lower() if value is True else value})"
 
 
-def _metavar(kind: Any) -> str:
+def _metavar(kind: TypeForm) -> str:
     members = get_args(kind) or (kind,)
     if get_origin(kind) is tuple:
         return "A,B"

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from dsv4.api.request_fields import fast_json_reader
+from dsv4.api.request_fields import JsonObject, fast_json_reader
 from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.http_client import HttpClient, HttpConnection, HttpError, SseReader
 from dsv4.serve.settings import SettingError, Settings
@@ -21,9 +21,9 @@ _STREAM_TYPES = ("text/event-stream", "application/octet-stream", "text/plain")
 # No list of models is this large.
 _MAX_ANSWER = 64 * 1024 * 1024
 # What to ask for, found out when it is asked.
-RequestBody: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
+RequestBody: TypeAlias = Callable[[], Awaitable[JsonObject]]
 # What an event says, and whether the next came with it -> a piece of the completion.
-ReadEvent: TypeAlias = Callable[[Any, bool], Chunk]
+ReadEvent: TypeAlias = Callable[[JsonObject, bool], Chunk]
 
 
 class Upstream:
@@ -38,18 +38,18 @@ class Upstream:
         url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
         self._client = HttpClient(url, headers, settings.connect_timeout)
 
-    async def get(self, path: str) -> Any:
-        """The JSON of a GET."""
+    async def get(self, path: str) -> JsonObject:
+        """The JSON object of a GET; an empty one where it is no object."""
         try:
             return await asyncio.wait_for(self._got(path), self._settings.connect_timeout)
         except (HttpError, asyncio.TimeoutError, OSError, ValueError) as error:
             raise BackendError(f"the backend does not answer: {_error_words(error)}", 503) from None
 
-    async def _got(self, path: str) -> Any:
+    async def _got(self, path: str) -> JsonObject:
         answer = await self._client.request("GET", path)
         try:
             await _refuse_failure(answer)
-            return json.loads(await answer.rest(_MAX_ANSWER))
+            return _object(json.loads(await answer.rest(_MAX_ANSWER)))
         finally:
             self._client.release(answer)
 
@@ -63,7 +63,8 @@ class Upstream:
         their own around this one: each would take as long again.
         """
         reader, ended = SseReader(), False
-        before = last = None
+        before: JsonObject = {}
+        last: JsonObject = {}
         async with self._opened(path, await asked()) as answer:
             while chunk := await answer.read():
                 found = reader.feed(chunk)
@@ -82,7 +83,7 @@ class Upstream:
             raise BackendError("the backend broke off: its stream has no end")
 
     @asynccontextmanager
-    async def _opened(self, path: str, body: dict[str, Any]) -> AsyncIterator[HttpConnection]:
+    async def _opened(self, path: str, body: JsonObject) -> AsyncIterator[HttpConnection]:
         """The answer to a POST, which must be a stream."""
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
@@ -123,14 +124,20 @@ def _error_words(error: BaseException) -> str:
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
-def _event_json(data: bytes) -> Any:
+def _event_json(data: bytes) -> JsonObject:
     try:
         event = _parse_event(data)
     except (ValueError, RecursionError):
         event = _slow_event_json(data)
-    if isinstance(event, dict) and event.get("error"):
+    if event.__class__ is not dict:
+        return {}
+    if event.get("error"):
         raise BackendError(f"the backend failed: {_error_text(event['error'])}")
     return event
+
+
+def _object(value: object) -> JsonObject:
+    return value if isinstance(value, dict) else {}
 
 
 def _slow_event_json(data: bytes) -> Any:
@@ -148,19 +155,16 @@ def _slow_event_json(data: bytes) -> Any:
 _parse_event = fast_json_reader() or _slow_event_json
 
 
-def _is_end(event: Any) -> bool:
+def _is_end(event: JsonObject) -> bool:
     """Whether an event says why generation ended, in the words of any server."""
-    if not isinstance(event, dict):
-        return False
-    meta, choices = event.get("meta_info"), event.get("choices")
     return bool(
         event.get("stop")
-        or (isinstance(meta, dict) and meta.get("finish_reason"))
-        or any(isinstance(c, dict) and c.get("finish_reason") for c in choices or ())
+        or _object(event.get("meta_info")).get("finish_reason")
+        or any(_object(choice).get("finish_reason") for choice in event.get("choices") or ())
     )
 
 
-def _error_text(error: Any) -> str:
+def _error_text(error: object) -> str:
     text = error.get("message") if isinstance(error, dict) else error
     return str(text)[:500]
 

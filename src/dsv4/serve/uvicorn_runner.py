@@ -34,7 +34,7 @@ class BoundedProtocol(HttpToolsProtocol):
     max_header = 64 * 1024
     head_timeout = 30.0
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._head_size = 0
         self._head_timer = self.loop.call_later(self.head_timeout, self._too_slow)
@@ -66,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class _UvicornServer(uvicorn.Server):
-    """A server that a second signal of any kind stops at once."""
+    """A server that a second signal of any kind stops immediately."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit
@@ -78,8 +78,8 @@ _CANNOT_START = 3
 
 
 class _Workers(Multiprocess):
-    """Worker processes. A second signal stops them at once; one that ends is replaced, unless it
-    could not even start: the next could not either."""
+    """Worker processes. A second signal stops them immediately; one that ends is replaced, unless
+    it could not even start: the next could not either."""
 
     def __init__(
         self, config: uvicorn.Config, sockets: list[socket.socket], say: Callable[[str], None]
@@ -226,11 +226,11 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         asyncio.run(_meet_backend(server))
     except BackendError as error:
         notes.append(f"{error.message}; it is asked again with the first request")
-    if server.misfit and not is_chat(server.backend):
-        notes.append(f"no request can be answered: {server.misfit}")
+    if server.vocabulary_problem and not is_chat(server.backend):
+        notes.append(f"no request can be answered: {server.vocabulary_problem}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
         notes.append("each worker remembers its own turns: --replay sqlite:PATH is shared by all")
-    posture = ServerSummary(
+    summary = ServerSummary(
         url=url,
         model=server.model.name,
         dialect=str(server.dialect),
@@ -239,7 +239,7 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         ids=server.tokenizer is not None,
         notes=tuple(notes),
     )
-    return banner_text(server.settings, posture)
+    return banner_text(server.settings, summary)
 
 
 async def _meet_backend(server: GatewayState) -> None:

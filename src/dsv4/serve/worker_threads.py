@@ -1,7 +1,7 @@
-"""Work that takes long and generates nothing, done beside the event loop: streams do not wait.
+"""Work that takes long and generates nothing, done in threads, so that streams do not wait.
 
 It is a request like others, so it takes one of the places that the limits leave. When its client
-goes away it is not begun, or stops at its next step.
+disconnects it is not begun, or stops at its next step.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ _THREADS = 2
 T = TypeVar("T")
 
 
-class Steps:
-    """Whether work is to go on, asked by the work itself at each of its steps."""
+class Cancellation:
+    """Whether work is to stop, asked by the work itself at each of its steps."""
 
     def __init__(self) -> None:
-        self._stopped = threading.Event()
+        self._cancelled = threading.Event()
 
-    def stop(self) -> None:
-        self._stopped.set()
+    def cancel(self) -> None:
+        self._cancelled.set()
 
-    def of(self, parts: Iterable[T]) -> Iterator[T]:
+    def checked(self, parts: Iterable[T]) -> Iterator[T]:
         """The parts, as long as somebody waits for the result. Raises `ClientGone` after that."""
         for part in parts:
-            if self._stopped.is_set():
+            if self._cancelled.is_set():
                 raise ClientGone
             yield part
 
 
-Work: TypeAlias = Callable[[Steps], bytes]
+Work: TypeAlias = Callable[[Cancellation], bytes]
 
 
-class Beside:
+class WorkerThreads:
     """A few threads, behind the gate that all requests go through."""
 
     def __init__(self, gate: StreamGate) -> None:
         self._gate = gate
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="dsv4-beside")
-        self._running: set[Steps] = set()
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="dsv4-worker")
+        self._running: set[Cancellation] = set()
 
     async def run(self, work: Work, receive: Receive) -> bytes:
         """What `work` gives. Raises `Busy` where there is no place, and `ClientGone`."""
-        steps = Steps()
-        task = asyncio.get_running_loop().create_task(self._run(work, steps))
+        cancellation = Cancellation()
+        task = asyncio.get_running_loop().create_task(self._run(work, cancellation))
         watch = DisconnectWatch(receive, lambda: _cancel(task))
         try:
             return await task
@@ -61,23 +61,23 @@ class Beside:
                 raise ClientGone from None
             raise
         finally:
-            steps.stop()
+            cancellation.cancel()
             await watch.close()
 
-    async def _run(self, work: Work, steps: Steps) -> bytes:
+    async def _run(self, work: Work, cancellation: Cancellation) -> bytes:
         with self._gate.place() as turn:
             await turn.wait()
-            self._running.add(steps)
+            self._running.add(cancellation)
             try:
                 loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._pool, work, steps)
+                return await loop.run_in_executor(self._pool, work, cancellation)
             finally:
-                self._running.discard(steps)
+                self._running.discard(cancellation)
 
     def close(self) -> None:
         """Stops what runs."""
-        for steps in self._running:
-            steps.stop()
+        for cancellation in self._running:
+            cancellation.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
@@ -32,17 +32,11 @@ from dsv4.tokens.vocabulary import (
     find_vocabulary,
     is_bundled,
 )
+from dsv4.types import DialectName
 from dsv4.version import how_to_install
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-
-# What turns text into ids. No engine recognises the added vocabulary in its text.
-#
-# Two choices are made for you. "auto" is the engine that encodes fastest; "one-shot" the one that
-# is loaded fastest, for a program that encodes a little and ends: `tokenizers` reads the V4
-# vocabulary in a third of the time that fastokens needs to prepare for its speed.
 
 
 # Text without special tokens -> ids.
@@ -90,9 +84,6 @@ _ENGINES: dict[str, Callable[[Vocabulary], TextEncoder]] = {
 }
 
 
-# Prompts -> ids and back: the vocabulary and its engine, with nothing that grows.
-
-
 # Short runs between special tokens come again and again: the ids of this many are remembered.
 REMEMBERED_RUNS = 16_384
 REMEMBERED_LENGTH = 64
@@ -101,8 +92,15 @@ REMEMBERED_LENGTH = 64
 _NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 
+@runtime_checkable
+class _FastTokenizer(Protocol):
+    """What `tokenizers.Tokenizer` and objects like it have."""
+
+    def to_str(self) -> str: ...
+
+
 class Coder:
-    """The ids of prompts. Special tokens come from the format alone, whatever a text spells.
+    """The ids of prompts. Special tokens come only from the format, whatever a text spells.
 
     Nothing is loaded before it is needed. One tokenizer may be used from many threads.
     """
@@ -111,7 +109,7 @@ class Coder:
         self,
         vocabulary: Vocabulary,
         engine: str = "auto",
-        dialect: str | Dialect | None = None,
+        dialect: DialectName | Dialect | None = None,
         checkpoint: str | None = None,
     ) -> None:
         """`checkpoint` is the name of what the vocabulary came with, if not the vocabulary's own.
@@ -133,7 +131,7 @@ class Coder:
         cls,
         source: str | os.PathLike[str] | None = None,
         engine: str = "auto",
-        dialect: str | Dialect | None = None,
+        dialect: DialectName | Dialect | None = None,
     ) -> Self:
         """The tokenizer of the bundled V4 vocabulary, of a `tokenizer.json` or of a checkpoint.
 
@@ -155,7 +153,7 @@ class Coder:
 
     @classmethod
     def wrap(
-        cls, tokenizer: Any, engine: str = "auto", dialect: str | Dialect | None = None
+        cls, tokenizer: object, engine: str = "auto", dialect: DialectName | Dialect | None = None
     ) -> Self:
         """The tokenizer over the vocabulary of a `transformers` or `tokenizers` object.
 
@@ -163,7 +161,7 @@ class Coder:
         same vocabulary share it. Raises an `OptionError` for anything but a fast tokenizer.
         """
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        if not hasattr(backend, "to_str"):
+        if not isinstance(backend, _FastTokenizer):
             found = short_repr(tokenizer)
             raise OptionError("tokenizer", f"found {found}, expected a fast tokenizer")
         name = getattr(tokenizer, "name_or_path", None) or "the given tokenizer"
@@ -186,7 +184,7 @@ class Coder:
             self._dialect = V4 if bundled else self.dialect_for(None)
         return self._dialect
 
-    def dialect_for(self, wanted: str | Dialect | None) -> Dialect:
+    def dialect_for(self, wanted: DialectName | Dialect | None) -> Dialect:
         """A dialect by name; raises `VocabularyError` where its tokens are not in the vocabulary.
 
         None gives the one that is recognised.
@@ -213,7 +211,7 @@ class Coder:
         ids: list[int] = []
         added = self._specials(prompt)
         if prompt.sampled:
-            return self.owned(prompt).ids
+            return self.attributed(prompt).ids
         for run, special in prompt.runs():
             if run:
                 try:
@@ -244,8 +242,8 @@ class Coder:
         A policy is a name, or a function of message and field; `docs/tokens.md` draws them. Raises
         what `encode` raises, and an `OptionError` for a policy that there is not.
         """
-        owned = self.owned(prompt)
-        return owned.ids, owned.weights(weigher(policy, prompt.pieces))
+        attributed = self.attributed(prompt)
+        return attributed.ids, attributed.weights(weigher(policy, prompt.pieces))
 
     def check_text(self, prompt: Prompt) -> None:
         """Raises an `EncodeError` where a text of the prompt is none that UTF-8 can write."""
@@ -256,7 +254,7 @@ class Coder:
 
     def spans(self, prompt: Prompt) -> list[Span]:
         """Which tokens of `prompt` came from which message and field. The spans cover them all."""
-        return self.owned(prompt).spans()
+        return self.attributed(prompt).spans()
 
     def count(self, prompt: Prompt | str) -> int:
         """How many tokens `prompt` has, which may also be a text."""
@@ -265,7 +263,7 @@ class Coder:
     def prompt_cost(self, prompt: Prompt) -> dict[tuple[int | None, str], int]:
         """How many tokens each field takes in `prompt`: (message, field) -> tokens."""
         cost: Counter[tuple[int | None, str]] = Counter()
-        for start, end, piece in self.owned(prompt):
+        for start, end, piece in self.attributed(prompt):
             cost[piece.message, piece.field] += end - start
         return dict(cost)
 
@@ -276,7 +274,7 @@ class Coder:
         listed = as_list(ids, ("ids",), "a list of ids")
         return b"".join(map(self.bytes_of, listed)).decode("utf-8", "replace")
 
-    def prompt(self, ids: Iterable[int], *, dialect: str | Dialect | None = None) -> Prompt:
+    def prompt(self, ids: Iterable[int], *, dialect: DialectName | Dialect | None = None) -> Prompt:
         """The prompt of ids, for `dsv4.decode`: what is a token stays one, what spells one not.
 
         `ids` are those of a whole prompt. `dialect` is the release it is written in; without it,
@@ -324,7 +322,9 @@ class Coder:
 
     # Ids and whose they are.
 
-    def owned(self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE) -> AttributedIds:
+    def attributed(
+        self, prompt: Prompt, sampled: Mapping[int, Sequence[int]] = _NONE
+    ) -> AttributedIds:
         """The ids of `prompt`, and the pieces they came from.
 
         `sampled` gives the ids of all that the model wrote in some messages, by index.
@@ -332,7 +332,7 @@ class Coder:
         added = self._specials(prompt)
         if prompt.sampled:
             sampled = {**self._given_ids(prompt.sampled), **sampled}
-        return self._owned(prompt.pieces, added, sampled)
+        return self._attributed(prompt.pieces, added, sampled)
 
     def _given_ids(self, turns: Mapping[int, RawTurn]) -> dict[int, Sequence[int]]:
         think_end, eos = self.special_id(THINK_END), self.special_id(EOS)
@@ -341,32 +341,32 @@ class Coder:
 
     def ids_of(self, pieces: Sequence[Piece]) -> list[int]:
         """The ids of `pieces` by themselves, apart from the prompt they are of."""
-        return self._owned(pieces, self.vocabulary.added, _NONE).ids
+        return self._attributed(pieces, self.vocabulary.added, _NONE).ids
 
-    def _owned(
+    def _attributed(
         self, pieces: Sequence[Piece], added: dict[str, int], sampled: Mapping[int, Sequence[int]]
     ) -> AttributedIds:
-        owned = AttributedIds()
+        attributed = AttributedIds()
         for kind, run in _text_runs(pieces, sampled):
             first = run[0]
-            if kind is _ALONE:
-                owned.add((added[first.text],), first)
+            if kind is None:  # _ALONE
+                attributed.add((added[first.text],), first)
             elif kind != _TEXT:
-                owned.add(sampled[kind], first)
+                attributed.add(sampled[kind], first)
             else:
-                self._add_text(owned, run)
-        return owned
+                self._add_text(attributed, run)
+        return attributed
 
-    def _add_text(self, owned: AttributedIds, run: Sequence[Piece]) -> None:
+    def _add_text(self, attributed: AttributedIds, run: Sequence[Piece]) -> None:
         try:
             ids = self._text_ids("".join(piece.text for piece in run))
         except _HalfCharacter:
             raise _half_character(run) from None
         if len(run) == 1:
-            owned.add(ids, run[0])
+            attributed.add(ids, run[0])
         else:
             length_of = self.vocabulary.length_of.__getitem__
-            owned.add_run(ids, run, piece_token_ends(run, map(length_of, ids)))
+            attributed.add_run(ids, run, piece_token_ends(run, map(length_of, ids)))
 
     # Inside.
 

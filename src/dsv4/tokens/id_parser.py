@@ -47,7 +47,7 @@ class IdParser:
         `ids` are the next ids of the completion; characters may be split over them. Raises an
         `OptionError` for an id that is not in the vocabulary.
         """
-        if ids.__class__ is list and len(ids) == 1:
+        if type(ids) is list and len(ids) == 1:
             id = ids[0]
             if id.__class__ is int and id not in self._acting:
                 # Nearly all that engines send, and nearly all of it is ASCII.

@@ -138,7 +138,7 @@ def _answers(pieces: Sequence[Piece]) -> Weigh:
 
 
 def _calls(pieces: Sequence[Piece]) -> Weigh:
-    """Tool calls alone."""
+    """Only tool calls."""
     return lambda piece: piece.origin == "model" and piece.field == "tool_calls"
 
 

@@ -55,16 +55,18 @@ def why_not_prefix(a: Prompt, b: Prompt, tokenizer: Coder | None = None) -> Diff
     """
     tokenizer = tokenizer or Coder.load()
     return difference_between(
-        ComparedPrompt(tokenizer.owned(a), lambda: a.dropped),
-        ComparedPrompt(tokenizer.owned(b), lambda: b.dropped),
+        ComparedPrompt(tokenizer.attributed(a), lambda: a.dropped),
+        ComparedPrompt(tokenizer.attributed(b), lambda: b.dropped),
     )
 
 
 class ComparedPrompt:
     """One of two prompts: its ids, its pieces, and what the format left out of it."""
 
-    def __init__(self, owned: AttributedIds, dropped: Callable[[], Iterable[Omission]]) -> None:
-        self.owned = owned
+    def __init__(
+        self, attributed: AttributedIds, dropped: Callable[[], Iterable[Omission]]
+    ) -> None:
+        self.attributed = attributed
         self._dropped = dropped
 
     # What follows is asked for only where two prompts part.
@@ -75,7 +77,7 @@ class ComparedPrompt:
 
     @cached_property
     def messages(self) -> set[int | None]:
-        return {piece.message for piece in self.owned.pieces}
+        return {piece.message for piece in self.attributed.pieces}
 
     @cached_property
     def latest(self) -> int:
@@ -84,33 +86,37 @@ class ComparedPrompt:
 
     def of(self, field: str) -> list[tuple[int | None, str]]:
         """All that there is of a field: message and text."""
-        return [(piece.message, piece.text) for piece in self.owned.pieces if piece.field == field]
+        return [
+            (piece.message, piece.text) for piece in self.attributed.pieces if piece.field == field
+        ]
 
     def has(self, message: int | None, field: str) -> bool:
-        return any(p.message == message and p.field == field for p in self.owned.pieces)
+        return any(p.message == message and p.field == field for p in self.attributed.pieces)
 
     def comes_after(self, at: int, message: int | None) -> bool:
         """Whether there is something of a message from a piece on."""
-        return any(piece.message == message for piece in self.owned.pieces[at:])
+        return any(piece.message == message for piece in self.attributed.pieces[at:])
 
     def asks_after(self, at: int) -> bool:
         """Whether a turn that asks for an answer begins from a piece on."""
         opening = (tokens.USER, tokens.SYSTEM)
         return any(
             piece.special and piece.field == "header" and piece.text in opening
-            for piece in self.owned.pieces[at:]
+            for piece in self.attributed.pieces[at:]
         )
 
     @cached_property
     def thinks(self) -> bool | None:
         """Whether this is a prompt of thinking mode. None where nothing in it says."""
-        heads = {piece.text for piece in self.owned.pieces if piece.field == "header"}
-        if tokens.THINK_START in heads or any(p.field == "reasoning" for p in self.owned.pieces):
+        heads = {piece.text for piece in self.attributed.pieces if piece.field == "header"}
+        if tokens.THINK_START in heads or any(
+            p.field == "reasoning" for p in self.attributed.pieces
+        ):
             return True
         ruled = {omission.rule for omission in self.rules}
         if "chat_mode" in ruled or "old_reasoning" in ruled:
             return "old_reasoning" in ruled
-        last = next((p for p in reversed(self.owned.pieces) if p.field == "header"), None)
+        last = next((p for p in reversed(self.attributed.pieces) if p.field == "header"), None)
         # Only the last question of a prompt is never answered without thinking in thinking mode.
         ends_asking = last is not None and last.message is None and last.text is tokens.THINK_END
         return False if ends_asking else None
@@ -120,15 +126,15 @@ def difference_between(
     old: ComparedPrompt, new: ComparedPrompt, before: int = 0
 ) -> Difference | None:
     """The same of ids and their pieces, with `before` tokens in front of both."""
-    token = common_prefix_length(old.owned.ids, new.owned.ids)
-    if token == len(old.owned.ids):
+    token = common_prefix_length(old.attributed.ids, new.attributed.ids)
+    if token == len(old.attributed.ids):
         return None
-    change = _Change(old, new, *_first_difference(old.owned.pieces, new.owned.pieces))
-    if change.was_at == len(old.owned.pieces):
-        was = old.owned.owner(token)
+    change = _Change(old, new, *_first_difference(old.attributed.pieces, new.attributed.pieces))
+    if change.was_at == len(old.attributed.pieces):
+        was = old.attributed.owner(token)
         return Difference(before + token, was.message, was.field, MERGED)
     was = change.was
-    if change.now_at == len(new.owned.pieces):
+    if change.now_at == len(new.attributed.pieces):
         return Difference(before + token, was.message, was.field, ENDS)
     now = change.now
     if was.message is None:
@@ -151,11 +157,11 @@ class _Change(NamedTuple):
 
     @property
     def was(self) -> Piece:
-        return self.old.owned.pieces[self.was_at]
+        return self.old.attributed.pieces[self.was_at]
 
     @property
     def now(self) -> Piece:
-        return self.new.owned.pieces[self.now_at]
+        return self.new.attributed.pieces[self.now_at]
 
     @property
     def fields(self) -> set[str]:
@@ -255,7 +261,7 @@ _ASKING = (tokens.ASSISTANT, tokens.THINK_START, tokens.THINK_END)
 
 def _is_question(c: _Change) -> bool:
     """Whether the first prompt has its last question here."""
-    last = c.old.owned.pieces[-1]
+    last = c.old.attributed.pieces[-1]
     asks = c.was.field == "task" or (c.was.field == "header" and c.was.text in _ASKING)
     tasked = last.field == "task" and last.message == c.was.message
     return asks and (c.was.message is None or tasked)
@@ -276,7 +282,7 @@ def _is_moved(c: _Change) -> bool:
         return False
     if c.now.message is not None and c.now.message > c.was.message:
         return True
-    before = c.new.owned.pieces[: c.now_at]
+    before = c.new.attributed.pieces[: c.now_at]
     return any(p.message is not None and p.message > c.old.latest for p in before)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import as_message, maybe_list
+from dsv4._encode.inputs import MessageFields, as_inputs, as_message, maybe_list
 from dsv4._encode.omissions import Omission
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.turn_rules import NATIVE, last_turn_start, turn_stop
@@ -20,6 +20,7 @@ from dsv4.tokens.coder import Coder
 from dsv4.tokens.id_parser import IdParser
 from dsv4.tokens.masks import AttributedIds
 from dsv4.tokens.prefix_difference import ComparedPrompt, Difference, difference_between
+from dsv4.types import MessageInput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,7 +41,7 @@ class Snapshot(NamedTuple):
     tail: AttributedIds
 
     @property
-    def owned(self) -> AttributedIds:
+    def attributed(self) -> AttributedIds:
         """The ids, and the pieces they came from."""
         ends = self.settled.ends[: self.pieces]
         whole = AttributedIds()
@@ -79,7 +80,7 @@ class Session:
         self._dialect = tokenizer.dialect_for(request.dialect)
         # V3.2 reads each turn by those before it, so nothing of it is ever settled.
         self._settles = self._dialect.layout == "v4"
-        self._messages: list[dict[str, Any]] = []
+        self._messages: list[MessageFields] = []
         self._sampled: dict[int, _SampledTurn] = {}
         self._declared: list[Any] = list(request.tools or ())
         self._shows_tools = request.tool_choice != "none"
@@ -92,7 +93,7 @@ class Session:
         self._settled_images: list[Any] = []
         self._tail_images: list[Any] = []
         self._settled_messages = 0
-        self._settled_calls: dict[str, Any] | None = None
+        self._settled_calls: MessageFields | None = None
         self._starts_over = False
         self._is_current = True
         # Where, and why, the last call of `prompt_ids` gave something else than the call before it
@@ -102,7 +103,7 @@ class Session:
             self.append(message)
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[MessageFields]:
         """The messages so far, in a list of its own; those that were sampled as they were read."""
         return list(self._messages)
 
@@ -112,13 +113,15 @@ class Session:
         self._bring_up_to_date()
         return self._settled_images + self._tail_images
 
-    def append(self, message: Any) -> None:
+    def append(self, message: MessageInput) -> None:
         """Adds `message`: a dict, what parsing gave, or what else `Request` takes.
 
         Raises an `EncodeError` for what is no message, and for one that has no place in the format
         here: then the session is as it was.
         """
-        fields = as_message(message, ("messages", len(self._messages)))
+        self._append_fields(as_message(message, ("messages", len(self._messages))))
+
+    def _append_fields(self, fields: MessageFields) -> None:
         self._check(fields)
         self._messages.append(fields)
         self._is_current = False
@@ -144,7 +147,7 @@ class Session:
             fields["wo_eos"] = True
         continued = [] if open_turn is None else [self._messages.pop()]
         try:
-            self.append(fields)
+            self._append_fields(fields)
         except Error:
             self._messages += continued
             raise
@@ -166,10 +169,11 @@ class Session:
             self._encode_tail()
             self._is_current = True
 
-    def _check(self, message: dict[str, Any]) -> None:
+    def _check(self, message: MessageFields) -> None:
         """Encodes a message where it would stand, and looks whether its texts have ids."""
         if not self._settles:
-            whole = replace(self._request, messages=[*self._messages, message], prefix="")
+            messages = as_inputs([*self._messages, message])
+            whole = replace(self._request, messages=messages, prefix="")
             self._check_texts(whole.encode())
             return
         try:
@@ -181,7 +185,7 @@ class Session:
         if not prompt.text.isascii():
             self._tokenizer.check_text(prompt)
 
-    def _alone(self, message: dict[str, Any]) -> Request:
+    def _alone(self, message: MessageFields) -> Request:
         """A message by itself, after the one before it: so it costs what it is long."""
         before = self._messages[-1:]
         carries = self._has_extras() and self._system is None and message.get("role") == "system"
@@ -189,8 +193,8 @@ class Session:
             before = [{"role": "system", "tools": self._declared}, *before]
         return replace(
             self._request,
-            messages=[message],
-            context=() if carries else before,
+            messages=as_inputs([message]),
+            context=() if carries else as_inputs(before),
             tools=self._request.tools if carries else None,
             response_format=self._request.response_format if carries else None,
             tool_choice="none" if self._request.tool_choice == "none" else "auto",
@@ -274,7 +278,7 @@ class Session:
 
     # What changes settled turns.
 
-    def _brings_tools(self, message: dict[str, Any]) -> bool:
+    def _brings_tools(self, message: MessageFields) -> bool:
         """Whether this message switches the dropping of reasoning off."""
         role = message.get("role")
         if not self._shows_tools or role == "tool" or not maybe_list(message.get("tools")):
@@ -289,7 +293,7 @@ class Session:
         """Whether the last message is no part of a turn that was there before."""
         return last_turn_start(self._messages) == len(self._messages) - 1
 
-    def _takes_extras(self, message: dict[str, Any]) -> bool:
+    def _takes_extras(self, message: MessageFields) -> bool:
         """Whether this is the system message that the request's own tools go to."""
         if self._system is not None or message.get("role") != "system":
             return False
@@ -304,7 +308,7 @@ class Session:
     def _encode_tail(self) -> None:
         start = 0 if self._starts_over else self._settled_messages
         prompt = self._prompt_from(start)
-        new = self._tokenizer.owned(prompt, self._kept(prompt, start)).counted_from(start)
+        new = self._tokenizer.attributed(prompt, self._kept(prompt, start)).counted_from(start)
         old, before = self._tail, len(self._settled.ids)
         if self._starts_over:
             old, before = _joined(self._settled, self._tail), 0
@@ -325,7 +329,7 @@ class Session:
             # With an EOS there is always something that the sampled ids can take the place of.
             messages[n - start] = {**self._messages[n], "wo_eos": False}
         if not start:
-            return replace(self._request, messages=messages).encode()
+            return replace(self._request, messages=as_inputs(messages)).encode()
         # A user turn comes first. All that it takes from turns before is the order of their calls;
         # what opens the prompt is there already.
         context = [self._settled_calls or self._messages[start - 1]]
@@ -333,8 +337,8 @@ class Session:
             context.insert(0, {"role": "system", "tools": self._declared})
         request = replace(
             self._request,
-            messages=messages,
-            context=context,
+            messages=as_inputs(messages),
+            context=as_inputs(context),
             tools=None,
             response_format=None,
             drop_thinking=self._request.drop_thinking and not self._keeps_reasoning,

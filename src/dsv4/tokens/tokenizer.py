@@ -1,8 +1,7 @@
 """`Tokenizer`: ids of prompts, training examples, and conversations cut to fit a limit.
 
 When reasoning is dropped from earlier turns, no single prompt contains all that was sampled: a
-conversation is then grown turn by turn, and each prompt that a later turn would rewrite becomes
-an
+conversation is then grown turn by turn, and each prompt that a later turn would rewrite becomes an
 example.
 """
 
@@ -14,7 +13,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import as_message, maybe_list
+from dsv4._encode.inputs import MessageFields, as_message, maybe_list
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.turn_rules import call_places
 from dsv4.errors import OptionError, short_repr
@@ -22,17 +21,10 @@ from dsv4.request import Request, RequestOptions
 from dsv4.tokens.coder import Coder, common_prefix_length
 from dsv4.tokens.masks import AttributedIds, Weigh
 from dsv4.tokens.session import Session
+from dsv4.types import MessageInput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-# A conversation as training examples, each turn as it was sampled.
-#
-# When reasoning is dropped from earlier turns, what was sampled is in no single prompt. The
-# conversation is grown stretch by stretch, and wherever a stretch would rewrite what was there,
-# what was there is an example. A session does the growing: so all of it is encoded once, however
-# long it is, and an example costs what it is long.
 
 
 class Example(NamedTuple):
@@ -48,13 +40,19 @@ class Example(NamedTuple):
 
 
 def expand(tokenizer: Coder, request: Request) -> list[Example]:
-    """The examples of a request's messages, the first turns first."""
+    """The examples of a request's messages, the first turns first.
+
+    The conversation is grown turn by turn in a session. Wherever a turn would rewrite the prompt so
+    far, that prompt is an example. So everything is encoded once, however long it is.
+    """
     messages = list(request.messages)
     examples: list[Example] = []
-    for start, end, owned in _stretches(tokenizer, request, messages):
+    for start, end, attributed in _stretches(tokenizer, request, messages):
         prompt = replace(request, messages=messages[:end]).encode()
-        shared = common_prefix_length(examples[-1].ids, owned.ids) if examples else 0
-        examples.append(Example(prompt, owned.ids, owned.weights(_model_from(start)), shared))
+        shared = common_prefix_length(examples[-1].ids, attributed.ids) if examples else 0
+        examples.append(
+            Example(prompt, attributed.ids, attributed.weights(_model_from(start)), shared)
+        )
     return examples
 
 
@@ -71,11 +69,11 @@ def _stretches(
             session.append(message)
         now = session.snapshot()
         if session.rewritten is not None:
-            yield start, end, before.owned
+            yield start, end, before.attributed
             start = end
         before, end = now, stop
     if end:
-        yield start, end, before.owned
+        yield start, end, before.attributed
 
 
 def _sampled_ends(messages: list[Any]) -> Iterator[int]:
@@ -152,7 +150,7 @@ def fit(count_of: Callable[[Prompt], int], request: Request, limit: int) -> Fitt
     return best
 
 
-def _removable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
+def _removable(messages: Sequence[MessageFields]) -> list[list[int]]:
     """What can go, the first to go first: whole rounds, then the calls of the last round."""
     together = _between_call_and_result(messages)
     roles = [message.get("role") for message in messages]
@@ -173,7 +171,7 @@ def _removable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
     return [group for group in groups if group]
 
 
-def _between_call_and_result(messages: Sequence[dict[str, Any]]) -> set[int]:
+def _between_call_and_result(messages: Sequence[MessageFields]) -> set[int]:
     """The messages before which nothing can be cut: a call is before them, its result is not."""
     made: dict[Any, int] = {}
     latest: int | None = None
@@ -191,17 +189,14 @@ def _between_call_and_result(messages: Sequence[dict[str, Any]]) -> set[int]:
     return {n for n, result in enumerate(reached) if n <= result}
 
 
-# Prompts -> ids and back, and what is made of whole conversations.
-
-
 class Tokenizer(Coder):
-    """The ids of prompts. Special tokens come from the format alone, whatever a text spells.
+    """The ids of prompts. Special tokens come only from the format, whatever a text spells.
 
     Nothing is loaded before it is needed. One tokenizer may be used from many threads.
     """
 
     def expand(
-        self, messages: Iterable[Any] | Request, **options: Unpack[RequestOptions]
+        self, messages: Iterable[MessageInput] | Request, **options: Unpack[RequestOptions]
     ) -> list[Example]:
         """A conversation as training examples, each turn as it was sampled.
 
@@ -222,7 +217,7 @@ class Tokenizer(Coder):
         return fit(self.count, request, limit)
 
 
-def _as_request(messages: Iterable[Any] | Request, options: RequestOptions) -> Request:
+def _as_request(messages: Iterable[MessageInput] | Request, options: RequestOptions) -> Request:
     if not isinstance(messages, Request):
         return Request(messages, **options)
     if options:

@@ -4,7 +4,13 @@ import { element } from "./dom.js";
 
 let made = 0;
 
-/** A card with a heading, what stands beside it, and its content. */
+/**
+ * A card with a heading, what stands beside it, and its content.
+ * @param {string} name
+ * @param {string} title
+ * @param {Node[]} beside
+ * @param {...any} content
+ */
 export function card(name, title, beside, ...content) {
   const id = `card-${++made}`;
   return element(
@@ -15,12 +21,26 @@ export function card(name, title, beside, ...content) {
   );
 }
 
-/** A labelled text area. */
+/**
+ * A labelled text area.
+ * @param {string} label
+ * @param {string} value
+ * @param {number} rows
+ * @param {(text: string) => void} change
+ */
 export function area(label, value, rows, change) {
   const id = `area-${++made}`;
-  const box = element("textarea", { id, rows, value, spellcheck: false, oninput: () => change(box.value) });
+  const box = element("textarea", { id, rows, value, spellcheck: false });
+  box.oninput = () => change(box.value);
   return element("div", { className: "area" }, element("label", { htmlFor: id }, label), box);
 }
 
+/** @param {number} value */
 export const number = (value) => value.toLocaleString("en-US");
+
+/**
+ * A count with its noun: "1 token", "2,000 tokens".
+ * @param {number} count
+ * @param {string} noun
+ */
 export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;

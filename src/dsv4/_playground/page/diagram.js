@@ -2,6 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 // Where each state stands: column and row. States that a good completion passes are in the middle.
+/** @type {Record<string, [number, number]>} */
 const PLACES = {
   STRAY: [0, 0], FENCED: [1, 0], JUNK: [2, 0], REMARK: [3, 0],
   ORPHANS: [0, 1], PROSE: [1, 1], BLOCK: [2, 1], INVOKE: [3, 1],
@@ -10,19 +11,36 @@ const PLACES = {
 };
 const [WIDTH, HEIGHT, WIDE, HIGH] = [124, 62, 88, 28];
 
+/**
+ * An element of SVG.
+ * @template {keyof SVGElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Record<string, string | number>} attributes
+ * @param {...(Node | string)} children
+ * @returns {SVGElementTagNameMap[Name]}
+ */
 function drawn(name, attributes, ...children) {
   const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   made.append(...children);
   return made;
 }
 
+/**
+ * The middle of a state's box.
+ * @param {string} name
+ * @returns {[number, number]}
+ */
 const middle = (name) => {
   const [column, row] = PLACES[name] ?? [0, 0];
   return [column * WIDTH + WIDTH / 2, row * HEIGHT + HEIGHT / 2];
 };
 
-/** Where a line from one place to another leaves the box around the first. */
+/**
+ * Where a line from one point to another leaves the box around the first.
+ * @param {[number, number]} from
+ * @param {[number, number]} to
+ */
 function border([x, y], [toX, toY]) {
   const [dx, dy] = [toX - x, toY - y];
   const scale = Math.min(
@@ -32,7 +50,11 @@ function border([x, y], [toX, toY]) {
   return [x + dx * scale, y + dy * scale];
 }
 
-/** A line between two states, bent to its left, so that there and back are two lines. */
+/**
+ * A line between two states, bent to its left, so that there and back are two lines.
+ * @param {string} from
+ * @param {string} to
+ */
 function path(from, to) {
   const [a, b] = [middle(from), middle(to)];
   const [dx, dy] = [b[0] - a[0], b[1] - a[1]];
@@ -40,16 +62,23 @@ function path(from, to) {
   // One that would run through the box between goes around it.
   const skips = Math.max(Math.abs(dx) / WIDTH, Math.abs(dy) / HEIGHT) > 1.5 && (!dx || !dy);
   const bend = skips ? (dx ? 38 : 62) : 9;
+  /** @type {[number, number]} */
   const turn = [(a[0] + b[0]) / 2 + (dy / length) * bend, (a[1] + b[1]) / 2 - (dx / length) * bend];
   const [start, end] = [border(a, turn), border(b, turn)];
   return `M${start.map(Math.round)} Q${turn.map(Math.round)} ${end.map(Math.round)}`;
 }
 
 export class Diagram {
+  /** @type {Map<string, SVGGElement>} */
   #nodes = new Map();
+  /** @type {{ from: string, to: string, line: SVGPathElement }[]} */
   #lines = [];
   #title;
 
+  /**
+   * @param {import("./types.js").ParserState[]} states
+   * @param {[string, string][]} moves
+   */
   constructor(states, moves) {
     this.#title = drawn("title", {});
     const tip = drawn("marker", {
@@ -82,7 +111,11 @@ export class Diagram {
     this.#title.id = "state-title";
   }
 
-  /** Lights the state that reading is in; `seen` are those it has been in. */
+  /**
+   * Lights the current state; `seen` are those the parser has been in.
+   * @param {{ state: string, words: string, before: string }} at
+   * @param {Set<string>} seen
+   */
   light({ state, words, before }, seen) {
     this.#title.textContent = `The parser's states. The current one is ${state}: ${words}.`;
     const next = new Set(this.#lines.filter(({ from }) => from === state).map(({ to }) => to));

@@ -4,8 +4,14 @@
  * An element. `properties` sets what an element has (`className`, `onclick`, `value`), and as
  * attributes what it has not (`role`, `aria-label`, `data-source`); undefined and false set nothing.
  * Children are nodes or texts; those that are null or false are left out.
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Record<string, any>} properties
+ * @param {...any} children
+ * @returns {HTMLElementTagNameMap[Name]}
  */
 export function element(name, properties = {}, ...children) {
+  /** @type {any} */
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
     if (value === undefined || value === false || value === null) continue;
@@ -16,7 +22,12 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-/** A button that does something. */
+/**
+ * A button that does something.
+ * @param {any} label
+ * @param {(event: MouseEvent) => unknown} onclick
+ * @param {Record<string, any>} properties
+ */
 export const button = (label, onclick, properties = {}) =>
   element("button", { type: "button", onclick, ...properties }, label);
 
@@ -25,8 +36,12 @@ let labels = 0;
 /**
  * A choice that makes something happen and is a choice no more: its first option says what it is
  * for. `onchoose(number)` is called with the number of the title that was chosen.
+ * @param {string} label
+ * @param {string[]} titles
+ * @param {(number: number) => void} onchoose
  */
 export function menu(label, titles, onchoose) {
+  /** @type {HTMLSelectElement} */
   const select = element(
     "select",
     {
@@ -42,9 +57,17 @@ export function menu(label, titles, onchoose) {
   return element("span", { className: "choice" }, select);
 }
 
-/** A labelled choice among options, each `[value, words]`. */
+/**
+ * A labelled choice among options, each `[value, words]`.
+ * @param {string} label
+ * @param {string[][]} options
+ * @param {string} value
+ * @param {(value: string) => void} onchange
+ * @param {Record<string, any>} properties
+ */
 export function choice(label, options, value, onchange, properties = {}) {
   const id = `choice-${++labels}`;
+  /** @type {HTMLSelectElement} */
   const select = element(
     "select",
     { id, onchange: () => onchange(select.value), ...properties },
@@ -54,8 +77,15 @@ export function choice(label, options, value, onchange, properties = {}) {
   return element("span", { className: "choice" }, element("label", { htmlFor: id }, label), select);
 }
 
-/** A labelled box to tick. */
+/**
+ * A labelled box to tick.
+ * @param {string} label
+ * @param {boolean} checked
+ * @param {(checked: boolean) => void} onchange
+ * @param {Record<string, any>} properties
+ */
 export function tick(label, checked, onchange, properties = {}) {
+  /** @type {HTMLInputElement} */
   const box = element("input", {
     type: "checkbox",
     checked,
@@ -66,26 +96,44 @@ export function tick(label, checked, onchange, properties = {}) {
 }
 
 /**
- * Fills an element with what `build(item)` makes of each item, in slices: what can be seen first
- * at once, the rest while the browser has nothing better to do. A later call for the same element
- * ends an earlier one. Resolves when all is there.
+ * Fills an element with what `build(item)` returns for each item, in slices: what can be seen first
+ * immediately, the rest while the browser is idle. A later call for the same element ends an earlier
+ * one. Until all is there, the element is marked as busy.
+ * @template Item
+ * @param {Element} root
+ * @param {Item[]} items
+ * @param {(item: Item, number: number) => Node} build
  */
 export function fill(root, items, build, { first = 60, slice = 120 } = {}) {
   const turn = (turns.get(root) ?? 0) + 1;
   turns.set(root, turn);
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   const built = (from, to) => items.slice(from, to).map((item, n) => build(item, from + n));
+  root.setAttribute("aria-busy", "true");
   root.replaceChildren(...built(0, first));
-  return new Promise((resolve) => {
-    const go = (at) => {
-      if (turns.get(root) !== turn) return;
-      if (at >= items.length) return resolve();
-      root.append(...built(at, at + slice));
-      idle(() => go(at + slice));
-    };
-    idle(() => go(first));
-  });
+  /** @param {number} at */
+  const go = (at) => {
+    if (turns.get(root) !== turn) return;
+    if (at >= items.length) {
+      root.setAttribute("aria-busy", "false");
+      return;
+    }
+    root.append(...built(at, at + slice));
+    idle(() => go(at + slice));
+  };
+  idle(() => go(first));
 }
 
 const turns = new WeakMap();
-const idle = (then) =>
-  window.requestIdleCallback ? requestIdleCallback(then, { timeout: 50 }) : setTimeout(then);
+
+/**
+ * Runs something when the browser has nothing better to do. Safari has no idle callbacks.
+ * @param {() => void} then
+ */
+export const idle = (then) => {
+  if ("requestIdleCallback" in window) requestIdleCallback(() => then(), { timeout: 50 });
+  else setTimeout(then);
+};

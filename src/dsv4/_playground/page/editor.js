@@ -1,8 +1,10 @@
 // A text area with line numbers, in which places can be lit. The lines are drawn a second time
 // behind it, with the text unseen: that gives numbers that follow wrapped lines, and something that
-// places can be marked in (CSS highlights: painting alone, no layout).
+// places can be marked in (CSS highlights: painting only, no layout).
 
 import { element } from "./dom.js";
+
+/** @typedef {import("./types.js").Place} Place */
 
 const LIT = "json-lit";
 const WRONG = "json-wrong";
@@ -15,8 +17,16 @@ export class Editor {
   #area;
   #lines;
   #starts = [0];
+  /** @type {string[]} */
   #shown = [];
 
+  /**
+   * @param {{
+   *   label: string,
+   *   oninput: (text: string) => void,
+   *   oncaret: (offset: number | null, isPointer: boolean) => void,
+   * }} options
+   */
   constructor({ label, oninput, oncaret }) {
     this.#lines = element("div", { className: "lines", "aria-hidden": "true" });
     this.#area = element("textarea", {
@@ -87,21 +97,26 @@ export class Editor {
       at += line.length + 1;
     }
     // Of both, the lines and what is typed in: their text must stand in the same place.
-    this.root.style.setProperty("--digits", String(lines.length).length);
+    this.root.style.setProperty("--digits", String(String(lines.length).length));
     this.light(null);
     this.mark(null);
   }
 
   /** Lights a place, `[start, end]`, or none. `scroll` brings it into view. */
-  light(place, { scroll = false } = {}) {
+  light(/** @type {Place | null} */ place, { scroll = false } = {}) {
     this.#highlight(LIT, place, scroll);
   }
 
   /** Marks a place as wrong. */
-  mark(place) {
+  mark(/** @type {Place | null} */ place) {
     this.#highlight(WRONG, place, false);
   }
 
+  /**
+   * @param {string} name
+   * @param {Place | null} place
+   * @param {boolean} scroll
+   */
   #highlight(name, place, scroll) {
     if (!window.CSS?.highlights) return;
     CSS.highlights.delete(name);
@@ -113,7 +128,11 @@ export class Editor {
     if (scroll) this.#reveal(range);
   }
 
-  /** The node and offset of a character, found among the lines by halving. */
+  /**
+   * The node and offset of a character, by binary search among the lines.
+   * @param {number} offset
+   * @returns {[Text, number]}
+   */
   #point(offset) {
     let [low, high] = [0, this.#starts.length - 1];
     while (low < high) {
@@ -121,12 +140,12 @@ export class Editor {
       if (this.#starts[middle] <= offset) low = middle;
       else high = middle - 1;
     }
-    const node = this.#lines.children[low].firstChild;
+    const node = /** @type {Text} */ (this.#lines.children[low].firstChild);
     return [node, Math.max(0, Math.min(offset - this.#starts[low], node.length))];
   }
 
-  /** The line at a height of the window, found by halving. */
-  #lineAt(y) {
+  /** The line at a height of the window, by binary search. */
+  #lineAt(/** @type {number} */ y) {
     const lines = this.#lines.children;
     let [low, high] = [0, lines.length - 1];
     while (low < high) {
@@ -138,11 +157,11 @@ export class Editor {
   }
 
   /** The last character of a line that belongs to a value: that line's value is there. */
-  #endOf(line) {
+  #endOf(/** @type {number} */ line) {
     return this.#starts[line] + this.#shown[line].replace(/[\s,]+$/, "").length;
   }
 
-  #reveal(range) {
+  #reveal(/** @type {Range} */ range) {
     const place = range.getBoundingClientRect();
     const frame = this.root.getBoundingClientRect();
     if (place.top >= frame.top && place.bottom <= frame.bottom) return;
@@ -150,7 +169,7 @@ export class Editor {
   }
 
   /** Puts the caret at a character, and the keyboard here. */
-  focus(offset) {
+  focus(/** @type {number} */ offset) {
     this.#area.focus({ preventScroll: true });
     this.#area.setSelectionRange(offset, offset);
     const range = new Range();

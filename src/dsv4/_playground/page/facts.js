@@ -1,82 +1,83 @@
-// What is to be known of prompts, besides their text: shares, differences, what is missing.
+// What to tell about prompts besides their text: shares, differences, what is missing.
 
-import { button, element } from "./dom.js";
+/** @typedef {import("./types.js").Place} Place */
+/** @typedef {import("./types.js").PromptAnswer} PromptAnswer */
+/** @typedef {import("./types.js").PromptSide} PromptSide */
 
-/** What takes how much, as a bar and in words. */
-export function sharesOf(side) {
-  const all = side.shares.reduce((sum, { amount }) => sum + amount, 0) || 1;
-  const unit = side.tokens === null ? "characters" : "tokens";
-  const percent = (amount) => `${((100 * amount) / all).toFixed(amount * 100 < all ? 1 : 0)}%`;
-  return [
-    element(
-      "div",
-      { className: "bar-of-shares", "aria-hidden": "true" },
-      side.shares.map(({ kind, amount }) => {
-        const part = element("span", {
-          className: `share ${kind}`,
-          title: `${kind}: ${amount} ${unit}`,
-        });
-        part.style.flexGrow = amount;
-        return part;
-      }),
-    ),
-    element(
-      "ul",
-      { className: "legend", "aria-label": `${unit} by part` },
-      side.shares.map(({ kind, amount }) =>
-        element(
-          "li",
-          {},
-          element("span", { className: `share ${kind}`, "aria-hidden": "true" }),
-          `${kind} `,
-          element(
-            "span",
-            { className: "faint" },
-            `${amount.toLocaleString("en")} · ${percent(amount)}`,
-          ),
-        ),
-      ),
-    ),
-  ];
+/**
+ * A sentence, its style ("problem", "good", "warning" or none), the name of what it is about, and
+ * the place in the request.
+ * @typedef {{ words: string, style: string, name: string, place: Place | null }} Fact
+ */
+
+/** Fields without a place in the format that are named; the others are only counted. */
+const MOST_NAMED = 5;
+
+/**
+ * How much of a prompt each kind of text takes, with its share in percent.
+ * @param {Pick<PromptSide, "shares" | "tokens">} side
+ */
+export function sharesOf({ shares, tokens }) {
+  const all = shares.reduce((sum, { amount }) => sum + amount, 0) || 1;
+  return {
+    unit: tokens === null ? "characters" : "tokens",
+    parts: shares.map(({ kind, amount }) => ({ kind, amount, percent: percent(amount, all) })),
+  };
 }
 
-/** What is to be known of them, and what is missing. `point(place)` shows a place of the request. */
-export function factsOf(answer, point) {
-  const found = [];
-  const say = (words, className = "") =>
-    found.push(element("p", { className: `fact ${className}` }, words));
-  for (const side of answer.sides)
-    if (side.problem) say(`${side.problem.path} ${side.problem.message}`, "problem");
-  const good = answer.sides.filter((side) => !side.problem);
-  if (answer.same === true) say("Both prompts are the same.", "good");
-  if (answer.same === false && !answer.reasons.length)
-    say("The prompts differ where they are marked.");
-  for (const reason of answer.reasons)
-    found.push(
-      element(
-        "p",
-        { className: "fact" },
-        element("b", {}, reason.kind),
-        ` ${reason.message} `,
-        reason.place &&
-          button("Show in the request", () => point(reason.place), {
-            className: "small",
-          }),
+/**
+ * @param {number} amount
+ * @param {number} all
+ */
+const percent = (amount, all) => `${((100 * amount) / all).toFixed(amount * 100 < all ? 1 : 0)}%`;
+
+/**
+ * What to know of an answer of api/prompt.
+ * @param {Pick<PromptAnswer, "sides" | "same" | "reasons">} answer
+ * @returns {Fact[]}
+ */
+export function factsOf({ sides, same, reasons }) {
+  /** @type {PromptSide[]} */
+  const prompts = [];
+  /** @type {Fact[]} */
+  const facts = [];
+  for (const side of sides)
+    if (side.problem) facts.push(fact(`${side.problem.path} ${side.problem.message}`, "problem"));
+    else prompts.push(side);
+  if (same === true) facts.push(fact("Both prompts are the same.", "good"));
+  if (same === false && !reasons.length) facts.push(fact("The prompts differ where they are marked."));
+  for (const { kind, message, place } of reasons)
+    facts.push({ words: message, style: "", name: kind, place });
+  for (const words of new Set(prompts.map((side) => side.no_tokens))) if (words) facts.push(fact(words));
+  return prompts.length ? [...facts, ...factsOfPrompt(prompts[0])] : facts;
+}
+
+/**
+ * @param {PromptSide} side
+ * @returns {Fact[]}
+ */
+function factsOfPrompt({ spelled, unread }) {
+  const facts = [];
+  if (spelled)
+    facts.push(
+      fact(
+        spelled === 1
+          ? "One place in the text spells a special token. It is marked, and stays text."
+          : `${spelled} places in the text spell a special token. They are marked, and stay text.`,
+        "warning",
       ),
     );
-  for (const words of new Set(good.map((side) => side.no_tokens).filter(Boolean))) say(words);
-  const [side] = good;
-  if (side?.spelled)
-    say(
-      side.spelled === 1
-        ? "One place in the text spells a special token. It is marked, and stays text."
-        : `${side.spelled} places in the text spell a special token. They are marked, and stay text.`,
-      "warning",
-    );
-  if (side?.unread.length) {
-    const names = side.unread.map(({ message, field }) => `messages[${message}].${field}`);
-    const more = names.length > 5 ? ` and ${names.length - 5} more` : "";
-    say(`The format has no place for ${names.slice(0, 5).join(", ")}${more}.`);
+  if (unread.length) {
+    const names = unread.map(({ message, field }) => `messages[${message}].${field}`);
+    const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
+    const named = names.slice(0, MOST_NAMED).join(", ");
+    facts.push(fact(`The format has no place for ${named}${more}.`));
   }
-  return found;
+  return facts;
 }
+
+/**
+ * @param {string} words
+ * @returns {Fact}
+ */
+const fact = (words, style = "") => ({ words, style, name: "", place: null });

@@ -4,6 +4,9 @@
 import { button, choice, element, fill } from "./dom.js";
 import { scan, withItems, withMember, withoutMember } from "./jsontext.js";
 
+/** @typedef {import("./jsontext.js").JsonNode} JsonNode */
+/** @typedef {JsonNode & { items: JsonNode[] }} JsonList */
+
 const ROLES = ["system", "user", "assistant", "tool", "developer", "latest_reminder"];
 // What a card shows of each role, also where the message does not have it.
 const FIELDS = {
@@ -17,7 +20,8 @@ const TITLES = {
 };
 
 export class Form {
-  #text = null;
+  #text = "";
+  /** @type {JsonNode | null} */
   #tree = null;
   #cards = element("ol", { className: "cards" });
   #add = element("div", { className: "adding" });
@@ -33,7 +37,7 @@ export class Form {
   }
 
   set text(text) {
-    if (text === this.#text) return;
+    if (text === this.#text && this.#tree) return;
     this.#text = text;
     this.#tree = scan(text);
     this.#draw();
@@ -41,7 +45,7 @@ export class Form {
 
   #cardAt(offset) {
     const at = this.#list?.items.findIndex(({ start, end }) => start <= offset && offset < end);
-    return this.#cards.children[at ?? -1];
+    return at === undefined ? undefined : this.#cards.children[at];
   }
 
   /** Lights the message that a place of the JSON is in, or none. */
@@ -54,15 +58,27 @@ export class Form {
 
   /** Puts the keyboard in the message that a character of the JSON is in. */
   focus(offset) {
-    this.#cardAt(offset)?.querySelector("textarea, select")?.focus();
+    /** @type {HTMLElement | null | undefined} */
+    const control = this.#cardAt(offset)?.querySelector("textarea, select");
+    control?.focus();
   }
 
-  /** The list that holds the messages, wherever it is. */
+  /**
+   * The list that holds the messages, wherever it is; null if there is none.
+   * @returns {JsonList | null}
+   */
   get #list() {
     const tree = this.#tree;
-    if (tree?.items) return tree;
-    const found = tree?.members?.get("messages") ?? tree?.members?.get("input");
-    return found?.items ? found : null;
+    const members = tree?.members;
+    const found = tree?.items ? tree : (members?.get("messages") ?? members?.get("input"));
+    return found?.items ? /** @type {JsonList} */ (found) : null;
+  }
+
+  /** The same where cards are drawn, which only a list has. */
+  get #messages() {
+    const list = this.#list;
+    if (!list) throw new Error("The request has no list of messages.");
+    return list;
   }
 
   #draw() {
@@ -90,7 +106,7 @@ export class Form {
   }
 
   #item(n) {
-    return this.#list.items[n];
+    return this.#messages.items[n];
   }
 
   #card(item, n, count) {
@@ -181,7 +197,7 @@ export class Form {
       area.title = "";
     }
     const item = this.#item(n);
-    const isGone = isText && value === "" && name !== "content" && item.members.has(name);
+    const isGone = isText && value === "" && name !== "content" && item.members?.has(name);
     const text = isGone
       ? withoutMember(this.#text, item, name)
       : withMember(this.#text, item, name, value);
@@ -189,9 +205,10 @@ export class Form {
   }
 
   #append(role) {
+    /** @type {Record<string, string>} */
     const value = { role, content: "" };
     if (role === "tool") value.tool_call_id = this.#openCall() ?? "call_1";
-    const list = this.#list;
+    const list = this.#messages;
     this.#change(withItems(this.#text, list, [...list.items, { value }]), false);
     this.say(`Added a message of role ${role}.`);
     this.#focus(list.items.length, "textarea");
@@ -199,14 +216,14 @@ export class Form {
 
   /** The id of the last call that no result answers. */
   #openCall() {
-    const messages = this.#list.items.map((item) => item.value);
+    const messages = this.#messages.items.map((item) => item.value);
     const answered = new Set(messages.map((message) => message?.tool_call_id));
     const calls = messages.flatMap((message) => message?.tool_calls ?? []);
     return calls.map((call) => call?.id).findLast((id) => id && !answered.has(id));
   }
 
   #move(from, to) {
-    const list = this.#list;
+    const list = this.#messages;
     const items = [...list.items];
     items.splice(to, 0, ...items.splice(from, 1));
     this.#change(withItems(this.#text, list, items), false);
@@ -215,7 +232,7 @@ export class Form {
   }
 
   #remove(n) {
-    const list = this.#list;
+    const list = this.#messages;
     this.#change(
       withItems(
         this.#text,
@@ -235,7 +252,7 @@ export class Form {
       if (found && !found.disabled) found.focus();
       else if (found) found.closest(".card").querySelector("button:not(:disabled)")?.focus();
       else if (tries) setTimeout(() => seek(tries - 1), 50);
-      else this.#add.querySelector("button").focus();
+      else this.#add.querySelector("button")?.focus();
     };
     seek(20);
   }

@@ -1,6 +1,6 @@
 // The last requests that clients made, as they happen (dsv4 serve --inspect).
 
-import { post, postTo } from "./calls.js";
+import { post, postTo } from "./server.js";
 import { counted, number } from "./cards.js";
 import { brief, harmless, whole } from "./characters.js";
 import { button, element } from "./dom.js";
@@ -19,10 +19,12 @@ export class Inspector {
   #details = element("div", { className: "details" });
   #notice = element("p", { className: "faint" }, "No requests yet. Point a client at this server.");
   #seen = new Map(); // by number: the summary, and its element
+  /** @type {number | null} */
   #chosen = null;
   #name = "";
   #version = 0;
   #watches = false;
+  /** @type {ReturnType<typeof setTimeout> | null} */
   #refresh = null;
 
   constructor(context) {
@@ -243,13 +245,13 @@ function folded(title, build) {
 
 const raw = (text) => element("pre", { className: "raw", tabIndex: 0 }, cut(text, (part) => [harmless(part)]));
 
-/** A prompt as the Prompt view shows it; as it is, where the server made another of the request. */
+/** A prompt as the Prompt view shows it; as it is, where the server wrote another prompt. */
 async function promptRows(source, protocol, sent) {
   try {
     const { prompt } = await post("text", { source, protocol });
     if (prompt !== sent)
       return [
-        element("p", { className: "faint" }, "The request alone makes another prompt: the server has settings of its own, and puts back turns as they were sampled."),
+        element("p", { className: "faint" }, "The request by itself gives another prompt: the server has settings of its own, and puts back turns as they were sampled."),
         raw(sent),
       ];
     const rows = new Rows({ label: "Prompt", onpoint: () => {} });

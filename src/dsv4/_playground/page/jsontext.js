@@ -2,8 +2,17 @@
 // numbers keep their spelling, and whoever wrote the text finds it again.
 
 /**
- * The tree of a text: each node has `start`, `end` and `value` (as JSON.parse reads it); a list has
- * `items`, an object `members` by name. Null for text that is no JSON.
+ * A value in a text: where it is, and what JSON.parse reads. A list has `items`, an object `members`
+ * by name.
+ * @typedef {{
+ *   start: number, end: number, value: any, items?: JsonNode[], members?: Map<string, JsonNode>,
+ * }} JsonNode
+ */
+
+/**
+ * The tree of a text; null for text that is not JSON.
+ * @param {string} text
+ * @returns {JsonNode | null}
  */
 export function scan(text) {
   let value;
@@ -22,8 +31,13 @@ export function scan(text) {
     at++;
     return text.slice(start, at);
   };
+  /**
+   * @param {any} value
+   * @returns {JsonNode}
+   */
   const node = (value) => {
     skip();
+    /** @type {JsonNode} */
     const made = { start: at, end: at, value };
     if (text[at] === "[") {
       made.items = [];
@@ -51,30 +65,57 @@ export function scan(text) {
   }
 }
 
+/**
+ * @param {string} text
+ * @param {number} start
+ * @param {number} end
+ * @param {string} by
+ */
 const replaced = (text, start, end, by) => text.slice(0, start) + by + text.slice(end);
 
-/** The text with a value in place of a node. */
-export const withValue = (text, node, value) =>
+/**
+ * The text with a value in place of a node.
+ * @param {string} text
+ * @param {JsonNode} node
+ * @param {unknown} value
+ */
+const withValue = (text, node, value) =>
   replaced(text, node.start, node.end, JSON.stringify(value));
 
-/** The text with a member of an object: another value for it, or one member more. */
+/**
+ * The text with a member of an object: another value for it, or one member more.
+ * @param {string} text
+ * @param {JsonNode} object
+ * @param {string} name
+ * @param {unknown} value
+ */
 export function withMember(text, object, name, value) {
-  const known = object.members.get(name);
+  const known = object.members?.get(name);
   if (known) return withValue(text, known, value);
-  const last = [...object.members.values()].at(-1);
+  const last = [...(object.members?.values() ?? [])].at(-1);
   const member = `${JSON.stringify(name)}: ${JSON.stringify(value)}`;
   if (!last) return replaced(text, object.start, object.end, `{${member}}`);
-  const gap = /^\s*/.exec(text.slice(object.start + 1))[0];
+  const gap = /^\s*/.exec(text.slice(object.start + 1))?.[0];
   return replaced(text, last.end, last.end, `,${gap || " "}${member}`);
 }
 
-/** The text without a member of an object. */
+/**
+ * The text without a member of an object.
+ * @param {string} text
+ * @param {JsonNode} object
+ * @param {string} name
+ */
 export function withoutMember(text, object, name) {
   const { [name]: _, ...others } = object.value;
   return replaced(text, object.start, object.end, indented(others, columnOf(text, object.start)));
 }
 
-/** The text with other items in a list, each a node that was there or a new value. */
+/**
+ * The text with other items in a list, each a node that was there or a new value.
+ * @param {string} text
+ * @param {JsonNode} list
+ * @param {(JsonNode | { value: unknown })[]} items
+ */
 export function withItems(text, list, items) {
   const indent = " ".repeat(columnOf(text, list.start) + 2);
   const written = items.map((item) =>
@@ -86,11 +127,19 @@ export function withItems(text, list, items) {
   return replaced(text, list.start, list.end, by);
 }
 
-/** How far a line is indented. */
+/**
+ * How far a line is indented.
+ * @param {string} text
+ * @param {number} at
+ */
 function columnOf(text, at) {
   const line = text.slice(text.lastIndexOf("\n", at - 1) + 1, at);
-  return /^ */.exec(line)[0].length;
+  return line.length - line.replace(/^ +/, "").length;
 }
 
+/**
+ * @param {unknown} value
+ * @param {number} column
+ */
 const indented = (value, column) =>
   JSON.stringify(value, null, 2).replaceAll("\n", `\n${" ".repeat(column)}`);

@@ -9,7 +9,7 @@
 //   context.slice       slice(name) is the slice of another view: what it is to show when it is opened
 //   context.settings    what api/settings says: dialects, profiles, whether there are tokens, …
 //   context.call        call(name, body) asks api/NAME. Only the newest call of a name counts: an
-//                       older one gives undefined. Throws a `CallError` (calls.js)
+//                       older one gives undefined. Throws a `CallError` (server.js)
 //   context.copy        copy(describe) is an element with buttons that copy what the view shows, as
 //                       a link, as curl, as Python and as pytest; describe() is the body for
 //                       api/copy, with `view` filled in by the shell
@@ -21,8 +21,8 @@
 // Whatever is in the slices is in the link, and is plain JSON. A view must take any of it: links
 // come from anywhere.
 
-import { CallError, latest, post, useKey } from "./calls.js";
-import { copyButtons } from "./copying.js";
+import { CallError, latest, post, useKey } from "./server.js";
+import { copyButtons } from "./copybuttons.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
 import * as cache from "./views/cache.js";
@@ -38,9 +38,16 @@ const VIEWS = [
 ];
 
 const isView = (name) => VIEWS.some((view) => view.name === name);
-const main = document.querySelector("main");
-const tabs = document.querySelector(".tabs");
-const said = document.querySelector("#said");
+
+/** @param {string} selector */
+const found = (selector) => {
+  const element = document.querySelector(selector);
+  if (!element) throw new Error(`${selector} is not in index.html`);
+  return element;
+};
+const main = found("main");
+const tabs = found(".tabs");
+const said = found("#said");
 
 const say = (words) => {
   // The same words twice would not be read twice.
@@ -62,7 +69,7 @@ async function start() {
   const shell = new Shell(store, settings);
   shell.show();
   keepInAddress(store);
-  document.querySelector(".tail").append(element("span", { className: "faint" }, settings.version));
+  found(".tail").append(element("span", { className: "faint" }, settings.version));
   if (read.isBroken) tell("The link could not be read: the page starts empty.");
 }
 
@@ -156,7 +163,8 @@ class Shell {
       tab.tabIndex = name === open ? 0 : -1;
       panel.hidden = name !== open;
     }
-    if (!this.#mounted.has(open)) this.#mount(VIEWS.find((view) => view.name === open));
+    const view = VIEWS.find(({ name }) => name === open);
+    if (view && !this.#mounted.has(open)) this.#mount(view);
     for (const run of this.#mounted.get(open)) run();
   }
 

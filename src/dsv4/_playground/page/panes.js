@@ -6,6 +6,10 @@ import { brief, harmless, whole } from "./characters.js";
 import { Diagram } from "./diagram.js";
 import { button, element } from "./dom.js";
 
+/**
+ * @param {string} words
+ * @param {"span" | "li"} name
+ */
 const elided = (words, name = "span") => element(name, { className: "elided" }, words);
 
 /** The end of a text in a box, and how much is before it. */
@@ -38,11 +42,13 @@ export class TextMap {
 
   show(trace) {
     const count = Math.min(TextMap.#SEGMENTS, trace.steps);
+    /** @type {{ kind: string, size: number }[]} */
     const runs = [];
     for (let n = 0; n < count; n++) {
       const { state } = trace.at(Math.round(((n + 0.5) * trace.steps) / count));
       const kind = TextMap.#KINDS[state] ?? "rare";
-      if (runs.at(-1)?.kind === kind) runs.at(-1).size++;
+      const last = runs.at(-1);
+      if (last && last.kind === kind) last.size++;
       else runs.push({ kind, size: 1 });
     }
     const share = (step) => Math.round((step / trace.steps) * TextMap.#SEGMENTS) / TextMap.#SEGMENTS;
@@ -52,7 +58,7 @@ export class TextMap {
 
   #run({ kind, size }) {
     const piece = element("span", { className: kind, title: TextMap.#WORDS[kind] });
-    piece.style.flexGrow = size;
+    piece.style.flexGrow = String(size);
     return piece;
   }
 
@@ -137,7 +143,7 @@ export class HeldPane {
   root = card("held", "Held back", [], this.#text, this.#why);
   static #TEXT = 1600;
 
-  show({ text }, step, { start, end, hold: { rule, reason } }) {
+  show({ text }, _step, { start, end, hold: { rule, reason } }) {
     const length = end - start;
     this.#text.hidden = !length;
     this.#why.classList.toggle("faint", !length);
@@ -166,8 +172,10 @@ export class EventsPane {
     ToolCallStart: "call", ArgumentsDelta: "call", ToolCallEnd: "call",
     ToolCallAborted: "repair", Diagnostic: "repair", StopHit: "end", End: "end",
   };
+  /** @type {Record<string, (row: import("./types.js").TraceRow) => string>} */
   static #WORDS = {
-    ToolCallStart: ({ index, id, ...call }) => `${index}: ${fullName(call)}, ${id}`,
+    ToolCallStart: ({ index, id, name, namespace }) =>
+      `${index}: ${fullName({ name, namespace })}, ${id}`,
     ToolCallEnd: ({ index }) => String(index),
     ToolCallAborted: ({ index, reason, closing }) => `${index}: ${reason}; closing ${closing}`,
     StopHit: ({ string }) => string,
@@ -247,7 +255,7 @@ export class MessagePane {
     return nodes;
   }
 
-  /** It reads whole turns: before the end it says nothing. */
+  /** The strict parser reads complete turns: before the end it has no result. */
   #judged({ accepts, position, problem, message }, isEnd) {
     if (!isEnd) return [element("p", { className: "faint" }, "Holds everything until the end.")];
     if (!accepts)

@@ -64,8 +64,10 @@ export class PromptPane {
   show(answer) {
     const good = answer.sides.filter((side) => !side.problem);
     this.#total.textContent = good.map((side) => side.total).join("  ·  ");
-    this.#shares.replaceChildren(...(good.length === 1 ? sharesOf(good[0]) : []));
-    this.#facts.replaceChildren(...factsOf(answer, (place) => this.#onpoint(place, "focus")));
+    this.#shares.replaceChildren(...(good.length === 1 ? drawnShares(sharesOf(good[0])) : []));
+    this.#facts.replaceChildren(
+      ...factsOf(answer).map((fact) => drawnFact(fact, (place) => this.#onpoint(place, "focus"))),
+    );
     const names = answer.sides.map((side) => side.title ?? side.problem.message);
     this.#titles.replaceChildren(
       ...(names.length > 1 ? names.map((name) => element("b", {}, name)) : []),
@@ -80,6 +82,41 @@ export class PromptPane {
     this.#ending.textContent = ending ? `${ending.generates ? "▶" : "■"} ${ending.words}` : "";
     this.#ending.classList.toggle("silent", ending?.generates === false);
   }
+}
+
+/** Shares as a bar, and in words. */
+function drawnShares({ unit, parts }) {
+  const bar = parts.map(({ kind, amount }) => {
+    const title = `${kind}: ${amount} ${unit}`;
+    const part = element("span", { className: `share ${kind}`, title });
+    part.style.flexGrow = String(amount);
+    return part;
+  });
+  const legend = parts.map(({ kind, amount, percent }) =>
+    element(
+      "li",
+      {},
+      element("span", { className: `share ${kind}`, "aria-hidden": "true" }),
+      `${kind} `,
+      element("span", { className: "faint" }, `${amount.toLocaleString("en")} · ${percent}`),
+    ),
+  );
+  return [
+    element("div", { className: "bar-of-shares", "aria-hidden": "true" }, bar),
+    element("ul", { className: "legend", "aria-label": `${unit} by part` }, legend),
+  ];
+}
+
+/** A fact as a paragraph. `point(place)` shows a place of the request. */
+function drawnFact({ words, style, name, place }, point) {
+  const shown = place && button("Show in the request", () => point(place), { className: "small" });
+  return element(
+    "p",
+    { className: `fact ${style}` },
+    name ? element("b", {}, name) : null,
+    name ? ` ${words} ` : words,
+    shown,
+  );
 }
 
 /** Which prompts are shown, and whether with their tokens. */

@@ -36,7 +36,7 @@ export class RequestPane {
     const protocol = choice("Read as", PROTOCOLS, "auto", (value) =>
       request.set({ protocol: value === "auto" ? undefined : value }),
     );
-    this.#protocol = protocol.querySelector("select");
+    this.#protocol = /** @type {HTMLSelectElement} */ (protocol.querySelector("select"));
     const modes = { className: "modes", role: "group", "aria-label": "Edit as" };
     this.root = element(
       "section",

@@ -3,18 +3,31 @@
 // Rows that stay the same from one answer to the next keep their elements: after a change in the
 // middle of a long conversation only the middle is built again.
 
-import { button, element } from "./dom.js";
+import { button, element, idle } from "./dom.js";
+import { commonEnds, innermostPlace, pairedRows } from "./pairing.js";
 
-const BUILT_AT_ONCE = 40;
+/** @typedef {import("./types.js").Place} Place */
+/** @typedef {import("./types.js").PromptRow} PromptRow */
+/** @typedef {import("./types.js").PromptSide} PromptSide */
+
+const FIRST_SLICE = 40;
 const SLICE = 80;
 
 export class Rows {
   #list;
+  /** @type {string[]} */
   #keys = [];
+  /** @type {PromptSide[]} */
   #sides = [];
+  /** @type {Element[]} */
   #lit = [];
   #turn = 0;
   #tokens = "off";
+  /**
+   * Which row of the answer an element shows, and which of its sources is chosen.
+   * @type {WeakMap<Element, { row: number, side: number, chosen: number }>}
+   */
+  #shown = new WeakMap();
 
   /**
    * `onpoint(place, how)` is called when somebody points at a part that has a place in the source:
@@ -31,43 +44,56 @@ export class Rows {
     this.#list.addEventListener("focusin", (event) => this.#focused(event));
   }
 
-  /** Shows an answer. Resolves when all of it is there. */
+  /**
+   * Shows an answer. Resolves when all of it is there; until then the list is marked as busy.
+   * @param {PromptSide[]} sides
+   * @param {string} tokens
+   */
   async show(sides, tokens) {
     this.light(null);
-    const pairs = paired(sides);
-    const keys = pairs.map((pair) => JSON.stringify(pair.map((n, s) => sides[s].rows[n] ?? null)));
+    this.#list.setAttribute("aria-busy", "true");
+    const pairs = pairedRows(sides);
+    const keys = pairs.map((pair) =>
+      JSON.stringify(pair.map((n, s) => (n === null ? null : sides[s].rows[n]))),
+    );
     if (tokens !== this.#tokens || sides.length !== this.#sides.length) this.#clear();
     this.#tokens = tokens;
     this.#sides = sides;
     const turn = ++this.#turn;
-    const [from, same] = ends(this.#keys, keys);
+    const [from, same] = commonEnds(this.#keys, keys);
     const old = this.#list.children;
     for (let n = this.#keys.length - same - 1; n >= from; n--) old[n].remove();
     const after = this.#list.children[from] ?? null;
     const stop = pairs.length - same;
-    for (let at = from, size = BUILT_AT_ONCE; ; at += size, size = SLICE) {
+    for (let at = from, size = FIRST_SLICE; ; at += size, size = SLICE) {
       const end = Math.min(at + size, stop);
       const fresh = document.createDocumentFragment();
       for (let n = at; n < end; n++) fresh.append(this.#pair(pairs[n]));
       this.#list.insertBefore(fresh, after);
-      // Always what is there: another answer may come before this one is whole.
+      // Always what is there: another answer may come before this one is complete.
       this.#keys = [...keys.slice(0, end), ...keys.slice(stop)];
       this.#number([...pairs.slice(0, end), ...pairs.slice(stop)]);
       if (end >= stop) break;
-      await idle();
+      await new Promise((resolve) => idle(() => resolve(undefined)));
       if (turn !== this.#turn) return;
     }
     const chosen = this.#list.querySelector('.row[tabindex="0"]');
     if (!chosen) this.#list.querySelector(".row")?.setAttribute("tabindex", "0");
+    this.#list.setAttribute("aria-busy", "false");
   }
 
-  /** Tells each element which row of the answer it shows: all after a change have moved. */
+  /**
+   * Notes which row of the answer each element shows: all after a change have moved.
+   * @param {(number | null)[][]} pairs
+   */
   #number(pairs) {
+    /** @type {(number | null)[]} */
     const before = [];
     pairs.forEach((pair, n) => {
       pair.forEach((row, side) => {
         if (row === null) return;
-        const cell = Object.assign(this.#list.children[n].children[side], { row, side });
+        const cell = this.#list.children[n].children[side];
+        this.#shown.set(cell, { row, side, chosen: this.#shown.get(cell)?.chosen ?? 0 });
         const { message } = this.#sides[side].rows[row];
         // A message is named where it begins.
         cell.classList.toggle("opens", message !== before[side]);
@@ -92,12 +118,13 @@ export class Rows {
     );
   }
 
+  /** @param {PromptRow} row */
   #row(row) {
     const text = element("div", { className: "text" }, this.#segments(row, row.head));
     if (row.fold) text.append(this.#fold(row));
     const name = row.message === null ? "" : `${row.message} ${row.role}`;
     const count = row.tokens === null ? "" : row.tokens.toLocaleString("en");
-    const made = element(
+    return element(
       "div",
       { className: row.ghost ? "row ghost" : "row", role: "listitem", tabIndex: -1 },
       element(
@@ -110,12 +137,9 @@ export class Rows {
       text,
       row.note && element("div", { className: "note" }, row.note),
     );
-    made.dataset.message = row.message;
-    made.dataset.field = row.field;
-    return made;
   }
 
-  /** What is long is shown by its beginning, until somebody wants the rest. */
+  /** A button that shows the rest of a long row. */
   #fold(row) {
     const rest = element("span", { className: "rest", hidden: true });
     const control = button(
@@ -137,7 +161,7 @@ export class Rows {
     let before = -1;
     return segments.map(([text, classes, source, differs, token]) => {
       const made = element("span", { className: classes }, text);
-      if (source >= 0) made.dataset.source = source;
+      if (source >= 0) made.dataset.source = String(source);
       if (differs) made.classList.add("differs");
       if (token >= 0) {
         made.classList.add(token % 2 ? "odd" : "even");
@@ -156,7 +180,10 @@ export class Rows {
     const row = event.target.closest(".row");
     const part = event.target.closest("[data-source]");
     if (!row || event.target.closest("button")) return;
-    if (!part) return how === "hover" && this.#unpointed();
+    if (!part) {
+      if (how === "hover") this.#unpointed();
+      return;
+    }
     this.#light(row, Number(part.dataset.source), how);
   }
 
@@ -165,8 +192,23 @@ export class Rows {
     this.onpoint(null, "hover");
   }
 
+  /** The places of the source that a row came from, by their number. */
+  #placesOf(element) {
+    const shown = this.#shown.get(element);
+    return (shown && this.#sides[shown.side]?.places[shown.row]) ?? [];
+  }
+
+  /** @returns {HTMLElement[]} */
+  #rowElements() {
+    return [...this.#list.querySelectorAll(".row")].filter((row) => row instanceof HTMLElement);
+  }
+
+  #chosenIn(row) {
+    return this.#shown.get(row)?.chosen ?? 0;
+  }
+
   #light(row, source, how) {
-    const place = this.#sides[row.side]?.places[row.row]?.[source];
+    const place = this.#placesOf(row)[source];
     if (!place) return this.#unpointed();
     this.light(place);
     this.onpoint(place, how);
@@ -176,42 +218,45 @@ export class Rows {
   #pressed(event) {
     const row = event.target.closest(".row");
     if (!row || event.target !== row) return;
-    const rows = [...this.#list.querySelectorAll(".row")];
+    const rows = this.#rowElements();
     const at = rows.indexOf(row);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (to !== undefined) rows[Math.max(0, Math.min(to, rows.length - 1))].focus();
     else if (step !== undefined) this.#step(row, step);
-    else if (event.key === "Enter") this.#light(row, row.chosen ?? 0, "click");
+    else if (event.key === "Enter") this.#light(row, this.#chosenIn(row), "click");
     else return;
     event.preventDefault();
   }
 
   #step(row, step) {
-    const count = this.#sides[row.side].places[row.row].length;
-    if (!count) return;
-    row.chosen = ((row.chosen ?? 0) + step + count) % count;
-    this.#light(row, row.chosen, "focus");
+    const shown = this.#shown.get(row);
+    const count = this.#placesOf(row).length;
+    if (!shown || !count) return;
+    shown.chosen = (shown.chosen + step + count) % count;
+    this.#light(row, shown.chosen, "focus");
   }
 
   #focused(event) {
     const row = event.target.closest(".row");
     if (!row) return;
-    for (const other of this.#list.querySelectorAll('.row[tabindex="0"]')) other.tabIndex = -1;
+    for (const other of this.#rowElements()) if (other.tabIndex === 0) other.tabIndex = -1;
     row.tabIndex = 0;
-    if (event.target === row) this.#light(row, row.chosen ?? 0, "focus");
+    if (event.target === row) this.#light(row, this.#chosenIn(row), "focus");
   }
 
   // From the source to the prompt.
 
-  /** Lights all that came from a place of the source. Returns the first element, if any. */
+  /**
+   * Lights everything that came from a place of the source, or nothing.
+   * @param {Place | null} place
+   */
   light(place, { scroll = false } = {}) {
     for (const part of this.#lit) part.classList.remove("lit");
     this.#lit = [];
     if (!place) return;
-    for (const row of this.#list.querySelectorAll(".row")) {
-      const places = this.#sides[row.side]?.places[row.row] ?? [];
-      places.forEach((one, source) => {
+    for (const row of this.#rowElements()) {
+      this.#placesOf(row).forEach((one, source) => {
         if (!one || one[0] < place[0] || one[1] > place[1]) return;
         this.#lit.push(...row.querySelectorAll(`[data-source="${source}"]`));
       });
@@ -222,46 +267,7 @@ export class Rows {
 
   /** The innermost place that holds a character of the source, or null. */
   placeAt(offset) {
-    let found = null;
-    for (const { places } of this.#sides)
-      for (const row of places ?? [])
-        for (const place of row) {
-          if (!place || place[0] > offset || place[1] < offset) continue;
-          if (!found || place[1] - place[0] < found[1] - found[0]) found = place;
-        }
-    return found;
+    return innermostPlace(this.#sides, offset);
   }
 }
 
-/** How much two lists have in common at their start, and at their end. */
-function ends(a, b) {
-  const shorter = Math.min(a.length, b.length);
-  let start = 0;
-  while (start < shorter && a[start] === b[start]) start++;
-  let end = 0;
-  while (end < shorter - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
-  return [start, end];
-}
-
-const idle = () =>
-  new Promise((then) =>
-    window.requestIdleCallback ? requestIdleCallback(then, { timeout: 60 }) : setTimeout(then),
-  );
-
-/** The numbers of the rows that stand beside each other, null where a side has none. */
-function paired(sides) {
-  if (sides.length < 2) return (sides[0]?.rows ?? []).map((_, n) => [n]);
-  const [left, right] = sides.map((side) => side.rows.map((row) => `${row.message} ${row.field}`));
-  const later = new Map();
-  right.forEach((key, n) => later.set(key, [...(later.get(key) ?? []), n]));
-  const pairs = [];
-  let r = 0;
-  left.forEach((key, l) => {
-    const fitting = later.get(key)?.find((n) => n >= r);
-    if (fitting === undefined) return pairs.push([l, null]);
-    while (r < fitting) pairs.push([null, r++]);
-    pairs.push([l, r++]);
-  });
-  while (r < right.length) pairs.push([null, r++]);
-  return pairs;
-}

@@ -1,8 +1,11 @@
-// All that a link restores: the view that is open, and a slice of plain JSON for each view. It is
-// kept in the URL's fragment, which no browser sends anywhere.
+// Everything that a link restores: the open view, and a slice of plain JSON for each view. It is kept
+// in the URL's fragment, which browsers do not send to servers.
 //
 //   #prompt                       a view with nothing in it
 //   #prompt/1.PACKED              the same with its slices: JSON, deflated, as base64url
+
+/** @typedef {Record<string, any>} Values */
+/** @typedef {(values: Values, names: string[]) => void} SliceListener */
 
 const FORM = "1.";
 // Chromium takes 2 MB of URL; what is longer has no link.
@@ -11,8 +14,10 @@ const LONGEST = 1_500_000;
 /** A part of the state. `onChange` listeners get the slice, and the names of what has changed. */
 export class Slice {
   #values;
+  /** @type {SliceListener[]} */
   #listeners = [];
 
+  /** @param {Values} values */
   constructor(values = {}) {
     this.#values = values;
   }
@@ -21,7 +26,10 @@ export class Slice {
     return this.#values;
   }
 
-  /** Sets some of the values. Where nothing changes, no listener is called. */
+  /**
+   * Sets some of the values. Where nothing changes, no listener is called.
+   * @param {Values} values
+   */
   set(values) {
     const names = Object.keys(values).filter((name) => !same(values[name], this.#values[name]));
     if (!names.length) return;
@@ -29,40 +37,55 @@ export class Slice {
     for (const listener of this.#listeners) listener(this.#values, names);
   }
 
+  /** @param {SliceListener} listener */
   onChange(listener) {
     this.#listeners.push(listener);
   }
 }
 
+/**
+ * @param {unknown} a
+ * @param {unknown} b
+ */
 const same = (a, b) =>
   a === b || (typeof a === "object" && JSON.stringify(a) === JSON.stringify(b));
 
 /** The store: the name of the open view, and slices by name. */
 export class Store {
+  /** @type {string} */
   view;
+  /** @type {Map<string, Slice>} */
   #slices = new Map();
+  /** @type {(() => void)[]} */
   #listeners = [];
 
+  /** @param {{ view: string, slices: Record<string, Values> }} restored */
   constructor({ view, slices }) {
     this.view = view;
     for (const [name, values] of Object.entries(slices)) this.slice(name).set(values);
   }
 
+  /**
+   * The slice of a name.
+   * @param {string} name
+   */
   slice(name) {
-    if (!this.#slices.has(name)) {
-      const made = new Slice();
-      made.onChange(() => this.#changed());
-      this.#slices.set(name, made);
-    }
-    return this.#slices.get(name);
+    const known = this.#slices.get(name);
+    if (known) return known;
+    const created = new Slice();
+    created.onChange(() => this.#changed());
+    this.#slices.set(name, created);
+    return created;
   }
 
+  /** @param {string} view */
   open(view) {
     if (view === this.view) return;
     this.view = view;
     this.#changed();
   }
 
+  /** @param {() => void} listener */
   onChange(listener) {
     this.#listeners.push(listener);
   }
@@ -81,10 +104,14 @@ export class Store {
   }
 }
 
-/** What a fragment says; nothing where it says nothing that can be read. */
+/**
+ * The view and the slices in a fragment; no slices where they cannot be read.
+ * @param {string} fragment
+ */
 export async function fromFragment(fragment) {
   const [view, packed = ""] = fragment.replace(/^#/, "").split("/");
-  let slices = {};
+  /** @type {Record<string, Values>} */
+  const slices = {};
   if (packed.startsWith(FORM)) {
     try {
       const read = JSON.parse(await unpack(packed.slice(FORM.length)));
@@ -97,8 +124,13 @@ export async function fromFragment(fragment) {
   return { view, slices, isBroken: false };
 }
 
+/**
+ * @param {unknown} value
+ * @returns {value is Values}
+ */
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** @param {string} text */
 async function pack(text) {
   const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
@@ -108,6 +140,7 @@ async function pack(text) {
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
+/** @param {string} packed */
 async function unpack(packed) {
   const binary = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
   const bytes = Uint8Array.from(binary, (char) => char.charCodeAt(0));

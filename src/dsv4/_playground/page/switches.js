@@ -1,4 +1,4 @@
-// The switches that views of a request share. What is not set is whatever the request says.
+// The switches that views of a request share. Where one is not set, the request decides.
 
 import { choice, element, menu } from "./dom.js";
 
@@ -9,8 +9,8 @@ const asSaid = (words) => [UNSET, words];
 const VALUES = { [UNSET]: undefined, true: true, false: false };
 const read = (value) => (value in VALUES ? VALUES[value] : value);
 
-/** The part of the shared slice that api/prompt and its like take. */
-export function asked(request) {
+/** The part of the shared slice that api/prompt and api/cache take. */
+export function requestBody(request) {
   const { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice } = request.get();
   return { source, protocol, dialect, thinking, effort, drop_thinking, tool_choice };
 }
@@ -34,7 +34,8 @@ export function switches(context) {
   let tools = [];
   const draw = () => {
     const now = request.get();
-    const open = root.contains(document.activeElement) ? document.activeElement.name : null;
+    const active = document.activeElement;
+    const open = active instanceof HTMLSelectElement && root.contains(active) ? active.name : null;
     const efforts =
       settings.dialects.find(({ name }) => name === (now.dialect ?? settings.dialect))?.efforts ??
       [];
@@ -61,7 +62,7 @@ export function switches(context) {
       made("Old reasoning", "drop_thinking", [said, ["true", "dropped"], ["false", "kept"]]),
       made("Tool choice", "tool_choice", [said, ...modes.map((mode) => [mode, mode]), ...names]),
     );
-    if (open) root.querySelector(`[name="${open}"]`)?.focus();
+    for (const select of root.querySelectorAll("select")) if (select.name === open) select.focus();
   };
   request.onChange((_, names) => {
     if (names.some((name) => name !== "source")) draw();

@@ -1,11 +1,32 @@
-// A trace (api/trace), and what there is at each of its steps. Every question is answered by
-// halving: what it costs grows with what is asked for, not with the text.
+// A trace (api/trace), and what there is at each of its steps. Everything is found by binary search:
+// the cost of a question grows with its answer, not with the text.
 
 import { whole } from "./characters.js";
 
+/** @typedef {import("./types.js").Frame} Frame */
+/** @typedef {import("./types.js").ParserState} ParserState */
+/** @typedef {import("./types.js").TraceAnswer} TraceAnswer */
+/** @typedef {import("./types.js").TraceFrames} TraceFrames */
+/** @typedef {import("./types.js").TraceRow} TraceRow */
+
+/**
+ * The end of a text, and how much is before it.
+ * @typedef {{ before: number, text: string }} Tail
+ */
+
+/**
+ * A call as it was started, the rows it is made of, and the rows in which it ended.
+ * @typedef {TraceRow & { row: number, parts: Parts, ended: number | null, aborted: number | null }} Call
+ */
+
 const JOINED = new Set(["ReasoningDelta", "ContentDelta", "ArgumentsDelta"]);
 
-/** The last index whose value, by `of`, is at most `most`; -1 if there is none. */
+/**
+ * The last index whose value, by `of`, is at most `most`; -1 if there is none.
+ * @param {number} length
+ * @param {(index: number) => number} of
+ * @param {number} most
+ */
 function lastUpTo(length, of, most) {
   let [low, high] = [-1, length - 1];
   while (low < high) {
@@ -16,43 +37,57 @@ function lastUpTo(length, of, most) {
   return low;
 }
 
-/** Deltas of one kind, of which some have come. */
+/** Deltas of one kind, of which some have arrived. */
 class Deltas {
   #row;
   #trace;
   #counts = [0]; // of deltas before each run
   #lengths = [0]; // of their text
 
+  /**
+   * @param {TraceRow} row
+   * @param {Trace} trace
+   */
   constructor(row, trace) {
     this.#row = row;
     this.#trace = trace;
     for (const [step, count, length] of row.runs) {
       const size = count === 1 ? length : trace.end(step + count - 1) - trace.end(step - 1);
-      this.#counts.push(this.#counts.at(-1) + count);
-      this.#lengths.push(this.#lengths.at(-1) + size);
+      this.#counts.push(last(this.#counts) + count);
+      this.#lengths.push(last(this.#lengths) + size);
     }
   }
 
   get count() {
-    return this.#counts.at(-1);
+    return last(this.#counts);
   }
 
-  /** How many have come at a step, and how long their text is. */
+  /**
+   * How many have arrived at a step, and how long their text is.
+   * @param {number} step
+   */
   at(step) {
     const { runs } = this.#row;
-    const last = lastUpTo(runs.length, (n) => runs[n][0], step);
-    if (last < 0) return { count: 0, length: 0 };
-    const come = Math.min(runs[last][1], step - runs[last][0] + 1);
-    return { count: this.#counts[last] + come, length: this.#lengthOf(last, come) };
+    const run = lastUpTo(runs.length, (n) => runs[n][0], step);
+    if (run < 0) return { count: 0, length: 0 };
+    const come = Math.min(runs[run][1], step - runs[run][0] + 1);
+    return { count: this.#counts[run] + come, length: this.#lengthOf(run, come) };
   }
 
+  /**
+   * @param {number} run
+   * @param {number} come
+   */
   #lengthOf(run, come) {
     const [step, count, length] = this.#row.runs[run];
     const size = count === 1 ? length : this.#trace.end(step + come - 1) - this.#trace.end(step - 1);
     return this.#lengths[run] + (come ? size : 0);
   }
 
-  /** The text of a delta, and the step it came with. */
+  /**
+   * The text of a delta, and the step it came with.
+   * @param {number} number
+   */
   get(number) {
     const run = lastUpTo(this.#row.runs.length, (n) => this.#counts[n], number);
     const come = number - this.#counts[run];
@@ -62,18 +97,28 @@ class Deltas {
   }
 }
 
-/** Rows that make one text. */
+/** Rows that make up one text. */
 class Parts {
+  /** @type {number[]} */
   rows = [];
   #before = [0];
 
+  /**
+   * @param {number} row
+   * @param {number} length
+   */
   add(row, length) {
     this.rows.push(row);
-    this.#before.push(this.#before.at(-1) + length);
+    this.#before.push(last(this.#before) + length);
   }
 
-  /** The last of the first `count` rows, so many that their text is `most` long or more, where the
-      very last is only `length` long yet. */
+  /**
+   * The last of the first `count` rows, so many that their text is `most` long or more, where the
+   * very last is only `length` long yet.
+   * @param {number} count
+   * @param {number} length
+   * @param {number} most
+   */
   last(count, length, most) {
     if (!count) return { rows: [], before: 0 };
     const end = this.#before[count - 1] + length;
@@ -84,15 +129,25 @@ class Parts {
 
 export class Trace {
   #answer;
+  /** @type {Uint32Array | null} */
   #ends = null;
+  /** @type {Map<number, Deltas>} */
   #deltas = new Map();
+  /** @type {Map<string, { answer: TraceFrames, before: Uint32Array }>} */
   #frames = new Map();
+  /** @type {Map<number, number>} */
   #firstSeen = new Map();
   #numbers;
   #reasoning = new Parts();
   #content = new Parts();
+  /** @type {Call[]} */
   #calls = [];
 
+  /**
+   * @param {TraceAnswer} answer
+   * @param {string} text
+   * @param {ParserState[]} states
+   */
   constructor(answer, text, states) {
     this.#answer = answer;
     this.text = text;
@@ -103,9 +158,12 @@ export class Trace {
     this.events = answer.events;
     this.states = states;
     if (answer.cuts) {
-      this.#ends = new Uint32Array(answer.steps + 1);
-      answer.cuts.forEach((size, n) => (this.#ends[n + 1] = this.#ends[n] + size));
-      this.#ends[answer.steps] = answer.length;
+      const ends = new Uint32Array(answer.steps + 1);
+      answer.cuts.forEach((size, n) => {
+        ends[n + 1] = ends[n] + size;
+      });
+      ends[answer.steps] = answer.length;
+      this.#ends = ends;
     }
     for (const [step, state] of answer.knots)
       if (!this.#firstSeen.has(state)) this.#firstSeen.set(state, step);
@@ -124,44 +182,57 @@ export class Trace {
       if (row.type === "ReasoningDelta") this.#reasoning.add(n, row.text.length);
       else if (row.type === "ContentDelta") this.#content.add(n, row.text.length);
       else if (row.type === "ToolCallStart")
-        this.#calls.push({ ...row, row: n, text: new Parts(), ended: null, aborted: null });
-      else if (row.type === "ArgumentsDelta") this.#call(row).text.add(n, row.text.length);
+        this.#calls.push({ ...row, row: n, parts: new Parts(), ended: null, aborted: null });
+      else if (row.type === "ArgumentsDelta") this.#call(row).parts.add(n, row.text.length);
       else if (row.type === "ToolCallEnd") this.#call(row).ended = n;
       else if (row.type === "ToolCallAborted") this.#call(row).aborted = n;
     });
   }
 
-  // Calls are numbered from 0, in the order in which they begin.
-  #call = (row) => this.#calls[row.index];
+  /**
+   * Calls are numbered from 0, in the order in which they begin.
+   * @param {TraceRow} row
+   */
+  #call(row) {
+    return this.#calls[row.index];
+  }
 
-  /** The number of the repair in a row, as the text is marked with it. */
+  /**
+   * The number of the repair in a row, with which the text is marked.
+   * @param {number} row
+   */
   numberOf(row) {
     return this.#numbers.get(row);
   }
 
-  get knots() {
-    return this.#answer.knots;
-  }
-
-  /** How much of the text has come at a step. */
+  /**
+   * How much of the text has arrived at a step.
+   * @param {number} step
+   */
   end(step) {
     const at = Math.max(0, Math.min(step, this.steps));
     return this.#ends ? this.#ends[at] : Math.min(at, this.#answer.length);
   }
 
-  /** The first step at which a place of the text has come. */
+  /**
+   * The first step at which a place of the text has arrived.
+   * @param {number} place
+   */
   stepAt(place) {
     return Math.min(lastUpTo(this.steps, (n) => this.end(n), place - 1) + 1, this.steps);
   }
 
-  /** Where reading is: the state, the one before it, and what is held, from where and why. */
+  /**
+   * The state of the parser at a step, the one before it, and what is held, from where and why.
+   * @param {number} step
+   */
   at(step) {
     const knots = this.#answer.knots;
-    const last = lastUpTo(knots.length, (n) => knots[n][0], step);
-    const [begun, state, hold, start, slides] = knots[last];
+    const knot = lastUpTo(knots.length, (n) => knots[n][0], step);
+    const [begun, state, hold, start, slides] = knots[knot];
     const end = this.end(step);
-    let before = last;
-    while (before > 0 && knots[before][1] === state && last - before < 64) before--;
+    let before = knot;
+    while (before > 0 && knots[before][1] === state && knot - before < 64) before--;
     return {
       state: this.states[state].name,
       words: this.states[state].words,
@@ -172,39 +243,59 @@ export class Trace {
     };
   }
 
-  /** The states that reading has been in, by their names. */
+  /**
+   * The states that the parser has been in, by their names.
+   * @param {number} step
+   */
   seen(step) {
     return new Set(
       [...this.#firstSeen].filter(([, first]) => first <= step).map(([n]) => this.states[n].name),
     );
   }
 
-  /** The next step, in a direction, at which something changes other than the text. */
+  /**
+   * The next step, in a direction, at which something other than the text changes.
+   * @param {number} step
+   * @param {1 | -1} direction
+   */
   change(step, direction) {
     const knots = this.#answer.knots;
-    const last = lastUpTo(knots.length, (n) => knots[n][0], direction > 0 ? step : step - 1);
-    if (direction > 0) return last + 1 < knots.length ? knots[last + 1][0] : this.steps;
-    return last >= 0 ? knots[last][0] : 0;
+    const knot = lastUpTo(knots.length, (n) => knots[n][0], direction > 0 ? step : step - 1);
+    if (direction > 0) return knot + 1 < knots.length ? knots[knot + 1][0] : this.steps;
+    return knot >= 0 ? knots[knot][0] : 0;
   }
 
-  /** The next step, in a direction, at which a repair is made; null if there is none. */
+  /**
+   * The next step, in a direction, at which a repair is made; null if there is none.
+   * @param {number} step
+   * @param {1 | -1} direction
+   */
   repair(step, direction) {
     const steps = this.repairs.map((repair) => repair.step).sort((a, b) => a - b);
     const found = direction > 0 ? steps.find((s) => s > step) : steps.findLast((s) => s < step);
     return found ?? null;
   }
 
+  /** @param {number} row */
   #deltasOf(row) {
-    if (!this.#deltas.has(row)) this.#deltas.set(row, new Deltas(this.rows[row], this));
-    return this.#deltas.get(row);
+    const known = this.#deltas.get(row) ?? new Deltas(this.rows[row], this);
+    this.#deltas.set(row, known);
+    return known;
   }
 
-  /** How many rows have begun at a step. */
+  /**
+   * How many rows have begun at a step.
+   * @param {number} step
+   */
   rowsAt(step) {
     return lastUpTo(this.rows.length, (n) => this.rows[n].step, step) + 1;
   }
 
-  /** A row as it is at a step: the text that has come, and how many deltas. */
+  /**
+   * A row as it is at a step: the text that has arrived, and how many deltas.
+   * @param {number} n
+   * @param {number} step
+   */
   row(n, step) {
     const row = this.rows[n];
     if (!JOINED.has(row.type)) return { ...row, deltas: 1 };
@@ -212,33 +303,45 @@ export class Trace {
     return { ...row, text: row.text.slice(0, length), deltas: count };
   }
 
-  /** The end of a text, as long as `most`, and how much is before it. */
+  /**
+   * The end of a text, as long as `most`.
+   * @param {Parts} parts
+   * @param {number} step
+   * @param {number} most
+   * @returns {Tail}
+   */
   #tail(parts, step, most) {
     const rows = this.rowsAt(step);
     const count = lastUpTo(parts.rows.length, (n) => parts.rows[n], rows - 1) + 1;
     const length = count ? this.row(parts.rows[count - 1], step).text.length : 0;
-    const { rows: last, before } = parts.last(count, length, most);
-    const text = last.map((n) => this.row(n, step).text).join("");
+    const { rows: shown, before } = parts.last(count, length, most);
+    const text = shown.map((n) => this.row(n, step).text).join("");
     const cut = whole(text, Math.max(0, text.length - most));
     return { before: before + cut, text: text.slice(cut) };
   }
 
-  /** The message so far: the ends of its texts, and its last calls. */
+  /**
+   * The message so far: the ends of its texts, and its last calls.
+   * @param {number} step
+   * @param {number} most
+   * @param {number} mostCalls
+   */
   messageAt(step, most, mostCalls) {
     const rows = this.rowsAt(step);
     const begun = lastUpTo(this.#calls.length, (n) => this.#calls[n].row, rows - 1) + 1;
+    /** @param {number | null} row */
     const has = (row) => row !== null && row < rows;
     const calls = this.#calls.slice(Math.max(0, begun - mostCalls), begun).map((call) => ({
       ...call,
-      text: this.#tail(call.text, step, most),
+      text: this.#tail(call.parts, step, most),
       status: has(call.ended) ? "complete" : has(call.aborted) ? "incomplete" : "open",
     }));
     const finish = step >= this.steps ? this.message.finish : null;
     if (finish)
-      // As the toolkit puts it together: a parameter that was given twice is there once.
+      // The final arguments: a parameter that was given twice is there once.
       for (const call of calls) {
-        const said = this.message.tool_calls?.find(({ id }) => id === call.id);
-        if (said) call.text = ended(said.function.arguments, most);
+        const whole = this.message.tool_calls?.find(({ id }) => id === call.id);
+        if (whole) call.text = tailOf(whole.function.arguments, most);
       }
     return {
       reasoning: this.#tail(this.#reasoning, step, most),
@@ -251,63 +354,104 @@ export class Trace {
 
   // The frames of a protocol. Those of a row are its first ones, and one for each delta after.
 
+  /** @param {string} protocol */
   #framesOf(protocol) {
-    if (!this.#frames.get(protocol)) {
-      const answer = this.#answer.frames[protocol];
-      const before = new Uint32Array(answer.rows.length + 1);
-      before[0] = answer.start.length;
-      answer.rows.forEach(([first, more], n) => {
-        const rest = more ? this.#deltasOf(n).count - 1 : 0;
-        before[n + 1] = before[n] + first.length + rest;
-      });
-      this.#frames.set(protocol, { answer, before });
-    }
-    return this.#frames.get(protocol);
+    const known = this.#frames.get(protocol);
+    if (known) return known;
+    const answer = this.#answer.frames[protocol];
+    const before = new Uint32Array(answer.rows.length + 1);
+    before[0] = answer.start.length;
+    answer.rows.forEach(([first, more], n) => {
+      const rest = more ? this.#deltasOf(n).count - 1 : 0;
+      before[n + 1] = before[n] + first.length + rest;
+    });
+    const found = { answer, before };
+    this.#frames.set(protocol, found);
+    return found;
   }
 
-  /** Whether every row has frames: of very many they are left out. */
+  /**
+   * Whether every row has frames: those of very many rows are left out.
+   * @param {string} protocol
+   */
   isFramed(protocol) {
     return this.#answer.frames[protocol].whole;
   }
 
-  /** How many frames have been sent at a step. */
+  /**
+   * How many frames have been sent at a step.
+   * @param {string} protocol
+   * @param {number} step
+   */
   frameCount(protocol, step) {
     const { answer, before } = this.#framesOf(protocol);
     const rows = Math.min(this.rowsAt(step), answer.rows.length);
     if (!rows) return answer.start.length;
     if (step >= this.steps) return before[answer.rows.length] + answer.finish.length;
-    const last = rows - 1;
-    const [first, more] = answer.rows[last];
-    if (!more) return before[last] + first.length;
-    return before[last] + first.length + this.#deltasOf(last).at(step).count - 1;
+    const row = rows - 1;
+    const [first, more] = answer.rows[row];
+    if (!more) return before[row] + first.length;
+    return before[row] + first.length + this.#deltasOf(row).at(step).count - 1;
   }
 
-  /** A frame by its number, with the step it was sent at. */
+  /**
+   * A frame by its number, with the step it was sent at.
+   * @param {string} protocol
+   * @param {number} number
+   */
   frame(protocol, number) {
     const { answer, before } = this.#framesOf(protocol);
-    const made = (frame, step) => ({ frame: numbered(frame, number), step });
-    if (number < answer.start.length) return made(answer.start[number], 0);
-    if (number >= before.at(-1)) return made(answer.finish[number - before.at(-1)], this.steps);
+    /**
+     * @param {Frame} frame
+     * @param {number} step
+     */
+    const sent = (frame, step) => ({ frame: numbered(frame, number), step });
+    const end = before[answer.rows.length];
+    if (number < answer.start.length) return sent(answer.start[number], 0);
+    if (number >= end) return sent(answer.finish[number - end], this.steps);
     const row = lastUpTo(answer.rows.length, (n) => before[n], number);
     const [first, more] = answer.rows[row];
     const inside = number - before[row];
-    if (inside < first.length) return made(first[inside], this.rows[row].step);
+    if (inside < first.length || !more) return sent(first[inside], this.rows[row].step);
     const { text, step } = this.#deltasOf(row).get(inside - first.length + 1);
-    return made(filled(more.frame, more.path, text), step);
+    return sent(filled(more.frame, more.path, text), step);
   }
 }
 
-/** A frame with a text put where a path leads. */
-function filled(frame, [key, ...rest], text) {
+/**
+ * The last item of a list that is not empty.
+ * @param {number[]} numbers
+ */
+const last = (numbers) => numbers[numbers.length - 1];
+
+/**
+ * A frame with a text where a path leads.
+ * @param {any} frame
+ * @param {(string | number)[]} path
+ * @param {string} text
+ * @returns {any}
+ */
+function filled(frame, path, text) {
+  const [key, ...rest] = path;
   const made = Array.isArray(frame) ? [...frame] : { ...frame };
   made[key] = rest.length ? filled(frame[key], rest, text) : text;
   return made;
 }
 
+/**
+ * @param {Frame} frame
+ * @param {number} number
+ */
 const numbered = (frame, number) =>
   "sequence_number" in frame ? { ...frame, sequence_number: number } : frame;
 
-const ended = (text, most) => {
+/**
+ * The end of a text, as long as `most`.
+ * @param {string} text
+ * @param {number} most
+ * @returns {Tail}
+ */
+const tailOf = (text, most) => {
   const cut = whole(text, Math.max(0, text.length - most));
   return { before: cut, text: text.slice(cut) };
 };

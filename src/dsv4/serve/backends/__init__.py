@@ -10,7 +10,7 @@ from dsv4.tokens import Tokenizer
 def backend_named(settings: Settings, tokenizer: Tokenizer | None) -> AnyBackend:
     """The backend that the settings name."""
     if settings.backend == "demo":
-        from dsv4.serve.demo.demo_model import DemoBackend
+        from dsv4.serve.backends.demo_model import DemoBackend
 
         return DemoBackend(tokenizer, settings.pace)
     if settings.backend == "vllm":

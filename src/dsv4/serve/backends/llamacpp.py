@@ -8,6 +8,7 @@ from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.finish_reasons import Reason
+from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
     Chunk,
@@ -39,7 +40,7 @@ class LlamacppBackend(Backend):
         # Control tokens come as empty text, so the text is made from the ids.
         sampled = None if self._tokenizer is None else _SampledIds(self._tokenizer)
 
-        def read(event: Any, more: bool) -> Chunk:
+        def read(event: JsonObject, more: bool) -> Chunk:
             return _chunk(event, None if sampled is None else sampled.of(event), more)
 
         return self._upstream.chunks("/completion", partial(_body, prompt, ids, options), read)
@@ -59,7 +60,7 @@ class _SampledIds:
     """The ids of one completion.
 
     While a character is incomplete the server sends nothing. Then it sends the text of all the
-    tokens since, with the id of the last of them alone: the others are found from the text.
+    tokens since, with only the id of the last of them: the others are found from the text.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -67,7 +68,7 @@ class _SampledIds:
         self._special = set(tokenizer.vocabulary.added.values())
         self._seen = 0
 
-    def of(self, event: Any) -> list[int] | None:
+    def of(self, event: JsonObject) -> list[int] | None:
         """The ids that belong to an event; None where it has none."""
         given, text = event.get("tokens"), event.get("content") or ""
         if not isinstance(given, list):
@@ -83,7 +84,7 @@ class _SampledIds:
         return [*self._tokenizer.encode_text(shown), *known]
 
 
-def _chunk(event: Any, ids: Sequence[int] | None, more: bool) -> Chunk:
+def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
     stopped = event.get("stop") is True
     timings = event.get("timings") or {}
     return Chunk(
@@ -103,7 +104,7 @@ def _chunk(event: Any, ids: Sequence[int] | None, more: bool) -> Chunk:
     )
 
 
-def _logprob(known: Any) -> Logprob:
+def _logprob(known: JsonObject) -> Logprob:
     tops = known.get("top_logprobs") or ()
     top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
     return Logprob(str(known.get("token")), float(known.get("logprob") or 0), top)
@@ -113,7 +114,7 @@ def _logprob(known: Any) -> Logprob:
 _STOP_TYPES = {"eos": "eos", "word": "stop", "limit": "length"}
 
 
-def _finish(event: Any) -> Reason | None:
+def _finish(event: JsonObject) -> Reason | None:
     kind = event.get("stop_type")
     if kind is None:  # as servers of 2024 say it
         kind = next((name for name in _STOP_TYPES if event.get(f"stopped_{name}") is True), None)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
+from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
     Chunk,
@@ -24,11 +25,9 @@ from dsv4.serve.backends.vllm import read_completion, read_counts, read_models, 
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
-# Any other server of `/v1/completions`: the prompt as text, and as little else as can be.
-
 
 class CompletionsBackend(Backend):
-    """A server of unknown make."""
+    """A server of `/v1/completions`: it gets the prompt as text, and as few fields as possible."""
 
     grammar_form: Form | None = None
 
@@ -59,11 +58,9 @@ class CompletionsBackend(Backend):
         await self._upstream.aclose()
 
 
-# Any Chat Completions server: the request as it is. `healing_reader.py` repairs the answer.
-
-
 class ChatServerBackend:
-    """A server that makes its own prompts. It takes requests, not prompts."""
+    """A server of `/v1/chat/completions`: it makes its own prompts, and gets the request as it is.
+    `healing_reader.py` repairs its answers."""
 
     grammar_form: Form | None = None
 
@@ -72,17 +69,17 @@ class ChatServerBackend:
         self._model = settings.upstream_model
         self._names: list[str] | None = None
 
-    def stream_request(self, body: dict[str, Any]) -> Chunks:
+    def stream_request(self, body: JsonObject) -> Chunks:
         """The answer to a request in Chat Completions' form."""
         return self._upstream.chunks("/v1/chat/completions", partial(self._body, body), _chat_chunk)
 
-    async def _body(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def _body(self, body: JsonObject) -> JsonObject:
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         asked["model"] = await self._model_for(body.get("model"))
         asked.pop("n", None)  # each choice is a request of its own
         return asked
 
-    async def _model_for(self, name: Any) -> Any:
+    async def _model_for(self, name: object) -> object:
         """The model to ask for: clients name what they like, and few servers take that."""
         if self._model is not None:
             return self._model
@@ -97,8 +94,7 @@ class ChatServerBackend:
         await self._upstream.aclose()
 
 
-def _chat_chunk(event: Any, more: bool) -> Chunk:
-    event = event if isinstance(event, dict) else {}
+def _chat_chunk(event: JsonObject, more: bool) -> Chunk:
     choices = event.get("choices")
     choice = choices[0] if choices else {}
     return Chunk(
@@ -112,7 +108,7 @@ def _chat_chunk(event: Any, more: bool) -> Chunk:
     )
 
 
-def _chat_logprobs(given: Any) -> tuple[Logprob, ...]:
+def _chat_logprobs(given: object) -> tuple[Logprob, ...]:
     if not isinstance(given, dict):
         return ()
     return tuple(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
+from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
     Chunk,
@@ -81,7 +82,7 @@ class _SglangProgress:
         self._ids = 0
         self._logprobs = 0
 
-    def chunk(self, event: Any, more: bool) -> Chunk:
+    def chunk(self, event: JsonObject, more: bool) -> Chunk:
         meta = event.get("meta_info") or {}
         text = event.get("text") or ""
         new, self._text = text[self._text :], max(self._text, len(text))
@@ -101,14 +102,14 @@ class _SglangProgress:
             more=more,
         )
 
-    def _new_ids(self, ids: Any, completed: int | None) -> list[int] | None:
+    def _new_ids(self, ids: object, completed: int | None) -> list[int] | None:
         if not isinstance(ids, list):
             return None
         new = ids[self._ids :] if completed is not None and len(ids) == completed else ids
         self._ids += len(new)
         return new
 
-    def _new_logprobs(self, meta: Any) -> tuple[Logprob, ...]:
+    def _new_logprobs(self, meta: JsonObject) -> tuple[Logprob, ...]:
         """All so far come each time, as value, id and text of each token."""
         given = meta.get("output_token_logprobs")
         if not isinstance(given, list):

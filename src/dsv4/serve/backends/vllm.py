@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
+from dsv4.api.request_fields import JsonObject
 from dsv4.serve.backend import (
     Backend,
     Chunk,
@@ -77,9 +78,8 @@ def sampling_fields(options: Options) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def read_completion(event: Any, more: bool = False) -> Chunk:
+def read_completion(event: JsonObject, more: bool = False) -> Chunk:
     """An event of `/v1/completions`."""
-    event = event if isinstance(event, dict) else {}
     choices = event.get("choices")
     choice = choices[0] if choices else {}
     ids, known = choice.get("token_ids"), choice.get("logprobs")
@@ -96,7 +96,7 @@ def read_completion(event: Any, more: bool = False) -> Chunk:
     )
 
 
-def read_counts(usage: Any) -> Counts | None:
+def read_counts(usage: object) -> Counts | None:
     """The counts of an answer in OpenAI's form."""
     if not isinstance(usage, dict):
         return None
@@ -110,12 +110,12 @@ def read_counts(usage: Any) -> Counts | None:
     )
 
 
-def _detail(usage: dict[str, Any], details: str, name: str) -> Any:
+def _detail(usage: JsonObject, details: str, name: str) -> int | None:
     found = usage.get(details)
     return read_number(found.get(name)) if isinstance(found, dict) else None
 
 
-def _logprobs(given: Any) -> tuple[Logprob, ...]:
+def _logprobs(given: object) -> tuple[Logprob, ...]:
     if not isinstance(given, dict):
         return ()
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
@@ -126,11 +126,10 @@ def _logprobs(given: Any) -> tuple[Logprob, ...]:
     )
 
 
-def read_models(answer: Any) -> list[Model]:
+def read_models(answer: JsonObject) -> list[Model]:
     """The models of an answer in OpenAI's form; vLLM says their context length too."""
-    listed = answer.get("data") if isinstance(answer, dict) else None
     return [
         Model(str(model["id"]), read_number(model.get("max_model_len")))
-        for model in listed or ()
+        for model in answer.get("data") or ()
         if isinstance(model, dict) and "id" in model
     ] or [Model("default")]

@@ -11,16 +11,19 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from sys import getsizeof
-from typing import Any, TypeAlias
+from typing import Any, AnyStr, Protocol, TypeAlias
 
+from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End
 from dsv4._playground.json_source import Utf16Offsets
+from dsv4.api import ApiRequest, Usage
 from dsv4.serve.asgi import ClientGone
+from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.settings import MIB, SettingError, Settings
 
 # How many requests are kept, of how many bytes together, and of how many each.
@@ -30,17 +33,53 @@ MAX_REQUEST_BYTES = 8 * MIB
 # How long somebody who watches waits for something to happen, and how often it is looked for.
 PATIENCE_SECONDS = 4.0
 LOOK_SECONDS = 0.1
-# What a request is begun with: its prompt, and what generates.
-OnBegin: TypeAlias = Callable[[Any, Any], None]
-
 # About how many bytes a repair takes, or an empty request.
 _REPAIR_BYTES = 500
 _COUNTS = ("prompt", "cached", "completion", "reasoning")
 
 
+class PreparedView(Protocol):
+    """What the inspector shows of a request once it has a prompt."""
+
+    @property
+    def call(self) -> ApiRequest: ...
+
+    @property
+    def prompt(self) -> Prompt: ...
+
+    @property
+    def prompt_tokens(self) -> int: ...
+
+    @property
+    def shared(self) -> int | None: ...
+
+
+class RunView(Protocol):
+    """What the inspector shows of a request that is being answered."""
+
+    @property
+    def readers(self) -> Sequence[ChoiceReader]: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def began(self) -> float | None: ...
+
+    @property
+    def first_heard(self) -> float | None: ...
+
+    @property
+    def tail(self) -> str: ...
+
+
+# Is called when a request has its prompt, with that and with what generates.
+OnBegin: TypeAlias = Callable[[PreparedView, RunView], None]
+
+
 @dataclass(slots=True, eq=False)
 class InspectedRequest:
-    """One request of a client's. What it is still being answered with is asked of its readers."""
+    """One request of a client's. While it runs, what has come is asked of its run."""
 
     number: int
     owner: str  # the name of the key, never the key
@@ -58,16 +97,16 @@ class InspectedRequest:
     options: dict[str, Any] = field(default_factory=dict)
     prompt_tokens: int | None = None
     shared_tokens: int | None = None
-    before: int | None = None  # the number of the owner's request before this one
+    previous: int | None = None  # the number of the owner's request before this one
     shared: int = 0  # how many characters of its prompt that one had, with what was sampled
-    run: Any = None
+    run: RunView | None = None
     kept: list[dict[str, Any]] = field(default_factory=list)
     first: float | None = None
     tail: str = ""
     usage: dict[str, int] = field(default_factory=dict)
 
-    def begins(self, prepared: Any, run: Any) -> None:
-        """The prompt is there: it is generated from as soon as a stream is free."""
+    def begin(self, prepared: PreparedView, run: RunView) -> None:
+        """Notes the prompt: it is generated from as soon as a stream is free."""
         self.status = "running"
         self.run = run
         self.prompt = (
@@ -83,14 +122,14 @@ class InspectedRequest:
             "tools": json.dumps(list(request.tools or ()), default=str),
         }
 
-    def ends(self, status: str, problem: str = "") -> None:
-        """Nothing more comes: what was read is kept, and the readers are let go."""
+    def end(self, status: str, problem: str = "") -> None:
+        """Keeps what was read, and lets the run go: nothing more comes."""
         self.ended = _now()
         self.status, self.problem = status, problem
         if self.run is not None:
             self.kept = self.completions()
             self.usage = {name: getattr(self.run.usage, name) for name in _COUNTS}
-            self.begun, self.first = self.run.begun, self.run.first_heard
+            self.begun, self.first = self.run.began, self.run.first_heard
             self.tail = self.run.tail
             self.run = None
             if status == "done" and any(choice["finish"] is None for choice in self.kept):
@@ -99,7 +138,7 @@ class InspectedRequest:
     @property
     def stage(self) -> str:
         """How far it is: "queued", "running", or the way in which it ended."""
-        return "queued" if self.run is not None and self.run.begun is None else self.status
+        return "queued" if self.run is not None and self.run.began is None else self.status
 
     @property
     def weight(self) -> int:
@@ -123,7 +162,7 @@ class InspectedRequest:
 
     def summary(self) -> dict[str, Any]:
         """What the list shows of it. While it runs, nothing is asked that takes long to find."""
-        runs = self.run is not None
+        run = self.run
         return {
             "number": self.number,
             "owner": self.owner,
@@ -133,16 +172,16 @@ class InspectedRequest:
             "status": self.stage,
             "problem": self.problem,
             "time": self.time,
-            "queued": _seconds(self.clock, self.run.begun if runs else self.begun),
-            "first": _seconds(self.clock, self.run.first_heard if runs else self.first),
+            "queued": _seconds(self.clock, run.began if run else self.begun),
+            "first": _seconds(self.clock, run.first_heard if run else self.first),
             "total": _seconds(self.clock, self.ended),
             "prompt_tokens": self.prompt_tokens,
             "shared_tokens": self.shared_tokens,
-            "before": self.before,
+            "before": self.previous,
             "usage": self.usage,
             "repairs": sum(len(choice["repairs"]) for choice in self.kept),
             "finish": self.kept[0]["finish"] if self.kept else None,
-            "tail": self.run.tail if runs else self.tail,
+            "tail": run.tail if run else self.tail,
         }
 
     def details(self) -> dict[str, Any]:
@@ -157,7 +196,7 @@ class InspectedRequest:
         }
 
 
-def _completion_details(reader: Any) -> dict[str, Any]:
+def _completion_details(reader: ChoiceReader) -> dict[str, Any]:
     """A completion: its raw text, the repairs in it, and why it ended, if it has."""
     text = reader.sampled
     places = Utf16Offsets(text)
@@ -203,7 +242,7 @@ class Inspector:
         self._most_bytes = most_bytes
         self._seen: OrderedDict[int, InspectedRequest] = OrderedDict()
         self._count = 0
-        self._versions: dict[int, tuple[int, Any]] = {}
+        self._versions: dict[int, tuple[int, tuple[str, int]]] = {}
         self._version = 0
         # Numbers begin anew with each server: a page that has watched another one asks again.
         self.name = f"{time.time():.6f}"
@@ -228,25 +267,25 @@ class Inspector:
         self._seen[seen.number] = seen
         self._trim()
         try:
-            yield partial(self._begins, seen)
+            yield partial(self._begin, seen)
         except BaseException as error:
             gone = isinstance(error, (ClientGone, asyncio.CancelledError))
-            seen.ends("gone" if gone else "failed", "" if gone else str(error)[:2_000])
+            seen.end("gone" if gone else "failed", "" if gone else str(error)[:2_000])
             raise
         else:
-            seen.ends("done")
+            seen.end("done")
         finally:
             self._trim()
 
-    def _begins(self, seen: InspectedRequest, prepared: Any, run: Any) -> None:
-        """A request's prompt is there: it is held against the one before of the same owner."""
-        seen.begins(prepared, run)
+    def _begin(self, seen: InspectedRequest, prepared: PreparedView, run: RunView) -> None:
+        """Compares the prompt of a request with the owner's request before it."""
+        seen.begin(prepared, run)
         earlier = (other for other in reversed(self._seen.values()) if other.number < seen.number)
         for other in earlier:
             if other.owner == seen.owner and other.prompt is not None:
                 sampled = other.completions()
                 known = other.prompt + (sampled[0]["text"] if sampled else "")
-                seen.before = other.number
+                seen.previous = other.number
                 seen.shared = common_prefix_length(seen.prompt or "", known)
                 return
 
@@ -297,12 +336,15 @@ class Inspector:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def common_prefix_length(a: str, b: str) -> int:
-    """The length of the common start of two texts: comparing halves is comparing memory."""
-    low, high = 0, min(len(a), len(b))
+def common_prefix_length(a: AnyStr, b: AnyStr, width: int = 1) -> int:
+    """The length of the common prefix of two texts, or of items that are `width` bytes wide.
+
+    It is found by comparing halves, which is comparing memory.
+    """
+    low, high = 0, min(len(a), len(b)) // width
     while low < high:
         middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
+        if a[low * width : middle * width] == b[low * width : middle * width]:
             low = middle
         else:
             high = middle - 1

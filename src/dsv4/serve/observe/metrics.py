@@ -22,7 +22,8 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
-from dsv4.api.unread_fields import HARMLESS_FIELDS
+from dsv4.api.api_request import ProtocolName
+from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
 from dsv4.serve.settings import SettingError
 
@@ -66,7 +67,7 @@ class Metrics:
         )
         self.repairs = Counter(
             "dsv4_repairs",
-            "Departures from the grammar that were read, by kind",
+            "Deviations from the grammar that were repaired, by kind",
             ["kind"],
             registry=made,
         )
@@ -100,7 +101,7 @@ class Metrics:
         self.running.set(running)
         self.waiting.set(waiting)
 
-    def count_ignored(self, protocol: str, fields: Iterable[str]) -> None:
+    def count_ignored(self, protocol: ProtocolName, fields: Iterable[str]) -> None:
         """Counts fields that were not read. Clients make up names, and a label must not grow."""
         for field in fields:
             label = field if field in HARMLESS_FIELDS[protocol] else "other"

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError
@@ -52,9 +52,11 @@ class Exchange:
     version: int = VERSION
 
 
+# A class, or several, for `isinstance`.
+Kind: TypeAlias = type | tuple[type, ...]
 # What each field of a line must be, and in words.
 _OPTIONAL_LIST = ((list, type(None)), "a list or null")
-_EXPECTED: dict[str, tuple[Any, str]] = {
+_EXPECTED: dict[str, tuple[Kind, str]] = {
     **dict.fromkeys(("protocol", "dialect", "prompt", "completion", "finish"), (str, "text")),
     **dict.fromkeys(("request", "message", "settings"), (dict, "an object")),
     **dict.fromkeys(("ids", "deltas"), _OPTIONAL_LIST),
@@ -63,14 +65,14 @@ _EXPECTED: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("recalled", "version"), (int, "a whole number")),
     "seconds": ((int, float), "a number"),
 }
-_ITEMS: dict[str, tuple[Any, str]] = {
+_ITEMS: dict[str, tuple[Kind, str]] = {
     "ids": (int, "a token's id"),
     "deltas": (dict, "an object"),
     "diagnostics": (dict, "an object"),
 }
 
 
-def read_exchange(value: Any) -> Exchange:
+def read_exchange(value: object) -> Exchange:
     """An exchange from its line's JSON. Raises a `ValueError` that says what is wrong."""
     if not isinstance(value, dict):
         raise ValueError(f"found {short_repr(value)}, expected an exchange: an object")
@@ -85,19 +87,20 @@ def read_exchange(value: Any) -> Exchange:
     return Exchange(**given)
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked(name: str, value: object) -> Any:
     kind, words = _EXPECTED[name]
     if not isinstance(value, kind):
         raise ValueError(f"{name}: found {short_repr(value)}, expected {words}")
-    kind, words = _ITEMS.get(name, (object, ""))
-    for at, item in enumerate(value or ()) if name in _ITEMS else ():
-        if not isinstance(item, kind):
-            raise ValueError(f"{name}[{at}]: found {short_repr(item)}, expected {words}")
+    if name in _ITEMS and isinstance(value, list):
+        kind, words = _ITEMS[name]
+        for at, item in enumerate(value):
+            if not isinstance(item, kind):
+                raise ValueError(f"{name}[{at}]: found {short_repr(item)}, expected {words}")
     return value
 
 
 class Recorder:
-    """Appends exchanges to a file. Whole lines are written at once, so workers can share it."""
+    """Appends exchanges to a file. Whole lines are written, so workers can share it."""
 
     def __init__(self, path: str) -> None:
         self._path = path

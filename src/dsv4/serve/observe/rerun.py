@@ -10,10 +10,10 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.parse import assemble
 from dsv4.api import ApiRequest
 from dsv4.api.api_request import ApiSettings
+from dsv4.api.protocols import PROTOCOLS, ApiProtocol
 from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk
-from dsv4.serve.choice_reader import CompletionReader
-from dsv4.serve.completion_route import PROTOCOLS
+from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.recorder import Exchange
 from dsv4.tokens import Tokenizer
@@ -28,15 +28,12 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
     `tokenizer` is that of the server, where ids were recorded. Raises a `ValueError` for an
     exchange that no server wrote.
     """
-    if exchange.protocol not in PROTOCOLS:
-        expected = ", ".join(PROTOCOLS)
-        raise ValueError(f"protocol: found {exchange.protocol!r}, expected one of {expected}")
+    api = _api(exchange)
     if exchange.ids is not None and tokenizer is None:
-        raise ValueError("ids: they can be read with the extra `tokens` alone")
+        raise ValueError("ids: they can be read only with the extra `tokens`")
     settings = _settings(exchange)
-    module = PROTOCOLS[exchange.protocol]
     try:
-        call = module.read(exchange.request, dialect=exchange.dialect, settings=settings)
+        call = api.read(exchange.request, dialect=exchange.dialect, settings=settings)
         prompt = call.request.encode()
     except ValueError as error:
         return [f"the request is refused: {error}"]
@@ -57,6 +54,14 @@ def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
     ]
 
 
+def _api(exchange: Exchange) -> ApiProtocol:
+    for name, api in PROTOCOLS.items():
+        if name == exchange.protocol:
+            return api
+    expected = ", ".join(PROTOCOLS)
+    raise ValueError(f"protocol: found {exchange.protocol!r}, expected one of {expected}")
+
+
 def _settings(exchange: Exchange) -> ApiSettings:
     known = {each.name for each in fields(ApiSettings)} - {"loads"}
     given = {name: value for name, value in exchange.settings.items() if name in known}
@@ -68,8 +73,8 @@ def _settings(exchange: Exchange) -> ApiSettings:
 
 def _reader(
     exchange: Exchange, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None
-) -> Any:
-    reader: Any
+) -> ChoiceReader:
+    reader: ChoiceReader
     if exchange.deltas is not None:
         reader = HealingReader(call)
         chunks = [Chunk(delta=delta) for delta in exchange.deltas]
@@ -88,7 +93,7 @@ def _changed_members(before: dict[str, Any], now: dict[str, Any]) -> Iterator[st
         yield from _changed(name, _without_ids(before.get(name)), _without_ids(now.get(name)))
 
 
-def _changed(name: str, before: Any, now: Any) -> list[str]:
+def _changed(name: str, before: object, now: object) -> list[str]:
     if before == now:
         return []
     if isinstance(before, str) and isinstance(now, str) and max(len(before), len(now)) > _AFTER:
@@ -100,7 +105,7 @@ def _changed(name: str, before: Any, now: Any) -> list[str]:
     return [f"{name}: {short_repr(before, 120)} -> {short_repr(now, 120)}"]
 
 
-def _without_ids(value: Any) -> Any:
+def _without_ids(value: object) -> object:
     """A value without the ids of calls, which are new each time."""
     if isinstance(value, dict):
         return {name: _without_ids(item) for name, item in value.items() if name != "id"}

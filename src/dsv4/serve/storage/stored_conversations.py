@@ -1,60 +1,65 @@
-"""Conversations that clients continue by an id alone: Responses by `previous_response_id`, Messages
-by thread.
+"""Conversations that clients continue by an id: Responses by `previous_response_id`, Messages by
+thread.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from dsv4.api import ApiError, request_fields
-from dsv4.api.request_fields import clean
+from dsv4.api.request_fields import JsonObject, clean
 from dsv4.serve.storage.turn_store import TurnStore
 
-# Responses that are stored: read again by their ids, and continued by `previous_response_id`.
+
+class StoredResponse(NamedTuple):
+    """A response, and the items that it answers."""
+
+    input: list[Any]
+    response: JsonObject
+
+    @property
+    def items(self) -> list[Any]:
+        """The conversation so far."""
+        return [*self.input, *self.response["output"]]
 
 
 class StoredResponses:
-    """The stored responses of all owners."""
+    """The stored responses of all owners: read again by their ids, and continued by
+    `previous_response_id`."""
 
     def __init__(self, store: TurnStore | None) -> None:
         self._store = store
 
-    async def keep(self, owner: str, body: dict[str, Any], response: dict[str, Any]) -> None:
+    async def keep(self, owner: str, body: JsonObject, response: JsonObject) -> None:
         """Keeps a response with what it answers, unless the request forbids it."""
         if not self._stores(body):
             return
         assert self._store is not None
-        kept = {"input": _items(body.get("input")), "response": response}
+        stored = StoredResponse(_items(body.get("input")), response)
         names = [response["id"], *(item["id"] for item in response["output"] if item.get("id"))]
-        # What a client sent may hold half a character.
-        data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        await self._store.put(owner, names, data)
+        await self._store.put(owner, names, _stored_json(stored._asdict()))
 
-    def _stores(self, body: dict[str, Any]) -> bool:
+    def _stores(self, body: JsonObject) -> bool:
         return self._store is not None and body.get("store") is not False
 
-    def echo(self, body: dict[str, Any]) -> dict[str, Any]:
+    def echo(self, body: JsonObject) -> JsonObject:
         """What the response to a request says of storing."""
         previous = body.get("previous_response_id")
         previous = clean(previous) if isinstance(previous, str) else None
         return {"previous_response_id": previous, "store": self._stores(body)}
 
-    async def found(self, owner: str, id: str) -> dict[str, Any] | None:
-        """What was kept under the id of a response or of one of its items."""
-        data = None if self._store is None else await self._store.get(owner, id)
-        try:
-            kept = None if data is None else json.loads(data)
-        except ValueError:
-            return None
-        return kept if isinstance(kept, dict) and "response" in kept else None
+    async def found(self, owner: str, id: str) -> StoredResponse | None:
+        """What is stored under the id of a response or of one of its items."""
+        kept = await _stored_object(self._store, owner, id)
+        return StoredResponse(kept["input"], kept["response"]) if "response" in kept else None
 
     async def forget(self, owner: str, id: str) -> None:
         """Forgets a response."""
         if self._store is not None:
             await self._store.delete(owner, id)
 
-    async def continued(self, owner: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def continued(self, owner: str, body: JsonObject) -> JsonObject:
         """The body with all that it refers to written out."""
         items: list[Any] = []
         previous = body.get("previous_response_id")
@@ -64,7 +69,7 @@ class StoredResponses:
             if kept is None:
                 message = f"found {previous!r}, expected the id of a response that is stored here"
                 raise ApiError(message, path="previous_response_id", status=404)
-            items += [*kept["input"], *kept["response"]["output"]]
+            items += kept.items
         given = body.get("input")
         refers = isinstance(given, list) and any(_is_reference(item) for item in given)
         if not items and not refers:
@@ -74,10 +79,10 @@ class StoredResponses:
         rest = {name: v for name, v in body.items() if name != "previous_response_id"}
         return {**rest, "input": items}
 
-    async def _resolved(self, owner: str, reference: dict[str, Any], n: int) -> Any:
+    async def _resolved(self, owner: str, reference: JsonObject, n: int) -> JsonObject:
         id = clean(str(reference.get("id")))
         kept = await self.found(owner, id)
-        known = [] if kept is None else [*kept["response"]["output"], *kept["input"]]
+        known = [] if kept is None else [*kept.response["output"], *kept.input]
         for item in known:
             if isinstance(item, dict) and item.get("id") == id:
                 return item
@@ -85,17 +90,14 @@ class StoredResponses:
         raise ApiError(message, path=f"input[{n}].id", status=404)
 
 
-def _items(given: Any) -> list[Any]:
+def _items(given: object) -> list[Any]:
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     return list(given) if isinstance(given, list) else []
 
 
-def _is_reference(item: Any) -> bool:
+def _is_reference(item: object) -> TypeGuard[JsonObject]:
     return isinstance(item, dict) and item.get("type") == "item_reference"
-
-
-# Threads of Messages: conversations that are kept here, so that a turn sends what is new.
 
 
 # What a turn takes over from the one that it continues: it may repeat it, and not change it.
@@ -104,16 +106,17 @@ THREAD_TYPES = ("create", "continue")
 
 
 class StoredThreads:
-    """The threads of all owners, each kept under the id of its last message."""
+    """The threads of Messages of all owners, each stored under the id of its last message, so that
+    a client sends only what is new."""
 
     def __init__(self, store: TurnStore | None) -> None:
         self._store = store
 
-    def holds(self, body: dict[str, Any]) -> bool:
-        """Whether a body is a turn of a thread, and threads are kept."""
+    def holds(self, body: JsonObject) -> bool:
+        """Whether a body is a turn of a thread, and threads are stored."""
         return self._store is not None and body.get("thread") is not None
 
-    async def continued(self, owner: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def continued(self, owner: str, body: JsonObject) -> JsonObject:
         """The body of a turn with the whole conversation, and no thread."""
         previous = _previous_message_id(body["thread"])
         turn = {name: value for name, value in body.items() if name != "thread"}
@@ -126,33 +129,42 @@ class StoredThreads:
                 raise _changed_field(name)
         return {**turn, **kept, "messages": [*kept["messages"], *new]}
 
-    async def keep(self, owner: str, body: dict[str, Any], message: dict[str, Any]) -> None:
+    async def keep(self, owner: str, body: JsonObject, message: JsonObject) -> None:
         """Keeps a conversation, `body` as `continued` gave it, with the message that answers it."""
         assert self._store is not None
         answer = {"role": "assistant", "content": message["content"]}
         kept = {name: body[name] for name in FIXED_THREAD_FIELDS if body.get(name) is not None}
         kept["messages"] = [*body["messages"], answer]
-        # What a client sent may hold half a character.
-        data = json.dumps({"thread": kept}, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        await self._store.put(owner, [message["id"]], data)
+        await self._store.put(owner, [message["id"]], _stored_json({"thread": kept}))
 
-    async def _found(self, owner: str, id: str) -> dict[str, Any]:
-        assert self._store is not None
-        data = await self._store.get(owner, id)
-        try:
-            kept = None if data is None else json.loads(data)
-        except ValueError:
-            kept = None
-        if not isinstance(kept, dict) or "thread" not in kept:
+    async def _found(self, owner: str, id: str) -> JsonObject:
+        kept = await _stored_object(self._store, owner, id)
+        if "thread" not in kept:
             raise _unknown_thread(id)
-        thread: dict[str, Any] = kept["thread"]
+        thread: JsonObject = kept["thread"]
         return thread
 
 
-def _previous_message_id(thread: Any) -> str | None:
+def _stored_json(value: JsonObject) -> bytes:
+    # What a client sent may hold half a character.
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+async def _stored_object(store: TurnStore | None, owner: str, name: str) -> JsonObject:
+    """The object that is stored under a name; an empty one where there is none."""
+    data = None if store is None else await store.get(owner, name)
+    try:
+        found = None if data is None else json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _previous_message_id(value: object) -> str | None:
     """The message that a turn continues. None if it is the first."""
-    kind = request_fields.json_object(thread, "thread").get("type")
-    if request_fields.one_of(*THREAD_TYPES)(kind, "thread.type") == "create":
+    thread = request_fields.json_object(value, "thread")
+    kind = request_fields.one_of(*THREAD_TYPES)(thread.get("type"), "thread.type")
+    if kind == "create":
         return None
     return request_fields.name_at(thread, "thread", "previous_message_id")
 

@@ -23,13 +23,7 @@ from dsv4.api.api_request import ApiRequest
 from dsv4.api.neutral_request import marked_id
 from dsv4.serve.settings import SettingError
 from dsv4.serve.storage.turn_store import TurnStore
-from dsv4.types import Sampled
-
-# Turns that travel with the client: compressed, and signed with a key of the server's.
-#
-# Raw text may hold control tokens, so only what this server (or one with its key) has sealed is
-# ever taken back. The client can read it, which is no secret: the model wrote it to them.
-
+from dsv4.types import AssistantMessageParam, Sampled
 
 _TAG_BYTES = 16
 # Nothing that a model writes is longer; a blob that says so was made to fill memory.
@@ -37,7 +31,7 @@ MAX_SEALED = 16 * 1024 * 1024
 
 
 class TurnSeal:
-    """Seals with a key."""
+    """Signs turns that travel with the client, and takes back only those that it signed."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -75,9 +69,6 @@ def read_seal(path: str) -> TurnSeal:
     if len(key) < 16:
         raise SettingError("seal_key_file", f"{path}: found {len(key)} bytes, expected 16 or more")
     return TurnSeal(key)
-
-
-# A turn of the model as it was sampled, and whether a turn that comes back says the same.
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +139,7 @@ def _is_same_call(theirs: Mapping[str, Any], ours: SampledCall) -> bool:
     return all(_json_equal(given.get(key, missing), value) for key, value in sampled.items())
 
 
-def _arguments_object(arguments: Any) -> dict[str, Any] | None:
+def _arguments_object(arguments: object) -> dict[str, Any] | None:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
@@ -157,7 +148,7 @@ def _arguments_object(arguments: Any) -> dict[str, Any] | None:
     return arguments if isinstance(arguments, dict) else None
 
 
-def _json_equal(a: Any, b: Any) -> bool:
+def _json_equal(a: object, b: object) -> bool:
     """Equal as JSON: 1 is 1.0, and true is neither. Members of objects may be added."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
@@ -168,9 +159,8 @@ def _json_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-class Place:
-    """Where a conversation has got to. It names turns without calls: by what was said before them,
-    and by what they say.
+class TurnKeys:
+    """Makes the names of turns without calls, from what was said before them and what they say.
 
     White space at the ends, reasoning and the spelling of arguments do not count, because clients
     change them; the ids of calls do. A conversation is hashed once, however many turns it has.
@@ -179,13 +169,13 @@ class Place:
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
-    def pass_by(self, message: Mapping[str, Any]) -> None:
-        """Goes on behind a message."""
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Adds a message to what was said."""
         for part in _compared_parts(message):
             self._digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
 
-    def of_turn(self, content: str) -> str:
-        """The name of a turn that says `content` here."""
+    def key(self, content: str) -> str:
+        """The name of a turn that says `content` next."""
         digest = self._digest.copy()
         digest.update(b"\1" + content.strip().encode("utf-8", "surrogatepass"))
         return f"place_{digest.hexdigest()}"
@@ -193,21 +183,21 @@ class Place:
 
 def turn_key(before: Iterable[Mapping[str, Any]], content: str) -> str:
     """The name of a turn without calls that says `content` after these messages."""
-    place = Place()
+    keys = TurnKeys()
     for message in before:
-        place.pass_by(message)
-    return place.of_turn(content)
+        keys.add(message)
+    return keys.key(content)
 
 
-def places_in(messages: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+def turn_keys(messages: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """The names of all turns without calls in a conversation, by their index."""
-    place, names = Place(), {}
+    keys, names = TurnKeys(), {}
     for n, message in enumerate(messages):
         content = message.get("content")
         is_turn = message.get("role") == "assistant" and not message.get("tool_calls")
         if is_turn and isinstance(content, str):
-            names[n] = place.of_turn(content)
-        place.pass_by(message)
+            names[n] = keys.key(content)
+        keys.add(message)
     return names
 
 
@@ -224,15 +214,12 @@ def _compared_parts(message: Mapping[str, Any]) -> Iterable[str]:
         yield str(message["tool_call_id"])
 
 
-# Turns are remembered when they end, and stand in later prompts as they were sampled.
-
-
 # Hashing this many messages takes longer than going to a thread and back.
 _LONG = 200
 
 
 class SampledTurns:
-    """What was sampled, by owner. Without a store or a seal it remembers nothing."""
+    """The sampled turns of all owners. Without a store or a seal nothing is kept."""
 
     def __init__(self, store: TurnStore | None, seal: TurnSeal | None) -> None:
         self.store = store
@@ -262,10 +249,10 @@ class SampledTurns:
         """The request with its turns as they were sampled, and how many of them were found."""
         if self.store is None and self._seal is None:
             return call, 0
-        messages = list(call.request.messages)
+        messages: list[Any] = list(call.request.messages)
         spoken = [n for n, message in enumerate(messages) if _is_assistant(message)]
-        places = {} if self.store is None else await _places(messages)
-        named = ((n, _possible_names(call, messages[n], n, places)) for n in spoken)
+        keys = {} if self.store is None else await _keys(messages)
+        named = ((n, _possible_names(call, messages[n], n, keys)) for n in spoken)
         turns = await asyncio.gather(
             *(self._turn(owner, call, messages[n], n, names) for n, names in named)
         )
@@ -273,7 +260,8 @@ class SampledTurns:
         for n, turn in zip(spoken, turns, strict=True):
             if turn is not None:
                 # The rules must see the reasoning, which the client may have left out.
-                message: Any = {**messages[n], "reasoning_content": turn.reasoning}
+                message: AssistantMessageParam = messages[n].copy()
+                message["reasoning_content"] = turn.reasoning
                 messages[n] = Sampled(message, text=turn.text, ids=turn.ids)
                 found += 1
         if not found:
@@ -281,7 +269,12 @@ class SampledTurns:
         return replace(call, request=replace(call.request, messages=messages)), found
 
     async def _turn(
-        self, owner: str, call: ApiRequest, message: Any, n: int, names: Sequence[str]
+        self,
+        owner: str,
+        call: ApiRequest,
+        message: Mapping[str, Any],
+        n: int,
+        names: Sequence[str],
     ) -> SampledTurn | None:
         for mark in call.marks.get(n, ()):
             turn = self._opened(owner, mark)
@@ -303,20 +296,22 @@ class SampledTurns:
         return None if data is None else SampledTurn.from_bytes(data)
 
 
-def _is_assistant(message: Any) -> bool:
+def _is_assistant(message: object) -> bool:
     return isinstance(message, dict) and message.get("role") == "assistant"
 
 
-async def _places(messages: Sequence[Any]) -> dict[int, str]:
+async def _keys(messages: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """The names of turns without calls. Other streams do not wait for those of a long history."""
     if len(messages) < _LONG:
-        return places_in(messages)
-    return await asyncio.to_thread(places_in, messages)
+        return turn_keys(messages)
+    return await asyncio.to_thread(turn_keys, messages)
 
 
-def _possible_names(call: ApiRequest, message: Any, n: int, places: Mapping[int, str]) -> list[str]:
-    """What a turn may be kept under, the surest first."""
+def _possible_names(
+    call: ApiRequest, message: Mapping[str, Any], n: int, keys: Mapping[int, str]
+) -> list[str]:
+    """The names that a turn may be stored under, the most certain first."""
     calls = message.get("tool_calls") or ()
     names = [str(given["id"]) for given in calls[:1] if given.get("id")]
     names += [name for mark in call.marks.get(n, ()) if (name := marked_id(mark))]
-    return [*names, *([places[n]] if n in places else [])]
+    return [*names, *([keys[n]] if n in keys else [])]

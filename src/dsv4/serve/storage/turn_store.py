@@ -14,10 +14,6 @@ from typing import Protocol
 from dsv4.errors import short_repr
 from dsv4.serve.settings import SettingError, Settings
 
-# Where turns are kept: under an owner, by any of their names, oldest out first.
-#
-# An owner is the name of an API key. A store never gives one owner what another has put there.
-
 
 class TurnStore(Protocol):
     """A bounded memory of values that have several names each."""
@@ -35,9 +31,6 @@ class TurnStore(Protocol):
         """Frees what the store holds."""
 
 
-# Turns in this process.
-
-
 # What an entry takes beside its value: two dictionaries' slots, the names.
 _OVERHEAD = 512
 
@@ -53,7 +46,7 @@ class _StoredEntry:
 
 
 class MemoryTurnStore(TurnStore):
-    """A dictionary with bounds."""
+    """Turns in this process: a dictionary with bounds."""
 
     def __init__(self, entries: int, size: int) -> None:
         self._most = entries
@@ -101,9 +94,6 @@ class MemoryTurnStore(TurnStore):
         self._entries.clear()
         self._leads.clear()
         self._size = 0
-
-
-# The stores, by name.
 
 
 def store_for(settings: Settings) -> TurnStore | None:

@@ -1,8 +1,8 @@
-// A conversation turn by turn: what an engine has read already when a prompt comes, and what breaks.
+// A conversation turn by turn: how much of each prompt the engine has in its cache, and why not more.
 
-import { debounced } from "../calls.js";
+import { debounced } from "../server.js";
 import { button, element, fill } from "../dom.js";
-import { asked, examples, sourceOf, switches } from "../switches.js";
+import { examples, requestBody, sourceOf, switches } from "../switches.js";
 
 const number = (amount) => amount.toLocaleString("en");
 const percent = (part, whole) => (whole ? `${Math.floor((100 * part) / whole)}%` : "–");
@@ -17,11 +17,11 @@ export function mount(root, context) {
   const intro = element(
     "p",
     { className: "faint intro" },
-    "When an engine has answered, it holds the prompt and its answer. Each bar is the next prompt: ",
+    "Each bar is one request. ",
     element("span", { className: "key-mark reused", "aria-hidden": "true" }),
-    " begins like what the engine held, and is free; ",
+    " Tokens already in the cache. ",
     element("span", { className: "key-mark fresh", "aria-hidden": "true" }),
-    " has to be computed. The conversation is the one of the Prompt view.",
+    " Tokens to compute. The conversation is that of the Prompt view.",
   );
   root.append(
     element(
@@ -29,14 +29,15 @@ export function mount(root, context) {
       { className: "toolbar" },
       set.root,
       examples(context),
-      context.copy(() => ({ ...asked(request), source: source(), variant: state.get().variant })),
+      context.copy(() => ({ ...requestBody(request), source: source(), variant: state.get().variant })),
     ),
     element("div", { className: "sheet-of-turns" }, intro, head, facts, strip),
   );
 
   const ask = debounced(async () => {
+    strip.setAttribute("aria-busy", "true");
     try {
-      const body = { ...asked(request), source: source(), variant: state.get().variant };
+      const body = { ...requestBody(request), source: source(), variant: state.get().variant };
       const answer = await context.call("cache", body);
       if (answer) show(answer);
     } catch (error) {
@@ -53,6 +54,7 @@ export function mount(root, context) {
         ),
       );
       strip.replaceChildren();
+      strip.setAttribute("aria-busy", "false");
       head.replaceChildren();
     }
   }, 120);
@@ -73,7 +75,7 @@ export function mount(root, context) {
         .map((words) => element("p", { className: "fact" }, words)),
     );
     const widest = Math.max(...answer.turns.map((turn) => turn.size), 1);
-    root.shown = fill(strip, answer.turns, (turn, n) => turnOf(turn, n, widest, answer.unit, open));
+    fill(strip, answer.turns, (turn, n) => turnOf(turn, n, widest, answer.unit, open));
   }
 
   /** Opens the Prompt view where a prompt breaks. */
@@ -117,7 +119,7 @@ function clientOf(variant, { unit, variant: chosen }, state) {
       ),
     ],
     () => state.set({ variant: name }),
-    { className: "client", "aria-pressed": String(name === chosen), "data-variant": name },
+    { className: "client", "aria-pressed": String(name === chosen) },
   );
 }
 

@@ -1,7 +1,7 @@
-// Talk to the backend behind the server, in any of its protocols; and see what clients send it.
+// A conversation with the model behind the server, in any protocol; and what its clients send.
 
 import { Answer, eventsOf } from "../answers.js";
-import { CallError, credentials } from "../calls.js";
+import { CallError, credentials } from "../server.js";
 import { area, card, counted, number } from "../cards.js";
 import { brief, harmless, whole } from "../characters.js";
 import { button, choice, element, tick } from "../dom.js";
@@ -33,6 +33,7 @@ class Talk {
   #turns = element("div", { className: "turns", role: "log", "aria-label": "Conversation", tabIndex: 0 });
   #composer = element("div", { className: "composer" });
   #problem = element("p", { className: "problem", role: "alert", hidden: true });
+  /** @type {AbortController | null} */
   #running = null;
 
   constructor(context) {
@@ -76,13 +77,13 @@ class Talk {
           this.#state.set({ offers });
         }),
         element("span", { className: "faint model" }, this.#context.settings.model),
-        this.#context.copy(() => this.#asked()),
+        this.#context.copy(() => this.#requestBody()),
       ),
       more,
     );
   }
 
-  #asked(messages = this.#said.messages) {
+  #requestBody(messages = this.#said.messages) {
     const { protocol, effort, offers, tools } = this.#said;
     return { protocol, effort: effort || null, messages, tools: offers ? JSON.parse(tools) : null };
   }
@@ -116,7 +117,7 @@ class Talk {
       return this.#composer.replaceChildren(...results, element("div", { className: "row-of-buttons" }, send, stop));
     }
     const box = area("Your message", draft, 3, (text) => this.#state.set({ draft: text }));
-    const input = box.querySelector("textarea");
+    const input = /** @type {HTMLTextAreaElement} */ (box.querySelector("textarea"));
     const say = () => {
       if (!input.value.trim() || this.#running) return;
       this.#send([{ role: "user", content: input.value }]);
@@ -147,7 +148,7 @@ class Talk {
     this.#state.set({ messages, draft: "" });
     this.#draw();
     try {
-      const request = await this.#context.call("live", this.#asked(messages));
+      const request = await this.#context.call("live", this.#requestBody(messages));
       if (request !== undefined) await this.#answer(request, messages);
     } catch (error) {
       if (error.name !== "AbortError") this.#fail(error.message);
@@ -180,10 +181,12 @@ class Talk {
         method: "POST",
         headers: { "content-type": "application/json", ...credentials() },
         body: JSON.stringify(body),
-        signal: this.#running.signal,
+        signal: this.#running?.signal,
       });
       if (!response.ok) throw new CallError(response.status, (await response.json()).error);
-      for await (const frame of eventsOf(response.body)) {
+      const stream = response.body;
+      if (!stream) throw new CallError(response.status, { message: "The server sent no answer." });
+      for await (const frame of eventsOf(stream)) {
         answer.write(frame);
         shown.note(frame);
         drawing ||= requestAnimationFrame(draw);
@@ -191,7 +194,7 @@ class Talk {
       if (answer.problem) this.#fail(answer.problem);
       this.#context.say("The answer is complete.");
     } catch (error) {
-      // Half a call is none.
+      // A call that was cut short is not sent back.
       answer.calls = [];
       if (error.name !== "AbortError") throw error;
       answer.finish = "stopped here";
@@ -214,6 +217,7 @@ class Talk {
 class Shown {
   #answer;
   #began = performance.now();
+  /** @type {number | null} */
   #first = null;
   #count = 0;
   #frames = [];
@@ -221,11 +225,11 @@ class Shown {
   #facts = element("p", { className: "faint figures" });
   #list = element("ol", { className: "frame-list", tabIndex: 0, "aria-label": "Frames" });
   #title = element("summary", {}, "Frames");
+  #details = element("details", { className: "faint", ontoggle: () => this.#drawFrames() }, this.#title, this.#list);
 
   constructor(answer) {
     this.#answer = answer;
-    this.root = element("article", { className: "spoken assistant coming" }, element("h3", {}, "Assistant"), this.#body, this.#facts,
-      element("details", { className: "faint", ontoggle: () => this.#drawFrames() }, this.#title, this.#list));
+    this.root = element("article", { className: "spoken assistant coming" }, element("h3", {}, "Assistant"), this.#body, this.#facts, this.#details);
   }
 
   note(frame) {
@@ -252,7 +256,7 @@ class Shown {
 
   #drawFrames() {
     this.#title.textContent = counted(this.#count, "frame");
-    if (!this.#list.parentElement.open) return;
+    if (!this.#details.open) return;
     const before = this.#count - this.#frames.length;
     this.#list.replaceChildren(
       ...(before ? [element("li", { className: "elided" }, `… ${number(before)} earlier`)] : []),

@@ -1,11 +1,11 @@
 // A request, and the prompt that it becomes: each lights up what it has to do with in the other.
 
-import { debounced } from "../calls.js";
-import { toClipboard } from "../copying.js";
+import { debounced } from "../server.js";
+import { toClipboard } from "../copybuttons.js";
 import { element } from "../dom.js";
 import { PromptPane } from "../promptpane.js";
 import { RequestPane } from "../requestpane.js";
-import { asked, sourceOf, switches } from "../switches.js";
+import { requestBody, sourceOf, switches } from "../switches.js";
 
 const TYPING = 120; // milliseconds without a key until the prompt is asked for
 
@@ -14,7 +14,7 @@ export function mount(root, context) {
   const set = switches(context);
   const left = new RequestPane(context, lightPrompt);
   const right = new PromptPane(context, lightRequest, copyPrompt);
-  const body = () => ({ ...asked(request), source: sourceOf(context) });
+  const body = () => ({ ...requestBody(request), source: sourceOf(context) });
   const shown = () => ({ ...body(), shown: state.get().shown });
   root.append(
     element("div", { className: "toolbar" }, set.root, context.copy(shown)),
@@ -29,8 +29,7 @@ export function mount(root, context) {
       set.update(answer.tools);
       left.detected(answer.protocol);
       left.complain(null);
-      // Tests wait for it.
-      root.shown = right.show(answer);
+      right.show(answer);
       right.wait(false);
     } catch (error) {
       if (!error.problem) throw error;

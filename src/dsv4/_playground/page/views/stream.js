@@ -4,7 +4,7 @@
 // One call brings the whole trace. Moving the slider asks nobody: what is shown is a window on it,
 // and costs as much however long the text is.
 
-import { debounced } from "../calls.js";
+import { debounced } from "../server.js";
 import { area, card, number } from "../cards.js";
 import { button, choice, element, tick } from "../dom.js";
 import { EventsPane, FramesPane, HeldPane, MessagePane, StatePane, TextMap, TextPane } from "../panes.js";
@@ -21,12 +21,15 @@ class Stream {
   #context;
   #state;
   #known;
+  /** @type {Trace | null} */
   #trace = null;
   #step = 0;
   #shown = -1;
   #turn = 0;
+  /** @type {number | null} */
   #playing = null;
   #frame = 0;
+  /** @type {Record<string, any>} */
   #parts = {};
   #controls = new Map();
   #text = new TextPane();
@@ -69,7 +72,7 @@ class Stream {
   }
 
   /** What api/trace is asked. */
-  #asked() {
+  #requestBody() {
     const { stop, tools, reason, ...options } = this.#options;
     return {
       ...options,
@@ -108,7 +111,7 @@ class Stream {
   async #ask(step) {
     let body;
     try {
-      body = this.#asked();
+      body = this.#requestBody();
     } catch (error) {
       return this.#refuse(`tools: not JSON: ${error.message}`);
     }
@@ -120,12 +123,13 @@ class Stream {
       const atEnd = this.#trace !== null && this.#step >= this.#trace.steps;
       const place = this.#trace?.end(this.#step) ?? 0;
       const same = this.#trace?.text === body.text;
-      this.#trace = new Trace(answer, body.text, this.#known.states);
+      const trace = new Trace(answer, body.text, this.#known.states);
+      this.#trace = trace;
       this.#parts.problem.hidden = true;
-      this.#parts.slider.max = String(this.#trace.steps);
-      this.#parts.repairs.hidden = !this.#trace.repairs.length;
-      this.#map.show(this.#trace);
-      const kept = atEnd ? this.#trace.steps : this.#trace.stepAt(place);
+      this.#parts.slider.max = String(trace.steps);
+      this.#parts.repairs.hidden = !trace.repairs.length;
+      this.#map.show(trace);
+      const kept = atEnd ? trace.steps : trace.stepAt(place);
       this.#shown = -1;
       this.#go(step ?? (same ? kept : 0));
     } catch (error) {
@@ -155,8 +159,9 @@ class Stream {
   }
 
   #play() {
-    if (!this.#trace) return;
-    if (this.#step >= this.#trace.steps) this.#go(0);
+    const trace = this.#trace;
+    if (!trace) return;
+    if (this.#step >= trace.steps) this.#go(0);
     let last = performance.now();
     let owed = 0;
     const tickOn = (now) => {
@@ -166,7 +171,7 @@ class Stream {
         this.#go(this.#step + Math.floor(owed));
         owed %= 1;
       }
-      if (this.#step >= this.#trace.steps) return this.#pause();
+      if (this.#step >= (this.#trace ?? trace).steps) return this.#pause();
       this.#playing = requestAnimationFrame(tickOn);
     };
     this.#playing = requestAnimationFrame(tickOn);
@@ -206,23 +211,24 @@ class Stream {
     // Buttons and the slider have keys of their own.
     const own = at.matches("button, summary, a") ? [" "] : [];
     const slides = at.matches("input[type=range]");
-    const steps = this.#trace?.steps ?? 0;
+    const trace = this.#trace;
+    if (!trace) return;
     const keys = {
       " ": () => this.#toggle(),
-      n: () => this.#to(this.#trace.change(this.#step, 1)),
-      p: () => this.#to(this.#trace.change(this.#step, -1)),
-      "]": () => this.#to(this.#trace.repair(this.#step, 1)),
-      "[": () => this.#to(this.#trace.repair(this.#step, -1)),
+      n: () => this.#to(trace.change(this.#step, 1)),
+      p: () => this.#to(trace.change(this.#step, -1)),
+      "]": () => this.#to(trace.repair(this.#step, 1)),
+      "[": () => this.#to(trace.repair(this.#step, -1)),
       ...(slides
         ? {}
         : {
             ArrowRight: () => this.#by(1),
             ArrowLeft: () => this.#by(-1),
             Home: () => this.#to(0),
-            End: () => this.#to(steps),
+            End: () => this.#to(trace.steps),
           }),
     };
-    if (!keys[event.key] || own.includes(event.key) || !this.#trace) return;
+    if (!keys[event.key] || own.includes(event.key)) return;
     event.preventDefault();
     keys[event.key]();
   }
@@ -276,12 +282,14 @@ class Stream {
       ["reason", "Why it ended", reasons],
     ];
     const rest = choices.map(([name, label, options]) => choice(label, options, said[name], this.#set(name)));
-    this.#controls = new Map([
-      ...choices.map(([name], n) => [name, rest[n].querySelector("select")]),
+    /** @type {[string, any][]} */
+    const controls = [
+      ...choices.map(([name], n) => /** @type {[string, any]} */ ([name, rest[n].querySelector("select")])),
       ["cut", parts.cut.querySelector("select")],
       ["tools", tools.querySelector("textarea")],
       ["stop", stop.querySelector("textarea")],
-    ]);
+    ];
+    this.#controls = new Map(controls);
     return element(
       "div",
       { className: "stream-options" },
@@ -289,7 +297,7 @@ class Stream {
         "div",
         { className: "toolbar" },
         parts.example, parts.cut, parts.seed, parts.thinking,
-        this.#context.copy(() => this.#asked()),
+        this.#context.copy(() => this.#requestBody()),
       ),
       element(
         "details",
@@ -391,7 +399,7 @@ class Stream {
     const events = new EventsPane();
     const state = new StatePane(this.#known.states, this.#known.moves);
     const held = new HeldPane();
-    const message = new MessagePane((place) => this.#to(this.#trace.stepAt(place + 1)));
+    const message = new MessagePane((place) => this.#to(this.#trace?.stepAt(place + 1) ?? null));
     const frames = PROTOCOLS.map(([name, title]) => new FramesPane(name, title));
     this.#panes = [this.#text, events, state, held, message, ...frames];
     const group = (className, ...content) => element("div", { className }, content);
@@ -415,17 +423,17 @@ class Stream {
   // What is drawn at each step.
 
   #show() {
-    if (this.#shown === this.#step) return;
+    const trace = this.#trace;
+    if (!trace || this.#shown === this.#step) return;
     this.#shown = this.#step;
-    const at = this.#trace.at(this.#step);
-    this.#showPlace(at);
-    for (const pane of this.#panes) pane.show(this.#trace, this.#step, at);
+    const at = trace.at(this.#step);
+    this.#showPlace(trace, at);
+    for (const pane of this.#panes) pane.show(trace, this.#step, at);
     this.#state.set({ step: this.#step });
   }
 
-  #showPlace({ state, start, end }) {
+  #showPlace({ steps, text }, { state, start, end }) {
     const { slider, count } = this.#parts;
-    const { steps, text } = this.#trace;
     slider.value = String(this.#step);
     const ended = this.#step >= steps ? ", the end" : "";
     const words = `Step ${number(this.#step)} of ${number(steps)}${ended}`;

@@ -1,0 +1,102 @@
+// Calls of the server: JSON in, JSON out. The newest call of a name wins.
+
+/** @typedef {import("./types.js").Problem} Problem */
+/** @typedef {(name: string, body: object, signal?: AbortSignal) => Promise<any>} Post */
+
+/** What the server says is wrong: `problem` has message, path, location, start, end, line, column. */
+export class CallError extends Error {
+  /**
+   * @param {number} status
+   * @param {Problem} problem
+   */
+  constructor(status, problem) {
+    super(problem.message);
+    this.status = status;
+    this.problem = problem;
+  }
+}
+
+// Only in memory: a key is in no link and no storage.
+let key = "";
+
+/** @param {string} value */
+export const useKey = (value) => {
+  key = value;
+};
+
+/**
+ * The header with the key, if there is one.
+ * @returns {Record<string, string>}
+ */
+export const credentials = () => (key ? { authorization: `Bearer ${key}` } : {});
+
+/**
+ * Calls a function of the playground. Rejects with a `CallError`, or with an `AbortError` once
+ * `signal` ends it.
+ * @type {Post}
+ */
+export const post = (name, body, signal) => postTo(`api/${name}`, body, signal);
+
+/**
+ * The same for another route of the playground.
+ * @type {Post}
+ */
+export async function postTo(path, body, signal) {
+  const headers = { "content-type": "application/json", ...credentials() };
+  const sent = { method: "POST", headers, body: JSON.stringify(body), signal };
+  const response = await fetch(path, sent).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new CallError(0, { message: "The server does not answer. Is it still running?" });
+  });
+  const answer = await response.json().catch(() => null);
+  if (response.ok && answer !== null) return answer;
+  const message = `The server answered with status ${response.status}.`;
+  throw new CallError(response.status, answer?.error ?? { message });
+}
+
+/**
+ * A function that calls the server, and of which only the newest call of a name counts: an older one
+ * that is still running is ended, and gives `undefined`.
+ */
+export function latest(ask = post) {
+  /** @type {Map<string, AbortController>} */
+  const running = new Map();
+  /**
+   * @param {string} name
+   * @param {object} body
+   */
+  return async (name, body) => {
+    running.get(name)?.abort();
+    const control = new AbortController();
+    running.set(name, control);
+    try {
+      const answer = await ask(name, body, control.signal);
+      return control.signal.aborted ? undefined : answer;
+    } catch (error) {
+      if (control.signal.aborted) return undefined;
+      throw error;
+    }
+  };
+}
+
+/**
+ * A function that runs once it has not been called for some milliseconds; `now` runs it immediately.
+ * @template {any[]} Given
+ * @param {(...given: Given) => unknown} run
+ * @param {number} wait
+ */
+export function debounced(run, wait) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  /** @param {Given} given */
+  const later = (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => run(...given), wait);
+  };
+  /** @param {Given} given */
+  later.now = (...given) => {
+    clearTimeout(timer);
+    return run(...given);
+  };
+  return later;
+}

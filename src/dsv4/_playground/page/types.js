@@ -1,0 +1,103 @@
+// The types of what the server sends and of what modules pass to each other. No code: the other
+// modules name these in their comments, and the type checker reads them.
+
+/**
+ * A range of a text, in UTF-16 units: its start, and the offset after its end.
+ * @typedef {[number, number]} Place
+ */
+
+/**
+ * The state of the parser: its name, and what it means in words.
+ * @typedef {{ name: string, words: string }} ParserState
+ */
+
+/**
+ * A row of a trace: an event, or consecutive deltas of one kind. Which fields there are depends on
+ * `type`, the name of the event.
+ * @typedef {{
+ *   type: string, step: number, text: string, runs: [number, number, number][], index: number,
+ *   id: string, name: string, namespace: string | null, kind: string, start: number, end: number,
+ *   sentence: string, reason: string, closing: string, string: string, finish: string,
+ * }} TraceRow
+ */
+
+/**
+ * A frame of a protocol.
+ * @typedef {Record<string, any>} Frame
+ */
+
+/**
+ * The frames of a protocol for each row, and before and after all rows.
+ * @typedef {{
+ *   start: Frame[],
+ *   rows: [Frame[], { frame: Frame, path: (string | number)[] } | null][],
+ *   finish: Frame[],
+ *   whole: boolean,
+ * }} TraceFrames
+ */
+
+/**
+ * The message at the end of a trace, as Chat Completions has it.
+ * @typedef {{
+ *   finish: string,
+ *   tool_calls?: { id: string, function: { name: string, arguments: string } }[],
+ * }} TracedMessage
+ */
+
+/**
+ * What the strict grammar says of the whole text.
+ * @typedef {{ accepts: boolean, position?: number, problem?: string, message?: object | null }} StrictResult
+ */
+
+/**
+ * The answer of api/trace. `completion_trace.py` describes its fields.
+ * @typedef {{
+ *   length: number, steps: number, cuts: number[] | null,
+ *   knots: [number, number, number, number, boolean][],
+ *   holds: [number | null, string][],
+ *   rows: TraceRow[], frames: Record<string, TraceFrames>,
+ *   message: TracedMessage, events: number, strict: StrictResult,
+ * }} TraceAnswer
+ */
+
+/**
+ * A part of a row: text, classes, the number of its source, whether it differs, its token.
+ * @typedef {[string, string, number, number, number]} Segment
+ */
+
+/**
+ * A row of a prompt.
+ * @typedef {{
+ *   message: number | null, role: string, field: string, tokens: number | null,
+ *   note: string | null, ghost: boolean, head: Segment[], rest: Segment[], fold: string | null,
+ *   ids?: number[][],
+ * }} PromptRow
+ */
+
+/**
+ * What is wrong with a request, and where.
+ * @typedef {{
+ *   message: string, path?: string, location?: (string | number)[],
+ *   start?: number | null, end?: number | null, line?: number | null, column?: number | null,
+ * }} Problem
+ */
+
+/**
+ * A prompt of the answer of api/prompt.
+ * @typedef {{
+ *   title: string, total: string, tokens: number | null, characters: number,
+ *   no_tokens: string | null, ending: { words: string, generates: boolean }, rows: PromptRow[],
+ *   places: (Place | null)[][], shares: { kind: string, amount: number }[], spelled: number,
+ *   unread: { message: number, field: string }[], problem?: undefined,
+ * }} PromptSide
+ */
+
+/**
+ * The answer of api/prompt: one prompt or two, each of which may be a problem.
+ * @typedef {{
+ *   protocol: string, sides: (PromptSide | { problem: Problem })[], tools: string[],
+ *   same: boolean | null, reasons: { kind: string, message: string, place: Place | null }[],
+ * }} PromptAnswer
+ */
+
+export {};

@@ -1,0 +1,155 @@
+"""Tokenizers of `transformers`, of `tokenizers` and of dsv4: which dialect one has, and the types
+of what `dsv4.compat.hf` is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from weakref import WeakKeyDictionary
+
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4.errors import OptionError, short_repr
+from dsv4.types import MessageInput, ToolInput
+from dsv4.version import how_to_install
+
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+# What callers give, and what is used of the objects of `transformers`. These are not imported:
+# whatever has the same methods will do.
+
+
+class SupportsToList(Protocol):
+    """Arrays and tensors."""
+
+    def tolist(self) -> Any: ...
+
+
+class HasMessages(Protocol):
+    """A conversation of `transformers`' pipelines."""
+
+    messages: Chat
+
+
+Chat: TypeAlias = Sequence[MessageInput]
+# One conversation, or a batch of them.
+Chats: TypeAlias = Chat | HasMessages | Sequence[Chat | HasMessages]
+# A text or its ids.
+Written: TypeAlias = str | Sequence[int]
+# One of these, or a batch of them.
+WrittenBatch: TypeAlias = Written | Sequence[Written] | SupportsToList
+# A tool, or a function that `transformers` describes as one.
+HfTool: TypeAlias = ToolInput | Callable[..., object]
+
+
+class BatchEncoding(Protocol):
+    """Padded ids, with masks."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+    def __setitem__(self, name: str, value: object, /) -> None: ...
+
+    def convert_to_tensors(self, tensor_type: str, /) -> object: ...
+
+
+class HfTokenizer(Protocol):
+    """A tokenizer of `transformers`, or a processor that has one."""
+
+    model_max_length: int
+    truncation_side: str
+    padding_side: str
+    chat_template: str
+    response_template: dict[str, Any]
+    parse_response: Callable[..., Any]
+
+    def __call__(self, **options: Any) -> BatchEncoding: ...
+
+
+@runtime_checkable
+class _KnowsDialect(Protocol):
+    """A tokenizer of dsv4."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    def dialect_for(self, wanted: str | Dialect | None) -> Dialect: ...
+
+
+def as_tokenizer(given: Any) -> HfTokenizer:
+    """A tokenizer as its caller gave it. What it lacks shows when it is used."""
+    tokenizer: HfTokenizer = given
+    return tokenizer
+
+
+# Tokenizers: their vocabulary and dialect.
+
+
+# Where a tokenizer has our function, with the dialect that was chosen for it.
+INSTALLED = "apply_chat_template"
+
+
+def dialect_of(tokenizer: object, wanted: str | Dialect | None = None) -> Dialect:
+    """The dialect of prompts for a tokenizer: of `transformers`, of dsv4, or None.
+
+    `wanted` is a dialect that it must fit; None to have it recognised, by its special tokens and
+    by the name of its checkpoint. Raises `VocabularyError` where they do not fit.
+    """
+    if tokenizer is None:
+        return dialect_named("v4" if wanted is None else wanted)
+    if isinstance(tokenizer, _KnowsDialect):
+        return tokenizer.dialect if wanted is None else tokenizer.dialect_for(wanted)
+    if wanted is None and isinstance(tokenizer.__dict__.get(INSTALLED), partial):
+        return dialect_named(tokenizer.__dict__[INSTALLED].keywords["dialect"])
+    from dsv4.tokens.vocabulary import dialect_of_vocabulary
+
+    return dialect_of_vocabulary(special_tokens_of(tokenizer), name_of(tokenizer), wanted)
+
+
+def name_of(tokenizer: object) -> str:
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    return str(getattr(inner, "name_or_path", None) or "the given tokenizer")
+
+
+def special_tokens_of(tokenizer: object) -> dict[str, int]:
+    """The special tokens of a tokenizer, and their ids."""
+    if hasattr(tokenizer, "get_added_vocab"):
+        return dict(tokenizer.get_added_vocab())
+    if hasattr(tokenizer, "get_added_tokens_decoder"):
+        return {
+            str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
+        }
+    raise OptionError("tokenizer", f"found {short_repr(tokenizer)}, expected a fast tokenizer")
+
+
+def as_schema(tool: HfTool) -> ToolInput:
+    """A tool as a dict or an object. Functions are described by `transformers`."""
+    if not callable(tool):
+        return tool
+    try:
+        from transformers.utils import get_json_schema
+    except ImportError as error:
+        raise ImportError(
+            f"a function as a tool needs transformers: {how_to_install('hf')}"
+        ) from error
+    described: ToolInput = get_json_schema(tool)
+    return described
+
+
+# To read a vocabulary takes long, so each tokenizer's is read once.
+_known: WeakKeyDictionary[object, Tokenizer] = WeakKeyDictionary()
+
+
+def tokenizer_over(tokenizer: object) -> Tokenizer:
+    from dsv4.tokens import Tokenizer
+
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer
+    try:
+        known = _known.get(tokenizer)
+    except TypeError:  # no weak reference to it can be made
+        return Tokenizer.wrap(tokenizer)
+    if known is None:
+        known = _known[tokenizer] = Tokenizer.wrap(tokenizer)
+    return known

@@ -1,0 +1,466 @@
+"""The demo model as a backend: it reads the prompt back, chooses an answer by rules, writes it
+with the encoder, and sends it token by token.
+
+With it the gateway works without a GPU, and clients can be tested against answers that are known
+beforehand: docs/serving.md lists the rules. An answer is well-formed because the encoder writes
+it; where a malformed one is asked for, it is then broken in one of the ways that real models break
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsv4._decode import decode
+from dsv4._encode.encode import encode
+from dsv4._encode.inputs import fields_of
+from dsv4._encode.prompt import Prompt
+from dsv4._format import tokens
+from dsv4._format.dialects import Dialect, dialect_named
+from dsv4._format.tokens import EOS
+from dsv4.api.neutral_request import arguments_object
+from dsv4.api.request_fields import without_surrogates
+from dsv4.schema import Schema, conjunction, listed, own_types, properties_of, required_of
+from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
+from dsv4.tokens import Tokenizer
+from dsv4.types import AssistantMessageParam, ToolCallParam
+
+# What a prompt asks of the model, read back from the prompt itself.
+
+
+# What agents put into a turn beside what the user said.
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPrompt:
+    """What comes last in a prompt, and what the model may do about it."""
+
+    text: str  # of the user, reminders aside; empty if a result comes last
+    results: tuple[str, ...]  # of tools, if they come last
+    tools: tuple[dict[str, Any], ...]  # the function objects
+    response_format: Any
+    thinking: bool
+    dialect: Dialect
+    turns: int
+    # The open turn's text, and the tool whose call it has begun.
+    opened: str
+    named: str | None
+
+
+def read_prompt(prompt: Prompt) -> DemoPrompt:
+    """What the prompt asks."""
+    request = decode(prompt, dialect=prompt.dialect).request
+    messages = [fields_of(message) for message in request.messages]
+    ending = request.encode().ending
+    text, results = _last_texts(messages)
+    return DemoPrompt(
+        text=text,
+        results=results,
+        tools=tuple(_functions(messages)),
+        response_format=next(
+            (m["response_format"] for m in messages if m.get("response_format")), None
+        ),
+        thinking=ending.thinking,
+        dialect=dialect_named(prompt.dialect),
+        turns=len(messages),
+        opened=ending.open,
+        named=_begun_tool(ending.open, dialect_named(prompt.dialect)),
+    )
+
+
+def _last_texts(messages: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
+    """The user's last text, or the results that came after it."""
+    last: list[tuple[str, str]] = []
+    for message in messages:
+        role = message.get("role")
+        if role == "assistant" and not message.get("wo_eos"):
+            last = []
+        elif role in ("user", "tool", "developer"):
+            said = message.get("content") or ""
+            said = said if role == "tool" else _REMINDER.sub("", said).strip()
+            if said or role == "tool":
+                last.append((role, said))
+    results: list[str] = []
+    for role, said in reversed(last):
+        if role != "tool":
+            break
+        results.insert(0, said)
+    if results:
+        return "", tuple(results)
+    texts: list[str] = []
+    for role, said in reversed(last):
+        if role == "tool":
+            break
+        texts.insert(0, said)
+    return "\n".join(texts), ()
+
+
+def _functions(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    tools = [tool for message in messages for tool in message.get("tools") or ()]
+    return [tool.get("function", tool) for tool in tools]
+
+
+def _begun_tool(opened: str, dialect: Dialect) -> str | None:
+    """The tool whose call an open turn has begun."""
+    _, opening, rest = opened.rpartition(str(dialect.tags.invoke_open))
+    return rest.partition('"')[0] if opening else None
+
+
+# The rules by which it answers.
+
+
+_RUN = re.compile(r"^[ \t>\"']*RUN: *(.+?)[ \t]*$", re.MULTILINE)
+_CALL = re.compile(r"^[ \t>\"']*CALL: *(\S+) *(\{.*\})?[ \t]*$", re.MULTILINE)
+_BREAK = re.compile(r"^[ \t>\"']*BREAK: *(\S+)[ \t]*$", re.MULTILINE)
+
+# The names that agents give their shell, most particular first, and its parameter.
+_SHELLS = ("Bash", "bash", "shell", "exec_command", "run_shell_command", "local_shell", "terminal")
+_COMMANDS = ("command", "cmd")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoAnswer:
+    """A turn of the model. `broken` names the way in which it is to be malformed."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    broken: str | None = field(default=None)
+
+
+def answer_to(asked: DemoPrompt, tokens: int | None) -> DemoAnswer:
+    """What the demo model says. `tokens` is the length of the prompt, where it is known."""
+    broken = _BREAK.search(asked.text)
+    calls = _asked_calls(asked)
+    if asked.results:
+        lines = (_first_line(result) for result in asked.results)
+        return DemoAnswer("\n".join(f"DONE: {line}" for line in lines), "The tools have answered.")
+    if broken:
+        call = calls or _any_call(asked)
+        return DemoAnswer("Here is one.", "A malformed answer is wanted.", call, broken[1])
+    if calls:
+        names = ", ".join(name for name, _ in calls)
+        return DemoAnswer("", f"I have been asked to use {names}.", calls)
+    if asked.response_format is not None:
+        value = smallest_value(asked.response_format)
+        return DemoAnswer(json.dumps(value, ensure_ascii=False), "The smallest value will do.")
+    return DemoAnswer(_default_answer(asked, tokens), "Nothing was asked that I have a rule for.")
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def _asked_calls(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """The calls that the user's lines ask for; the one that the prompt has begun where none do."""
+    if not asked.tools:
+        return ()
+    found: list[tuple[int, str, dict[str, Any]]] = []
+    for match in _RUN.finditer(asked.text):
+        call = _shell_call(asked, match[1].rstrip("\"'"))
+        if call:
+            found.append((match.start(), *call))
+    for match in _CALL.finditer(asked.text):
+        found.append(
+            (match.start(), match[1], without_surrogates(arguments_object(match[2] or "{}")))
+        )
+    calls = tuple((name, arguments) for _, name, arguments in sorted(found, key=lambda c: c[0]))
+    if asked.named is not None:
+        of_name = tuple(call for call in calls if call[0] == asked.named)
+        return of_name or ((asked.named, _smallest_arguments(_tool(asked, asked.named))),)
+    return calls or (_any_call(asked) if asked.opened else ())
+
+
+def _any_call(asked: DemoPrompt) -> tuple[tuple[str, dict[str, Any]], ...]:
+    if not asked.tools:
+        return ()
+    tool = asked.tools[0]
+    return ((str(tool.get("name")), _smallest_arguments(tool)),)
+
+
+def _tool(asked: DemoPrompt, name: str) -> dict[str, Any]:
+    return next((tool for tool in asked.tools if tool.get("name") == name), {})
+
+
+def _smallest_arguments(tool: dict[str, Any]) -> dict[str, Any]:
+    value = smallest_value(tool.get("parameters") or {"type": "object"})
+    return value if isinstance(value, dict) else {}
+
+
+def _parameters(tool: dict[str, Any]) -> dict[str, Any]:
+    schema = tool.get("parameters")
+    return dict(properties_of(schema)) if isinstance(schema, Mapping) else {}
+
+
+def _shell_call(asked: DemoPrompt, command: str) -> tuple[str, dict[str, Any]] | None:
+    tool = _shell(asked)
+    if tool is None:
+        return None
+    properties = _parameters(tool)
+    key = next((key for key in _COMMANDS if key in properties), _COMMANDS[0])
+    schema = properties.get(key)
+    is_list = isinstance(schema, dict) and schema.get("type") == "array"
+    given = ["bash", "-lc", command] if is_list else command
+    return str(tool["name"]), {**_smallest_arguments(tool), key: given}
+
+
+def _shell(asked: DemoPrompt) -> dict[str, Any] | None:
+    by_name = {tool.get("name"): tool for tool in asked.tools}
+    for name in _SHELLS:
+        if name in by_name:
+            return by_name[name]
+    for tool in asked.tools:
+        if any(key in _parameters(tool) for key in _COMMANDS):
+            return tool
+    return None
+
+
+def _default_answer(asked: DemoPrompt, tokens: int | None) -> str:
+    length = "" if tokens is None else f" {tokens:,} tokens,"
+    mode = "thinking" if asked.thinking else "chat"
+    return (
+        f"This is the demo backend of dsv4, not a model. Your prompt has{length} "
+        f"{asked.turns} messages and {len(asked.tools)} tools, in the dialect {asked.dialect}, "
+        f"{mode} mode. Write a line `RUN: <command>` to see a tool call."
+    )
+
+
+# The smallest JSON value that fits a schema, as far as it can be found without a search.
+
+_MAX_DEPTH = 32
+# A value has no more parts, whatever its schema asks for: letters, items and members.
+_MAX_PARTS = 10_000
+_EMPTY = {"boolean": False, "null": None}
+
+
+def smallest_value(schema: object) -> object:
+    """A value for `schema`."""
+    return _SmallestValues(schema).value(schema)
+
+
+class _SmallestValues:
+    """Values for the parts of one schema, `root`, in which references are looked up."""
+
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self._left = _MAX_PARTS
+
+    def value(self, schema: object, depth: int = 0) -> object:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._left < 0:
+            return {}
+        if "const" in schema:
+            return schema["const"]
+        for keyword in ("enum", "examples"):
+            if values := listed(schema, keyword):
+                return values[0]
+        if "default" in schema:
+            return schema["default"]
+        if "$ref" in schema or "allOf" in schema:
+            return self.value(self._merged(schema), depth + 1)
+        for keyword in ("anyOf", "oneOf"):
+            if alternatives := listed(schema, keyword):
+                return self.value(alternatives[0], depth + 1)
+        return self._by_type(schema, depth)
+
+    def _by_type(self, schema: Schema, depth: int) -> object:
+        unnamed = "object" if "properties" in schema else "string"
+        kind = next(iter(own_types(schema)), unnamed)
+        if kind == "object":
+            properties = properties_of(schema)
+            names = required_of(schema)
+            return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
+        if kind == "array":
+            items, count = schema.get("items", {}), self._taken(schema.get("minItems"))
+            return [self.value(items, depth + 1) for _ in range(count)]
+        if kind == "string":
+            return "demo".ljust(self._taken(schema.get("minLength")), "o")
+        return _number(schema) if kind in ("integer", "number") else _EMPTY.get(kind)
+
+    def _taken(self, least: object) -> int:
+        """As many parts as a schema asks for, of those that are left."""
+        taken = min(max(least, 0), max(self._left, 0)) if isinstance(least, int) else 0
+        self._left -= taken
+        return taken
+
+    def _merged(self, schema: Schema) -> Schema:
+        """What a schema says together with all that it refers to and lists under `allOf`."""
+        parts = conjunction(schema, self._root)
+        merged = {keyword: part[keyword] for part in reversed(parts) for keyword in part}
+        merged["properties"] = {
+            name: member for part in reversed(parts) for name, member in properties_of(part).items()
+        }
+        merged["required"] = [name for part in parts for name in required_of(part)]
+        return {key: value for key, value in merged.items() if key not in ("$ref", "allOf")}
+
+
+def _number(schema: Schema) -> object:
+    least, above, most = (
+        schema.get(keyword) for keyword in ("minimum", "exclusiveMinimum", "maximum")
+    )
+    if isinstance(least, (int, float)):
+        return least
+    if isinstance(above, (int, float)):
+        return above + 1
+    return min(1, most) if isinstance(most, (int, float)) else 1
+
+
+# An answer as the model would write it.
+
+
+def write_answer(answer: DemoAnswer, asked: DemoPrompt) -> str:
+    """The text that the model would generate after the prompt."""
+    text = _model_text(answer, asked)
+    if answer.broken is not None:
+        text = _broken_text(text, answer.broken, asked.dialect)
+    return text
+
+
+def model_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text that a model wrote, in which special tokens are themselves."""
+    ids: list[int] = []
+    for part in tokens.markup(text).parts:
+        if isinstance(part, tokens.Special):
+            ids.append(tokenizer.special_id(part))
+        else:
+            ids += tokenizer.encode_text(part)
+    return ids
+
+
+def _model_text(answer: DemoAnswer, asked: DemoPrompt) -> str:
+    """The answer's own text, without what the prompt has written of it already."""
+    calls: list[ToolCallParam] = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for n, (name, arguments) in enumerate(answer.calls)
+    ]
+    message: AssistantMessageParam = {
+        "role": "assistant",
+        "content": answer.content,
+        "tool_calls": calls,
+    }
+    if asked.thinking:
+        message["reasoning_content"] = answer.reasoning
+    prompt = encode(
+        [{"role": "user", "content": ""}, message], thinking=asked.thinking, dialect=asked.dialect
+    )
+    return _without_start(_written_by_model(prompt), asked.opened)
+
+
+def _written_by_model(prompt: Prompt) -> str:
+    return "".join(p.text for p in prompt.pieces if p.origin == "model" and p.message == 1)
+
+
+def _without_start(text: str, opened: str) -> str:
+    """What is left to write where the prompt has opened a block of calls."""
+    return text[len(opened) :] if opened and text.startswith(opened) else text
+
+
+def _broken_text(text: str, kind: str, dialect: Dialect) -> str:
+    spoil = BREAKERS.get(kind)
+    if spoil is None:
+        known = ", ".join(sorted(BREAKERS))
+        return (
+            text.split(str(tokens.THINK_END))[0]
+            + f"{tokens.THINK_END}The kinds are: {known}{tokens.EOS}"
+        )
+    return spoil(text, dialect)
+
+
+def _without_wrapper(text: str, dialect: Dialect) -> str:
+    tags = dialect.tags
+    return text.replace(str(tags.block_open), "\n\n").replace(str(tags.block_close), "")
+
+
+def _without_closers(text: str, dialect: Dialect) -> str:
+    tags = dialect.tags
+    for closer in (tags.parameter_close, tags.invoke_close, tags.block_close):
+        text = text.replace(str(closer), "")
+    return text
+
+
+def _in_reasoning(text: str, dialect: Dialect) -> str:
+    """The block leaks into the reasoning, which is never closed."""
+    return text.replace(str(tokens.THINK_END), "")
+
+
+def _with_plain_bars(text: str, dialect: Dialect) -> str:
+    dsml = str(tokens.DSML)
+    return text.replace(dsml, dsml.replace(dsml[0], "|"))
+
+
+def _cut(text: str, dialect: Dialect) -> str:
+    """It ends in the middle of an argument."""
+    closer = text.rfind(str(dialect.tags.parameter_close))
+    return text[: max(closer - 2, 0)] if closer > 0 else text[: len(text) // 2]
+
+
+def _with_text_after(text: str, dialect: Dialect) -> str:
+    return text.removesuffix(str(tokens.EOS)) + f"\n\nThat is it.{tokens.EOS}"
+
+
+BREAKERS: dict[str, Callable[[str, Dialect], str]] = {
+    "no-wrapper": _without_wrapper,
+    "no-closers": _without_closers,
+    "in-reasoning": _in_reasoning,
+    "plain-bars": _with_plain_bars,
+    "cut": _cut,
+    "text-after": _with_text_after,
+}
+
+
+# The backend.
+
+
+DEMO_MODEL = Model("dsv4-demo", 1_048_576)
+# Characters of a piece, where there is no vocabulary to cut by.
+_PIECE_LENGTH = 4
+
+
+class DemoBackend(Backend):
+    """The demo model, in this process: token by token, at a settable pace."""
+
+    grammar_form: Form | None = None
+
+    def __init__(self, tokenizer: Tokenizer | None, pace: float) -> None:
+        self._tokenizer = tokenizer
+        self._wait = 1 / pace if pace else 0.0
+
+    async def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
+        # It sees what a model sees: ids, and nothing that they do not tell.
+        if ids is not None and self._tokenizer is not None:
+            prompt = self._tokenizer.prompt(ids)
+        asked = await asyncio.to_thread(read_prompt, prompt)
+        text = write_answer(answer_to(asked, None if ids is None else len(ids)), asked)
+        pieces = list(self._pieces(text))
+        written = pieces[: options.max_tokens]
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        for piece in written:
+            due += self._wait
+            await asyncio.sleep(max(due - loop.time(), 0))
+            yield piece
+        counts = Counts(len(ids) if ids is not None else None, None, len(written))
+        # What has no end was cut, as by an engine that stops where its limit is.
+        cut = len(written) < len(pieces) or not text.endswith(EOS)
+        yield Chunk(ids=(), finish="length" if cut else "eos", counts=counts)
+
+    def _pieces(self, text: str) -> Iterator[Chunk]:
+        if self._tokenizer is None:
+            yield from (
+                Chunk(text[n : n + _PIECE_LENGTH]) for n in range(0, len(text), _PIECE_LENGTH)
+            )
+        else:
+            yield from (Chunk(ids=(id,)) for id in model_ids(self._tokenizer, text))
+
+    async def models(self) -> list[Model]:
+        return [DEMO_MODEL]
+
+    async def aclose(self) -> None:
+        pass

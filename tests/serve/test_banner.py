@@ -1,0 +1,55 @@
+"""What the server says when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dsv4.serve.banner import ServerSummary, banner_text, short_clients, summary_of_settings
+from dsv4.serve.settings import Settings
+
+
+def said(summary: ServerSummary, **settings: object) -> str:
+    return banner_text(Settings(**settings), summary)  # type: ignore[arg-type]
+
+
+SUMMARY = summary_of_settings(Settings())
+
+
+def test_who_may_use_it() -> None:
+    assert "loopback only, no keys" in said(SUMMARY)
+    open_to_all = {"host": "0.0.0.0", "api_key_file": "keys"}
+    assert "open to the network, 1 key\n" in said(replace(SUMMARY, keys=1), **open_to_all)
+    assert "open to the network, 2 keys\n" in said(replace(SUMMARY, keys=2), **open_to_all)
+
+
+@pytest.mark.parametrize(
+    ("backend", "ids", "expected"),
+    [
+        ("vllm", True, "sent as token ids"),
+        ("vllm", False, "sent as text (install the extra `tokens` for ids)"),
+        ("completions", True, "sent as text\n"),
+        ("chat", True, "made by the upstream"),
+    ],
+)
+def test_how_prompts_go_out(backend: str, ids: bool, expected: str) -> None:
+    settings = {"backend": backend, "upstream": "http://gpu"}
+    assert f"prompts     {expected}" in said(replace(SUMMARY, ids=ids), **settings)
+
+
+@pytest.mark.parametrize(
+    ("listening", "shown"),
+    [
+        ("http://0.0.0.0:80", "http://127.0.0.1:80"),
+        ("http://[::]:80", "http://[::1]:80"),
+        ("http://10.0.0.7:80", "http://10.0.0.7:80"),
+    ],
+)
+def test_clients_are_given_an_address_that_they_can_reach(listening: str, shown: str) -> None:
+    assert f"OPENAI_BASE_URL={shown}/v1" in short_clients(replace(SUMMARY, url=listening))
+
+
+def test_what_can_be_tried_shows_its_key_where_one_is_asked_for() -> None:
+    assert "x-api-key" not in short_clients(SUMMARY)
+    assert "-H 'x-api-key: KEY'" in short_clients(replace(SUMMARY, keys=1))
