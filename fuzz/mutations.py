@@ -22,7 +22,7 @@ import dsv4
 
 TESTS = Path(__file__).parent.parent / "tests"
 SOURCES = (
-    *(TESTS / "corpus" / name for name in ("malformed.jsonl", "second.jsonl")),
+    *(TESTS / "corpus" / name for name in ("malformed.jsonl", "second.jsonl", "third.jsonl")),
     *sorted((TESTS / "vectors").glob("parse-*.jsonl")),
 )
 DSML = "｜DSML｜"
@@ -199,7 +199,10 @@ def check(text: str, chosen: dict[str, Any], reason: Any, random: random.Random)
         assert isinstance(json.loads(stream), dict), index
     for diagnostic in message.diagnostics:
         assert 0 <= diagnostic.start <= diagnostic.end <= len(text), diagnostic
-        assert text[diagnostic.start : diagnostic.end] == diagnostic.raw, diagnostic
+        quoted = text[diagnostic.start : diagnostic.end]
+        if diagnostic.kind == "made_up_turn":  # of a long one only the beginning is quoted
+            quoted = quoted[:1024]
+        assert quoted == diagnostic.raw, diagnostic
     if chosen.get("tools") == [] or chosen["tool_choice"] == "none":
         assert not message.tool_calls
         assert not message.incomplete

@@ -69,9 +69,9 @@ def test_odd_schemas_declare_nothing(parameters: Any) -> None:
     assert DeclaredTools([{"name": "f", "parameters": parameters}]).keys("f") == {}
 
 
-def test_who_was_not_told() -> None:
+def test_a_caller_who_gives_no_tools() -> None:
     unknown = DeclaredTools(None)
-    assert (unknown.told, unknown.none_declared, unknown.may_be("f")) == (False, False, True)
+    assert (unknown.given, unknown.none_declared, unknown.may_be_tool("f")) == (False, False, True)
     assert DeclaredTools([]).none_declared
 
 

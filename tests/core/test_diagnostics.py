@@ -1,4 +1,4 @@
-"""The vocabulary of departures: closed, and each kind with its sentence."""
+"""The vocabulary of deviations: closed, and each kind with its sentence."""
 
 from __future__ import annotations
 

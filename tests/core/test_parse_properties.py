@@ -297,6 +297,8 @@ class TestTextsThatSpellMarkup:
             f"{EOS}{BOS}<think></think>{DSML}",
             "<invoke name='bash'></invoke></parameter>\n</tool_calls>",
             "```\n",
+            f"a {BLOCK}{BASH}{COMMAND}",
+            f"a{INVOKE_END}\n{BASH}\n{COMMAND}rm",
         ],
     )
     def test_values_that_are_read_as_they_were(self, value: str) -> None:
@@ -310,7 +312,6 @@ class TestTextsThatSpellMarkup:
             f"a\n{TIMEOUT}b",
             f"a{PARAMETER_END}\n{COMMAND}b",
             f"a{ALL_CLOSED}b",
-            f"a {BLOCK}{BASH}{COMMAND}",
         ],
     )
     def test_values_that_are_not(self, value: str) -> None:

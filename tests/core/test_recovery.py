@@ -1,4 +1,4 @@
-"""What is made of completions that leave the grammar, kind by kind of departure.
+"""What is made of completions that leave the grammar, kind by kind of deviation.
 
 The corpus holds shapes that were seen; here are others of the same kinds, small ones, so that each
 says what one rule does. The rules are those of docs/parsing.md, "How malformed text is read".
@@ -321,12 +321,16 @@ class TestImpliedClosers:
             kinds="implied_close",
         ),
         an_invoke_close_before_an_invoke=shape(
-            f"{OPEN}ls{INVOKE_END}\n{PWD_CALL}{BLOCK_END}", *LS_PWD, kinds="implied_close"
+            f"{OPEN}ls{INVOKE_END} {PWD_CALL} {BLOCK_END}Ok.",
+            *LS_PWD,
+            content="Ok.",
+            kinds="implied_close text_after_block",
         ),
         an_invoke_close_before_a_wrapper=shape(
-            f"{OPEN}ls{INVOKE_END}\n{block(PWD_CALL)}",
+            f"{OPEN}ls{INVOKE_END}\n{block(PWD_CALL)}Ok.",
             *LS_PWD,
-            kinds="implied_close second_block",
+            content="Ok.",
+            kinds="implied_close second_block text_after_block",
         ),
         an_invoke_close_before_eos=shape(f"{OPEN}ls{INVOKE_END}{EOS}", *LS, kinds="implied_close"),
         an_invoke_close_at_the_end=shape(
@@ -335,7 +339,10 @@ class TestImpliedClosers:
         a_wrapper_close_at_the_end=shape(f"{OPEN}ls{BLOCK_END}", *LS, kinds="implied_close"),
         a_wrapper_close_before_eos=shape(f"{OPEN}ls{BLOCK_END}{EOS}", *LS, kinds="implied_close"),
         a_wrapper_close_before_a_wrapper=shape(
-            f"{OPEN}ls{BLOCK_END}{block(PWD_CALL)}", *LS_PWD, kinds="implied_close second_block"
+            f"{OPEN}ls{BLOCK_END}{block(PWD_CALL)}Ok.",
+            *LS_PWD,
+            content="Ok.",
+            kinds="implied_close second_block text_after_block",
         ),
         a_wrapper_close_before_the_end_of_thought=shape(
             f"Hm.{OPEN}ls{BLOCK_END}</think>Ok.",
@@ -454,9 +461,9 @@ class TestClosers:
         ],
     )
     def test_markup_that_is_quoted_in_a_value_is_text(self, quoted: str) -> None:
-        check(
-            shape(f"{OPEN}{quoted}{CLOSED}", ("bash", {"command": quoted}), kinds="quoted_markup")
-        )
+        message = read_everywhere(f"{OPEN}{quoted}{CLOSED}")
+        assert calls_of(message) == [("bash", {"command": quoted})]
+        assert set(kinds_of(message)) <= {"quoted_markup"}
 
     @shapes(
         not_closed=shape(
@@ -466,8 +473,8 @@ class TestClosers:
             finish="length",
         ),
         closed_but_not_the_value=shape(
-            f"{OPEN}x {OPEN}ls{CLOSED}",
-            incomplete=(("bash", {"command": f"x {OPEN}ls{CLOSED}"}),),
+            f"{OPEN}x {OPEN}ls{CLOSED}.",
+            incomplete=(("bash", {"command": f"x {OPEN}ls{CLOSED}."}),),
             kinds="quoted_markup cut_short",
             finish="length",
         ),

@@ -152,8 +152,8 @@ class TestEndsOfStrings:
 
     @shapes(
         at_a_line=shape(
-            f"{OPEN}ls\n{PWD_CALL}{BLOCK_END}",
-            incomplete=(("bash", {"command": f"ls\n{PWD_CALL}{BLOCK_END}"}),),
+            f"{OPEN}ls\n{PWD_CALL}{BLOCK_END}.",
+            incomplete=(("bash", {"command": f"ls\n{PWD_CALL}{BLOCK_END}."}),),
             kinds="quoted_markup cut_short",
             finish="length",
         ),

@@ -11,7 +11,7 @@ import dsv4
 from completions import corpus
 from dsv4._format import tokens
 from dsv4._format.dialects import V4
-from dsv4._parse.machine import NEXT, Machine, ParserState
+from dsv4._parse.machine import NEXT, Machine, Move, ParserState
 from dsv4._parse.parser import STATE_READERS
 from loading import loaded
 
@@ -28,6 +28,7 @@ FRAGMENTS = [
         "<｜tool▁calls▁begin｜>",
         "<｜tool▁calls▁end｜>",
         str(tokens.USER),
+        f"{tokens.ASSISTANT}{tokens.THINK_END}",
         str(TAGS.block_open)[2:-1],
         str(TAGS.parameter_open),
     ),
@@ -43,15 +44,16 @@ def moves(monkeypatch: pytest.MonkeyPatch) -> set[tuple[ParserState, ParserState
     """The moves from state to state that parsers make from now on."""
     seen: set[tuple[ParserState, ParserState]] = set()
 
-    def move(machine: Machine, state: ParserState) -> None:
-        before = machine.__dict__.get("_state", state)
-        if before is not state:
-            seen.add((before, state))
-        machine.__dict__["_state"] = state
+    go = Machine._go
 
-    monkeypatch.setattr(
-        Machine, "state", property(lambda m: m.__dict__["_state"], move), raising=False
-    )
+    def recorded(machine: Machine, move: Move) -> None:
+        state = move[0]
+        assert isinstance(state, ParserState)
+        if machine.state is not state:
+            seen.add((machine.state, state))
+        go(machine, move)
+
+    monkeypatch.setattr(Machine, "_go", recorded)
     return seen
 
 

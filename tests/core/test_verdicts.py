@@ -25,6 +25,7 @@ BASH = invoke("bash")
 READ = f"{invoke('read')}{parameter('path')}"
 
 CLOSE, IMPLIED, TEXT = Verdict.CLOSE, Verdict.IMPLIED, Verdict.TEXT
+WAIT = Verdict.WAIT
 QUOTE, SPELLED, WAIT = Verdict.QUOTE, Verdict.SPELLED, Verdict.WAIT
 
 
@@ -82,7 +83,8 @@ def test_at_the_end_of_all_text_a_close_is_one() -> None:
         (f"{INVOKE_END} in the text", TEXT),
         (f"{BLOCK_END}{EOS}", IMPLIED),
         (f"{BLOCK_END} in the text", TEXT),
-        (EOS + "<｜User｜>", IMPLIED),
+        (EOS + "<｜User｜>", WAIT),
+        (f"{EOS}<｜User｜>{PARAMETER_END}", TEXT),
         (f"{EOS} in the text", TEXT),
         (f"\n{parameter('timeout')}", IMPLIED),
         (parameter("timeout"), TEXT),  # not at the start of a line

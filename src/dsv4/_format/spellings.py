@@ -11,11 +11,17 @@ from dsv4._format import tokens
 WORD = "DSML"
 BAR = str(tokens.DSML)[0]
 BARS = "｜|‖│¦∣︱ǀ"
+# Characters that nobody sees, among the bars.
+ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 # What opens and closes a tag: ASCII, or full-width.
 OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
 QUOTES = "\"'“”‘’"
 SMART_QUOTES = "“”‘’"
+# Tags around all parameters of a call.
+PARAMETER_CONTAINERS = frozenset({"parameters", "params"})
+# Elements of HTML that hold examples.
+EXAMPLE_ELEMENTS = ("pre", "code", "example")
 # After one of these a tag is only talked about.
 QUOTING = "`" + QUOTES
 
@@ -76,19 +82,25 @@ COMPLETION_TOKENS: tuple[tuple[str, str, bool], ...] = (
     ("<｜tool▁calls▁begin｜>", "native", False),
     ("<｜tool▁call▁begin｜>", "native", False),
     ("<｜tool▁calls▁end｜>", "native", True),
+    # With ASCII bars, as some servers write them.
+    ("<|end▁of▁sentence|>", "eos", False),
+    ("<|tool▁calls▁begin|>", "native", False),
+    ("<|tool▁call▁begin|>", "native", False),
+    ("<|tool▁calls▁end|>", "native", True),
 )
 ECHO = str(tokens.ASSISTANT)
 # Reasoning's end with spaces in it.
-SPACED_THINK_END = r"<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>"
+SPACED_THINK_END = r"(?i)<[ \t]{0,4}/[ \t]{0,4}think[ \t]{0,4}>"
 
 # The native calls of V3 and V3.1.
-NATIVE_CALLS_END = "<｜tool▁calls▁end｜>"
+NATIVE_CALLS_END = r"<[｜|]tool▁calls▁end[｜|]>\s*\Z"
 NATIVE_HEAD = (
-    r"\s*<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?([^\n<]{1,512}?)\s*(?:<｜tool▁sep｜>|\n)\s*"
+    r"\s*<[｜|]tool▁call▁begin[｜|]>(?:function<[｜|]tool▁sep[｜|]>)?([^\n<]{1,512}?)"
+    r"\s*(?:<[｜|]tool▁sep[｜|]>|\n)\s*"
     r"(?:```(?:json)?\s*)?"
 )
-NATIVE_CALL = NATIVE_HEAD + r"(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>"
-NATIVE_OPENINGS = ("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>")
+NATIVE_CALL = NATIVE_HEAD + r"(\{.*?\})\s*(?:```)?\s*(?:<[｜|]tool▁call▁end[｜|]>|\Z)"
+NATIVE_OPENING = r"<[｜|]tool▁calls▁begin[｜|]>"
 
 CDATA = ("<![CDATA[", "]]>")
 FENCES = "`~"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dsv4._parse import events as kinds
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.invokes import InvokeOpening
+from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.quoted_calls import QUOTES_AN_INVOKE, HeldCalls
 from dsv4._parse.source import TOKENS, PartialTag, Tag, pattern
-from dsv4._parse.tag_rules import begins_json_calls
+from dsv4._parse.tag_rules import Lookahead, begins_json_calls
 
 # Between text in a wrapper and prose: a blank line. Between text and JSON: a line's start.
 _BREAK = pattern(r"\n[ \t\r]*(?:\n\s*|(?=[\[{]))")
@@ -25,9 +27,14 @@ class BlockReader:
         spelled = tag.raw == tag.canonical(machine.tags.calls)
         self._strict = machine.blank_line and spelled
         self.used = False  # it held something
+        self._calls = 0
+        self._is_quoted = False  # a patch or a program quotes its calls, from one of them on
+        self._after_invoke = False  # nothing but white space stands between a call's close and here
         if tag.marked:
             machine.check_spelling(tag)
         source.advance(tag.end)
+        if spelled:
+            machine.follow_strictly(tag.end)
 
     def read(self) -> Move | None:
         source = self._source
@@ -48,7 +55,7 @@ class BlockReader:
 
     def _read_json(self, at: int) -> Move | None:
         if self._source.after_blank_line(at):
-            begins = begins_json_calls(self._machine, at)
+            begins = begins_json_calls(self._machine.rules, at)
             if begins is None:
                 return None
             if not begins:
@@ -72,18 +79,23 @@ class BlockReader:
         if not self._source.after_blank_line(at):
             return self._junk(at)
         kind: DiagnosticKind = kinds.IMPLIED_CLOSE if self.used else kinds.EMPTY_BLOCK
+        self._machine.settle_calls(Lookahead.TEXT)
         self._machine.report_raw(kind, at, "")
         self._machine.block = None
         return (ParserState.PROSE, LineTracker())
 
     def _junk(self, at: int) -> Move:
         self._source.advance(at)
+        if self._calls:  # text between two calls makes what follows doubtful (rule 21)
+            hold = self._machine.hold or HeldCalls(self._machine)
+            hold.doubt()
         self.used = True
+        self._after_invoke = False
         return (ParserState.JUNK,)
 
     def _read_tag(self, tag: Tag) -> Move | None:
         machine = self._machine
-        kind = machine.kind(tag)
+        kind = machine.rules.kind(tag)
         if tag.kind in TOKENS:
             return self._close_implied()
         if tag.broken:
@@ -99,49 +111,58 @@ class BlockReader:
         if kind == "parameter" and not tag.closing and tag.marked:
             self._source.advance(tag.start)
             self.used = True
-            return (ParserState.INVOKE, None)  # of nobody knows what
+            return (ParserState.INVOKE, InvokeOpening(None))  # of nobody knows what
         if not tag.closing or (kind is None and not tag.marked):
             return self._junk(tag.start) if tag.marked else self._text(tag.start)
         if kind is None:  # an odd close, of the wrapper if nothing follows it
-            ahead = machine.follow(tag.end)
+            ahead = machine.rules.look_ahead(tag.end)
             if ahead is Lookahead.MORE:
                 return None
-            if machine.is_end(ahead):
+            if machine.rules.is_end(ahead):
                 return self._close(tag)
         return self._remove(tag)
 
     def _remove(self, tag: Tag) -> Move:
+        if tag.closing and not (self._after_invoke and self._machine.rules.closes(tag, "invoke")):
+            self._machine.note_surplus(tag)
+        self._after_invoke = False
         self._machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
         return (ParserState.BLOCK,)
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
         """Another wrapper: they do not nest (rule 2). One that names a tool is a call."""
-        if self._machine.names_tool(tag):
+        if self._machine.rules.names_tool(tag):
             return self._read_invoke(tag)
         if not self.used:
             return self._remove(tag)
-        ahead = self._machine.follow(tag.end)
+        ahead = self._machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
-        if self._machine.is_end(ahead):  # a close without its slash
+        if self._machine.rules.is_end(ahead):  # a close without its slash
             return self._close(tag)
         return self._close_implied()
 
     def _read_invoke(self, tag: Tag) -> Move | None:
         machine = self._machine
-        name = machine.called(tag)
-        if name is None or machine.tools.may_be(name) or machine.is_example(name):
+        name = machine.rules.tool_called(tag)
+        if name is None or machine.tools.may_be_tool(name) or machine.rules.is_example(name):
             # What follows a tag that closes itself decides nothing, so it is not waited for.
-            waits = not tag.self_closed and machine.follow(tag.end) is Lookahead.MORE
+            waits = not tag.self_closed and machine.rules.look_ahead(tag.end) is Lookahead.MORE
             certain = None if waits else tag.marked or name is not None
         else:
-            certain = machine.is_certain(tag, wrapped=True)
+            certain = machine.rules.is_certain(tag, wrapped=True)
         if certain is None:
             return None
         self._source.advance(tag.start)
         self.used = True
-        return (ParserState.INVOKE, tag) if certain else (ParserState.JUNK, kinds.DROPPED_CALL)
+        if not certain:
+            return (ParserState.JUNK, kinds.DROPPED_CALL)
+        if self._calls and self._source.char_before(tag.start) in QUOTES_AN_INVOKE:
+            self._is_quoted = True
+        self._calls += 1
+        self._after_invoke = True
+        return (ParserState.INVOKE, InvokeOpening(tag, self._is_quoted))
 
     def _close(self, tag: Tag) -> Move:
         machine = self._machine
@@ -210,7 +231,7 @@ class JunkReader:
         if after == source.end and not source.final:
             return self._hold(start)
         if source.at(after) in ("{", "["):
-            begins = begins_json_calls(machine, after)
+            begins = begins_json_calls(machine.rules, after)
             if begins is None:
                 return self._hold(start)
             if begins:
@@ -219,13 +240,14 @@ class JunkReader:
             if "\n" not in source.slice(start + 1, after):
                 self._at = after
                 return ()
-        ahead = machine.follow(after)
+        ahead = machine.rules.look_ahead(after)
         if ahead is Lookahead.MORE:
             return self._hold(start)
         if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
             self._at = after
             return ()
         self._report(after)
+        machine.settle_calls(ahead)
         machine.block = None
         return (ParserState.PROSE, LineTracker())
 
@@ -241,20 +263,20 @@ class JunkReader:
         if tag.kind in ("eos", "think", "role", "native"):
             return True
         if tag.broken:
-            return machine.kind(tag) in ("invoke", "parameter")
-        kind = machine.kind(tag)
+            return machine.rules.kind(tag) in ("invoke", "parameter")
+        kind = machine.rules.kind(tag)
         if kind == "wrapper":
             return tag.marked or tag.closing
         if tag.closing or kind not in ("invoke", "parameter"):
             return False
         if kind == "parameter":
             return tag.marked
-        name = machine.called(tag)
+        name = machine.rules.tool_called(tag)
         if not tag.marked:
-            return name is not None and machine.tools.told and machine.tools.declares(name)
-        if name is None or machine.tools.may_be(name):
+            return name is not None and machine.tools.given and machine.tools.declares(name)
+        if name is None or machine.tools.may_be_tool(name):
             return True
-        return machine.is_certain(tag, wrapped=True)
+        return machine.rules.is_certain(tag, wrapped=True)
 
     def _report(self, to: int) -> None:
         source = self._source

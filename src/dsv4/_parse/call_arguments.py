@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from copy import copy
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsv4._format.spellings import CDATA, JSON_ARGUMENTS, JSON_FRAME
 from dsv4._parse.events import (
@@ -19,7 +20,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.parser_options import DeclaredTools
+from dsv4._parse.parser_options import DeclaredTools, JsonValue
 from dsv4._parse.source import DEEPEST_JSON, pattern
 from dsv4.schema import has_type
 
@@ -61,7 +62,7 @@ def json_string_content(text: str) -> str:
 class JsonReading(NamedTuple):
     """A text that was read as JSON: its value, and the text as RFC 8259 has it."""
 
-    value: Any
+    value: JsonValue
     text: str
     repaired: bool = False
 
@@ -232,7 +233,7 @@ def _described(item: str) -> tuple[str, str] | None:
 
 
 class CallWriter:
-    """One call. What it writes goes to `emit`; a call that is not shown writes nothing.
+    """One call. What it writes goes to `emit`; a call that is not visible writes nothing.
 
     A call that is to be seen whole writes nothing before its end, and nothing at all where it is
     given up.
@@ -247,8 +248,8 @@ class CallWriter:
         "_written",
         "begun",
         "name",
-        "shown",
         "tools",
+        "visible",
     )
 
     def __init__(
@@ -257,12 +258,12 @@ class CallWriter:
         start: ToolCallStart,
         tools: DeclaredTools,
         emit: Callable[[Event], None],
-        shown: bool = True,
+        visible: bool = True,
         whole: bool = False,
     ) -> None:
         self.name = name
         self.tools = tools
-        self.shown = shown
+        self.visible = visible
         self._start = start
         self._emit = emit
         self._keys: set[str] = set()
@@ -270,7 +271,7 @@ class CallWriter:
         self._lone: tuple[str, str, str] | None = None
         self._waiting: list[str] | None = [] if whole else None
         self._written = False  # some of the arguments
-        self.begun = shown and not whole
+        self.begun = visible and not whole
         if self.begun:
             emit(start)
 
@@ -281,7 +282,7 @@ class CallWriter:
     @property
     def streams(self) -> bool:
         """Whether what is written is seen at once."""
-        return self.shown and self._waiting is None
+        return self.visible and self._waiting is None
 
     @property
     def parameters(self) -> int:
@@ -292,6 +293,12 @@ class CallWriter:
 
     def may_hold_all(self, key: str) -> bool:
         return not self._keys and self.tools.may_unwrap(self.name, key)
+
+    def copy(self) -> CallWriter:
+        """The call as it is now, to be given up later."""
+        twin = copy(self)
+        twin._keys = {*self._keys}
+        return twin
 
     # Arguments.
 
@@ -332,7 +339,7 @@ class CallWriter:
         else:
             self.settle()
             self._write("}" if self._keys else "{}")
-        if self.shown:
+        if self.visible:
             if self._waiting is not None:
                 self._emit(self._start)
                 self._emit(ArgumentsDelta(self.index, "".join(self._waiting)))
@@ -354,7 +361,7 @@ class CallWriter:
             closing = "{}"
         if self.streams:
             self._emit(ToolCallAborted(self.index, reason, closing))
-        self.shown = False
+        self.visible = False
 
     def _separator(self, key: str) -> str:
         first = not self._keys
@@ -362,7 +369,7 @@ class CallWriter:
         return "{" if first else ", "
 
     def _write(self, text: str) -> None:
-        if not self.shown or not text:
+        if not self.visible or not text:
             return
         if self._waiting is not None:
             self._waiting.append(text)

@@ -13,11 +13,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-# The kinds of departures from the strict grammar, each with its sentence.
-#
-# docs/parsing.md has an example of each.
-
-
 DiagnosticKind: TypeAlias = Literal[
     "other_release",
     "misspelled_tag",
@@ -55,7 +50,7 @@ DiagnosticKind: TypeAlias = Literal[
     "text_after_block",
     "more_departures",
 ]
-"""What kind of departure from the strict grammar a diagnostic reports."""
+"""What kind of deviation from the strict grammar a diagnostic reports."""
 
 # How tags are spelled.
 OTHER_RELEASE: Final = "other_release"
@@ -183,7 +178,7 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
         CUT_SHORT: "The text ends in the middle of a call; what there is of it is incomplete.",
         TEXT_AFTER_BLOCK: "Text follows the calls, where nothing should; it is part of the answer.",
         MORE_DEPARTURES: (
-            "There are more departures than are reported one by one; this is all text from the "
+            "There are more deviations than are reported one by one; this is all text from the "
             "first to the last of them."
         ),
     }
@@ -263,7 +258,7 @@ class ToolCallAborted:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A departure from the strict grammar.
+    """A deviation from the strict grammar.
 
     `kind` says what kind. The text from `start` to `end` is `raw`: often nothing, where something
     is missing. Where a prefix was given, places count from the end of the prefix.

@@ -5,7 +5,7 @@ gateway (docs/recovery.md, rule 26).
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dsv4.errors import OptionError, short_repr
 
@@ -44,7 +44,7 @@ def ended_by(word: str | None) -> Ended | None:
     return _TABLE.get(word, Ended.FAILURE) if word else None
 
 
-def checked_reason(reason: Any) -> Ended | None:
+def checked_reason(reason: object) -> Ended | None:
     """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
     if reason is not None and not isinstance(reason, str):
         problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import json_string, members_of, object_in, read_json, typed_json
 from dsv4._parse.events import AbortReason, DiagnosticKind
-from dsv4._parse.machine import Machine, Move, ParserState, is_argument
+from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.source import LONGEST_REMARK, MOST_PARAMETERS, TOKENS, PartialTag, Tag, pattern
-from dsv4._parse.tag_rules import closes_in_run, is_odd_close
+from dsv4._parse.tag_rules import closes_in_run, is_argument, is_odd_close
 
 _JSON_LINE = pattern(r"\n[ \t\r]*(?=\{)")
 _OPEN_LINE = pattern(r"\n[ \t\r]*\Z")
+
+
+class InvokeOpening(NamedTuple):
+    """A call that comes next: its tag, if it has one, and whether it is quoted (rule 21)."""
+
+    tag: Tag | None
+    is_quoted: bool = False
 
 
 class Invoke:
@@ -20,12 +29,15 @@ class Invoke:
     a diagnostic in the end.
     """
 
-    def __init__(self, machine: Machine, tag: Tag | None) -> None:
+    def __init__(self, machine: Machine, opening: InvokeOpening) -> None:
+        tag, is_quoted = opening
         self.machine = machine
         self._source = source = machine.source
-        name = None if tag is None else machine.called(tag)
-        self._hidden: DiagnosticKind | None = self._why_hidden(tag, name)
+        name = None if tag is None else machine.rules.tool_called(tag)
+        hidden = kinds.DROPPED_CALL if is_quoted else self._why_hidden(tag, name)
+        self._hidden: DiagnosticKind | None = hidden
         self._start = source.pos
+        self._opening = None if tag is None else tag.raw
         self._remarked = False  # there was text that nobody understood
         self.body: str | None = None  # arguments that came as one JSON object
         if self._hidden is not None or machine.whole_calls:
@@ -34,7 +46,7 @@ class Invoke:
             machine.check_spelling(tag, padded=name != tag.name and tag.name is not None)
             machine.check_declared(name or "", tag.start, tag.raw)
         self.name = name or ""
-        self.call = machine.begin_call(self.name, shown=self._hidden is None)
+        self.call = machine.begin_call(self.name, visible=self._hidden is None)
         if tag is not None:
             source.advance(tag.end)
             self._read_attributes(tag)
@@ -42,7 +54,7 @@ class Invoke:
 
     def _why_hidden(self, tag: Tag | None, name: str | None) -> DiagnosticKind | None:
         machine = self.machine
-        if machine.is_example(name):
+        if machine.rules.is_example(name):
             return kinds.PROMPT_EXAMPLE
         if tag is None or name is None or self._begins_nameless(tag):
             return kinds.DROPPED_CALL
@@ -53,11 +65,13 @@ class Invoke:
 
     def _begins_nameless(self, tag: Tag) -> bool:
         """Whether the first parameter has no name: then the call does not even begin (rule 9)."""
-        machine, tool = self.machine, self.machine.called(tag) or ""
-        first = machine.follow(tag.end)
-        if tag.self_closed or not machine.opens(first, "parameter", tool):
+        machine, tool = self.machine, self.machine.rules.tool_called(tag) or ""
+        first = machine.rules.look_ahead(tag.end)
+        if tag.self_closed or not machine.rules.opens(first, "parameter", tool):
             return False
-        return isinstance(first, Tag) and machine.key(first, tool) is None
+        if not isinstance(first, Tag) or machine.rules.is_container(first, tool):
+            return False
+        return machine.rules.key(first, tool) is None
 
     def _read_attributes(self, tag: Tag) -> None:
         """Arguments in the tag itself (rule 14)."""
@@ -98,9 +112,9 @@ class Invoke:
         if isinstance(tag, PartialTag):
             return None
         if tag is None or tag.broken:
-            if tag is not None and machine.kind(tag) == "invoke":
+            if tag is not None and machine.rules.kind(tag) == "invoke":
                 return self.complete_implied()
-            if tag is not None and machine.kind(tag) == "parameter":
+            if tag is not None and machine.rules.kind(tag) == "parameter":
                 self.drop("unreadable")
             return (ParserState.REMARK, self)
         return self._read_tag(tag)
@@ -114,15 +128,21 @@ class Invoke:
         closes: bool | None
         if not self.acts(tag):
             return (ParserState.REMARK, self)
-        kind = machine.kind(tag, self.name)
+        kind = machine.rules.kind(tag, self.name)
+        if machine.rules.is_container(tag, self.name):
+            return self._skip(tag)
         if self.is_parameter(tag):
             return self._begin_parameter(tag)
         if tag.kind in TOKENS or kind == "wrapper":
             return self.complete_implied()
+        if kind == "invoke" and not tag.closing and self._is_stutter(tag):
+            return self._skip(tag)
         if kind == "invoke" and not tag.closing:
             closes = False
-            if is_odd_close(machine, tag, "invoke", self.name):  # a close without its slash
-                closes = closes_in_run(machine, tag.end, "invoke", self.name)
+            if is_odd_close(machine.rules, tag, "invoke", self.name):  # a close without its slash
+                closes = closes_in_run(
+                    machine.rules, tag.end, "invoke", self.name, machine.block is not None
+                )
             if closes is None:
                 return None
             return self._close(tag) if closes else self.complete_implied()
@@ -130,7 +150,9 @@ class Invoke:
             return self._close(tag)
         if kind == "parameter":
             return self._remove(tag)
-        closes = closes_in_run(machine, tag.end, "invoke", self.name)
+        closes = closes_in_run(
+            machine.rules, tag.end, "invoke", self.name, machine.block is not None
+        )
         if closes is None:
             return None
         return self._close(tag) if closes else self._remove(tag)
@@ -140,7 +162,9 @@ class Invoke:
         if tag.kind in TOKENS or self.is_parameter(tag):
             return True
         if tag.marked:
-            return not tag.broken and (tag.closing or self.machine.kind(tag, self.name) is not None)
+            return not tag.broken and (
+                tag.closing or self.machine.rules.kind(tag, self.name) is not None
+            )
         return tag.closing and (tag.kind in ("invoke", "wrapper") or tag.label == self.name)
 
     def is_parameter(self, tag: Tag) -> bool:
@@ -150,14 +174,26 @@ class Invoke:
         if tag.self_closed and "name" in tag.attributes and self._has_value(tag):
             return tag.marked or self.name in machine.tools.parameters
         if tag.marked:
-            return machine.kind(tag, self.name) == "parameter"
-        return machine.is_element(tag, self.name) or machine.is_plain_parameter(tag, self.name)
+            return machine.rules.kind(tag, self.name) == "parameter"
+        return machine.rules.is_element(tag, self.name) or machine.rules.is_plain_parameter(
+            tag, self.name
+        )
 
     @staticmethod
     def _has_value(tag: Tag) -> bool:
         return "string" in tag.attributes or "value" in tag.attributes
 
+    def _is_stutter(self, tag: Tag) -> bool:
+        """Whether the call is opened once more, with nothing between (rule 28)."""
+        untouched = not self.call.parameters and self.body is None and not self._remarked
+        return untouched and tag.raw == self._opening and bool(self.machine.tools.keys(self.name))
+
     def _remove(self, tag: Tag) -> Move:
+        if tag.closing:
+            self.machine.note_surplus(tag)
+        return self._skip(tag)
+
+    def _skip(self, tag: Tag) -> Move:
         if self._hidden is None:
             self.machine.report_raw(kinds.UNEXPECTED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
@@ -167,7 +203,7 @@ class Invoke:
 
     def _begin_parameter(self, tag: Tag) -> Move:
         machine, call = self.machine, self.call
-        key = machine.key(tag, self.name) if tag.marked or tag.name else tag.label
+        key = machine.rules.key(tag, self.name) if tag.marked or tag.name else tag.label
         if self.body is not None:
             self._spread_body()
         if key is None:
@@ -175,7 +211,7 @@ class Invoke:
             key = ""
         elif call.has(key) and self._hidden is None:
             machine.report_raw(kinds.DUPLICATE_PARAMETER, tag.start, tag.raw)
-        if call.parameters >= MOST_PARAMETERS and call.shown:
+        if call.parameters >= MOST_PARAMETERS and call.visible:
             machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
             self.drop("limit")
         if self._hidden in (None, kinds.FORBIDDEN_CALL):
@@ -186,17 +222,12 @@ class Invoke:
         if tag.self_closed:
             call.add(key, self._own_value(tag, key))
             return (ParserState.INVOKE,)
-        return (
-            ParserState.JSON if tag.string == "false" else ParserState.VALUE,
-            self,
-            key,
-            tag,
-            lone,
-        )
+        state = ParserState.JSON if tag.string == "false" else ParserState.VALUE
+        return (state, ParameterOpening(self, key, tag, lone))
 
     def _check_parameter(self, tag: Tag) -> None:
         if tag.string in ("true", "false") or tag.self_closed:
-            padded = tag.name is not None and self.machine.key(tag, self.name) != tag.name
+            padded = tag.name is not None and self.machine.rules.key(tag, self.name) != tag.name
             self.machine.check_spelling(tag, padded)
         else:
             self.machine.report_raw(kinds.UNTYPED_PARAMETER, tag.start, tag.raw)
@@ -232,7 +263,7 @@ class Invoke:
         source = self._source
         if self.body is not None:
             self._spread_body()
-        if self.call.shown:
+        if self.call.visible:
             self.call.abort(reason, rest=rest)
         if not source.is_recording:
             source.record()
@@ -287,7 +318,7 @@ class Invoke:
         machine, source = self.machine, self._source
         if self.body is not None:
             self._spread_body()
-        if self.call.shown:
+        if self.call.visible:
             self.call.abort("cut_short", in_string, rest)
         if source.is_recording:
             if self._hidden is None:
@@ -299,6 +330,15 @@ class Invoke:
         machine.invoke = None
         machine.block = None
         return (ParserState.AFTER,)
+
+
+class ParameterOpening(NamedTuple):
+    """A parameter whose value comes next."""
+
+    invoke: Invoke
+    key: str
+    tag: Tag
+    may_hold_all: bool  # arguments of the call (rule 8)
 
 
 class RemarkReader:
@@ -330,7 +370,7 @@ class RemarkReader:
 
     def _ends(self, tag: Tag) -> bool:
         if tag.broken:
-            return self._machine.kind(tag) in ("invoke", "parameter")
+            return self._machine.rules.kind(tag) in ("invoke", "parameter")
         return self._invoke.acts(tag)
 
     def _wait(self, at: int) -> Move | None:
@@ -341,7 +381,7 @@ class RemarkReader:
         return None
 
     def _check_length(self, at: int) -> None:
-        if at - self._start > LONGEST_REMARK and self._invoke.call.shown:
+        if at - self._start > LONGEST_REMARK and self._invoke.call.visible:
             self._give_up()
 
     def _give_up(self) -> None:

@@ -25,14 +25,17 @@ from dsv4._format.spellings import (
     SPACED_THINK_END,
     TAG_PREFIXES,
     WORD,
+    ZERO_WIDTH,
 )
 from dsv4._parse.source import LONGEST_TAG, PartialTag, Tag, TagReading, TextSource, pattern
 
 _DSML = str(tokens.DSML)
 _LONGEST_HEAD = 64
+# The attribute that may hold JSON (recovery.md, rule 14).
+JSON_ATTRIBUTE = "arguments"
 # Attributes that mean something in any case.
 _KNOWN = frozenset(
-    {"string", "value", "arguments", *NAME_ATTRIBUTES["invoke"], *NAME_ATTRIBUTES["parameter"]}
+    {"string", "value", JSON_ATTRIBUTE, *NAME_ATTRIBUTES["invoke"], *NAME_ATTRIBUTES["parameter"]}
 )
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
@@ -45,7 +48,7 @@ _STARTS = _FIXED_STARTS | {
     f"<{slash}{_DSML[:size]}" for slash in ("", "/") for size in range(1, len(WORD) + 1)
 }
 _OPEN = f"[{OPENING_BRACKETS}]"
-_BARRED = re.escape(BARS)
+_BARRED = re.escape(BARS + ZERO_WIDTH)
 _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
@@ -65,7 +68,7 @@ _HEAD_START = pattern(
 _NO_HEAD = pattern(rf"{_OPEN}[{_BARRED}/\s]+[^{_BARRED}/\sA-Za-z]")
 _TIGHT = pattern(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
 _THINK = pattern(SPACED_THINK_END)
-_THINK_START = pattern(r"<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
+_THINK_START = pattern(r"(?i)<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
 _PLAIN_HEAD = pattern(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
 _PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
@@ -368,6 +371,8 @@ class _TagReader:
         while at == source.end:
             yield self.partial
         quote = source.at(at)
+        if quote == "\\":
+            return (yield from self._escaped(key, at + 1))
         if quote not in _IN_VALUE:
             end = yield from self._run(_UNQUOTED, at)
             if source.at(end) in _CLOSING and source.slice(end - 1, end) == "/":
@@ -376,12 +381,28 @@ class _TagReader:
                 raise _NoTag
             self.attributes.setdefault(key, source.slice(at, end))
             return end
-        found = yield from self._json_valued(quote, at + 1)
+        found = None
+        if key == JSON_ATTRIBUTE and at >= source.no_json_before:
+            found = yield from self._json_valued(quote, at + 1)
         if found is None:
             end = yield from self._quoted(quote, at + 1)
             found = source.slice(at + 1, end), end
         self.attributes.setdefault(key, found[0])
         return found[1] + 1
+
+    def _escaped(self, key: str, at: int) -> Generator[PartialTag, None, int]:
+        """A value whose quotes are escaped, as in a log (rule 28)."""
+        source = self.source
+        while at == source.end:
+            if source.final:
+                raise _NoTag
+            yield self.partial
+        quote = source.at(at)
+        if quote not in _IN_VALUE:
+            raise _NoTag
+        end = yield from self._quoted(quote, at + 1)
+        self.attributes.setdefault(key, source.slice(at + 1, end).removesuffix("\\"))
+        return end + 1
 
     def _quoted(self, quote: str, at: int) -> Generator[PartialTag, None, int]:
         """Where a quoted value ends: at the first quote, after which the tag must go on."""
@@ -468,6 +489,7 @@ class _TagReader:
             found = source.search(_IN_JSON_STRING if in_string else _IN_JSON, at, source.end)
             at = source.end if found is None else source.place(found.end())
             if at - self.start > LONGEST_TAG:
+                source.no_json_before = self.start + LONGEST_TAG
                 return None
             if found is None:
                 yield self.partial
@@ -476,6 +498,7 @@ class _TagReader:
                 in_string = not in_string
             elif found[0] == "\n" or found[0] in _OPENING or found[0] == BAR:
                 if not (yield from self._may_hold(at - 1)):
+                    source.no_json_before = at
                     return None
             elif found[0] == "\\":
                 if not in_string:

@@ -10,40 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Dialect
-from dsv4._format.spellings import (
-    ELEMENT_ATTRIBUTES,
-    EXAMPLE_NAME,
-    NEVER_ARGUMENTS,
-    RELEASED_LABELS,
-    RELEASED_TAGS,
-)
+from dsv4._format.spellings import RELEASED_TAGS
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
-from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.lexer import read_tag
 from dsv4._parse.parser_options import DeclaredTools
+from dsv4._parse.prose_lines import LineTracker
 from dsv4._parse.source import (
     LONGEST_NAME,
-    LONGEST_SPACE,
-    MARKS,
+    LONGEST_TAG,
     MOST_CALLS,
     MOST_DIAGNOSTICS,
-    PartialTag,
+    NOWHERE,
     Tag,
     TextSource,
 )
+from dsv4._parse.strict import StrictBlock
+from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, TagRules
+from dsv4.errors import ParseError
 
-# The states of the parser, and which may follow which.
-#
-# A reader says which state comes next, and what that state has to know: the tag that opened it,
-# the value it is to read. The machine takes the reader for it from a table, and lets no move pass
-# that is not in `NEXT`. Which move is made depends on all a reader knows, and cannot stand in a
-# table; that there are no others can. docs/parsing.md draws its diagram from here.
+_EOS = str(tokens.EOS)
+# The strict grammar is asked again when so many characters have come.
+_STRICT_STEP = 32
 
 
 class ParserState(Enum):
@@ -61,6 +54,7 @@ class ParserState(Enum):
     JSON = "JSON: a value, all arguments of a call, or calls"
     PLAIN = "a call without the DSML token, held until it closes"
     NATIVE = "calls as older models write them, held until they close"
+    ROLE = "text behind a role token, which may begin a turn that the model made up"
     INVENTED = "a turn that the model made up after its own"
     HALTED = "after a stop string"
 
@@ -76,7 +70,7 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
                 ParserState.PLAIN,
                 ParserState.NATIVE,
             ),
-            *(ParserState.STRAY, ParserState.INVENTED, ParserState.HALTED),
+            *(ParserState.STRAY, ParserState.ROLE, ParserState.INVENTED, ParserState.HALTED),
         }
     ),
     ParserState.ORPHANS: frozenset({ParserState.PROSE}),
@@ -111,18 +105,24 @@ NEXT: dict[ParserState, frozenset[ParserState]] = {
     ),
     ParserState.PLAIN: frozenset({ParserState.PROSE, ParserState.AFTER}),
     ParserState.NATIVE: frozenset({ParserState.PROSE, ParserState.AFTER}),
+    ParserState.ROLE: frozenset({ParserState.PROSE, ParserState.INVENTED}),
     ParserState.INVENTED: frozenset(),
     ParserState.HALTED: frozenset(),
 }
 
 
-# What the readers of all states share: the text, the events, and a look at what comes next.
-#
-# No reader decides what more text could change: it waits, or the text is final.
+# In these states the text is inside a block or a call.
+_INSIDE = frozenset(
+    {
+        *(ParserState.BLOCK, ParserState.JUNK, ParserState.BROKEN, ParserState.INVOKE),
+        *(ParserState.REMARK, ParserState.VALUE, ParserState.JSON),
+    }
+)
+# In these, the block may be one that the strict grammar accepts.
+_STRICT = frozenset({ParserState.BLOCK, ParserState.INVOKE, ParserState.VALUE, ParserState.JSON})
 
-
-# A state, and what its reader has to know.
-Move: TypeAlias = tuple[Any, ...]
+# A `ParserState`, and what its reader has to know: the tag that opened it, for example.
+Move: TypeAlias = tuple[object, ...]
 
 
 class StateReader(Protocol):
@@ -135,17 +135,66 @@ class StateReader(Protocol):
         """Does what is left to do, now that no more text comes."""
 
 
-class Lookahead(Enum):
-    """What stands ahead, where it is no tag."""
+class Prose(StateReader, Protocol):
+    """Reads reasoning and content, and outlives the blocks between them."""
 
-    MORE = "more text must come first"
-    END = "the end of the text"
-    TEXT = "text"
-    BRACE = "text that begins as JSON objects and lists do"
+    reasoning: bool
+    plain_wrapper: bool  # a wrapper without the DSML token was opened
+    lines: LineTracker
+
+    def resume(self, lines: LineTracker | None = None, to: int | None = None) -> StateReader:
+        """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
+
+    def enter_calls(self, tag: Tag) -> Move | None:
+        """Leaves prose for a block, or for a call without one."""
+
+    def leave(self, tag: Tag) -> Move | None:
+        """Leaves markup in the text."""
+
+    def leave_example(self, tag: Tag, to: int) -> None:
+        """Leaves a block in a code fence, up to `to`, in the text."""
+
+    def leave_roles(self) -> None:
+        """Leaves role tokens in the text, because no turn was made up."""
+
+
+class ReadAgain(Exception):
+    """Reading was put back to an earlier place, and goes on from there in another way."""
+
+
+class Hold(Protocol):
+    """Holds the events of calls that may be quoted (rules 21 and 24)."""
+
+    def doubt(
+        self,
+        call: CallWriter | None = None,
+        in_string: bool = False,
+        rest: str = "",
+        drops_if_cut: bool = False,
+    ) -> None:
+        """From here on no call is made if surplus closers come, nor `call`, which is open."""
+
+    def surplus(self, tag: Tag) -> None:
+        """A closing tag that closes nothing has come."""
+
+    def spelled_close(self, tag: Tag) -> None:
+        """A close stands in a value, and closes nothing."""
+
+    def end_inside(self) -> None:
+        """The text ends inside a call or a block, and was cut there."""
+
+    def waits(self) -> bool:
+        """Whether more text must come behind the calls."""
+
+    def settle(self, ahead: Tag | Lookahead) -> None:
+        """The calls are over, and `ahead` follows."""
+
+    def release(self) -> None:
+        """Gives the events out, whatever follows."""
 
 
 class Machine:
-    """All that readers share."""
+    """What the readers of all states share: the text, the events, and where reading is."""
 
     def __init__(
         self,
@@ -166,11 +215,14 @@ class Machine:
         self._readers: Mapping[ParserState, Callable[..., StateReader]] = {}
 
         self.source = TextSource(read_tag, start)
+        self.rules = TagRules(self.source, tools)
         self.events: list[Event] = []
         self.emit: Callable[[Event], None] = self._emit
         self._diagnostics = 0
         self.reads_all = False  # every chunk must be seen, because it may have to be quoted
-        self._further: tuple[int, int] | None = None  # departures that are not reported by name
+        self._further: tuple[int, int] | None = (
+            None  # deviations beyond the limit, which share one diagnostic
+        )
 
         self.blocks = 0
         self.blank_line = False  # one went with the block that was opened last
@@ -181,16 +233,30 @@ class Machine:
         self.cut = False
         self._cut_reported = False
         self.eos = False
-        self.eos_run = (0, 0)  # the last run of EOS tokens in a value, as far as it was followed
+        self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
+
+        # Calls that may be quoted (rules 20 to 24).
+        self.hold: Hold | None = None
+        self._shown: list[Event] = []  # events that are not held, while others are
+        self.quoted_to = NOWHERE  # closes before this place are known to be quoted
+        self.strict_block: StrictBlock | None = None  # reads the open block, while it is strict
+        self._strict_fed = NOWHERE  # how far it was fed with text that is not read yet
+        self._strict_after = NOWHERE  # how far what follows the block was looked at
+        self._refuted_to = NOWHERE  # a value that closes before this is in no strict block
+        self.reads_strictly = False  # the strict grammar accepts the open block
+        self.no_close_to = NOWHERE  # no closing tag stands between an EOS and this place
+        self.close_at = NOWHERE  # where one does
 
         # Where reading is: the block and the call that are open.
-        self.prose: Any  # reads prose; which room it is in is above this one
+        self.prose: Prose
         self.block: StateReader | None = None
         self.invoke: StateReader | None = None
         self.state = ParserState.PROSE
         self.reader: StateReader
 
-    def start(self, readers: Mapping[ParserState, Callable[..., StateReader]], prose: Any) -> None:
+    def start(
+        self, readers: Mapping[ParserState, Callable[..., StateReader]], prose: Prose
+    ) -> None:
         """Begins, in prose. `readers` are who reads each state."""
         self._readers = readers
         self.prose = prose
@@ -210,32 +276,153 @@ class Machine:
             if source.is_pending(minds_kind):
                 return
             source.pending = None
-        while (move := self.reader.read()) is not None:
+        while True:
+            try:
+                move = self.reader.read()
+            except ReadAgain:
+                continue
+            if move is None:
+                return
             self._go(move)
 
     def finish(self) -> None:
         """Reads to the end of all text."""
         self.source.final = True
-        self.run()
-        while (move := self.reader.end()) is not None:
-            self._go(move)
+        while True:
             self.run()
+            try:
+                if self.hold is not None and self.state in _INSIDE and not self.source.stopped:
+                    self.hold.end_inside()
+                move = self.reader.end()
+            except ReadAgain:
+                continue
+            if move is None:
+                break
+            self._go(move)
+        if self.hold is not None:
+            self.hold.settle(Lookahead.END)
 
     def _go(self, move: Move) -> None:
         state, *known = move
+        assert isinstance(state, ParserState)
         assert state is self.state or state in NEXT[self.state], (self.state, state)
         self.state = state
+        if state not in _STRICT:
+            self.forget_strict_block()
         self.reader = self._readers[state](self, *known)
+
+    # Events.
+
+    def show_to(self, events: list[Event]) -> None:
+        """From now on events go to this list, unless they are held."""
+        if self.hold is None:
+            self.events = events
+        else:
+            self._shown = events
+
+    def hold_events(self, hold: Hold) -> None:
+        self.hold = hold
+        self._shown, self.events = self.events, []
+
+    def release_events(self) -> None:
+        self._shown += self.events
+        self.discard_events()
+
+    def discard_events(self) -> None:
+        self.hold = None
+        self.events = self._shown
+
+    def note_surplus(self, tag: Tag) -> None:
+        """A closing tag closes nothing, in a block or directly behind it."""
+        if self.hold is not None:
+            self.hold.surplus(tag)
+
+    def settle_calls(self, ahead: Tag | Lookahead) -> None:
+        """Something else than calls and closing tags follows."""
+        if self.hold is not None:
+            self.hold.settle(ahead)
+
+    # The strict reading of the open block (rule 20).
+
+    def follow_strictly(self, start: int) -> None:
+        """A block was opened as the strict grammar wants. It is asked about it from now on."""
+        self.strict_block = StrictBlock(self.tags, start, longest=LONGEST_TAG)
+        self._strict_fed = self._strict_after = NOWHERE
+        self.source.follower = self._feed_strict_block
+
+    def read_strictly(self) -> None:
+        """The strict grammar accepts the open block: so it is read."""
+        self.forget_strict_block()
+        self.reads_strictly = True
+
+    def forget_strict_block(self) -> None:
+        """The open block is not strict, or is over."""
+        self.strict_block = None
+        self.source.follower = None
+        self.reads_strictly = False
+
+    def _feed_strict_block(self, text: str, start: int) -> None:
+        assert self.strict_block is not None
+        try:
+            self.strict_block.feed(text, start)
+        except ParseError:
+            self.forget_strict_block()
+
+    def accepts_strictly(self, value: int, at: int) -> bool | None:
+        """Whether the strict grammar accepts the open block, and it is the last thing in the text.
+
+        `at` is where the first doubt arises, in the value that begins at `value`. None: not known
+        yet.
+        """
+        source, block = self.source, self.strict_block
+        assert block is not None
+        if at < self._refuted_to:
+            return False
+        if not source.final and source.end - self._strict_fed < _STRICT_STEP:
+            return None
+        before = ""
+        if self._strict_fed < value:  # a bracket and a slash may stand before the tag
+            self._strict_fed = at
+            before = source.just_before(at)[max(value - at, -2) :] if at > value else ""
+        text = before + source.acting(self._strict_fed, source.end)
+        try:
+            block.feed(text, self._strict_fed - len(before), source.final)
+        except ParseError:
+            self._refuted_to = max(self._refuted_to, block.closed_at)
+            if source.final and block.closed_at < at:
+                self._refuted_to = source.end
+            return False
+        self._strict_fed = source.end
+        return None if block.end is None else self._is_last(block.end)
+
+    def _is_last(self, end: int) -> bool | None:
+        """Whether nothing but EOS and white space follows a block. None: not known yet."""
+        at = max(end, self._strict_after)
+        rest = self.source.acting(at, self.source.end)
+        while rest:
+            kept = rest.lstrip().removeprefix(_EOS)
+            if kept == rest:
+                break
+            rest = kept
+        self._strict_after = self.source.end - len(rest)
+        if not rest:
+            return True if self.source.final else None
+        return None if _EOS.startswith(rest) and not self.source.final else False
 
     # Diagnostics.
 
     def report(self, kind: DiagnosticKind, start: int, end: int) -> None:
-        """A departure, at these places of the text."""
+        """Reports a deviation, at these places of the text."""
         self.report_raw(kind, start, self.source.slice(start, end))
 
-    def report_raw(self, kind: DiagnosticKind, start: int, raw: str) -> None:
-        """A departure in text that is not in the buffer any more."""
-        end = start + len(raw)
+    def report_raw(
+        self, kind: DiagnosticKind, start: int, raw: str, length: int | None = None
+    ) -> None:
+        """Reports a deviation in text that is not in the buffer any more.
+
+        `length` is that of the text, where `raw` is only its beginning.
+        """
+        end = start + (len(raw) if length is None else length)
         if start < 0:  # what the prompt holds is not quoted
             if end <= 0 and raw:
                 return
@@ -251,7 +438,7 @@ class Machine:
             self._further = self._further[0], max(end, self._further[1])
 
     def report_further(self) -> None:
-        """At the end: one departure for all that were too many."""
+        """At the end: one diagnostic for all deviations beyond the limit."""
         if self._further is not None:
             start, end = self._further
             raw = self.source.kept()[: end - start]
@@ -291,23 +478,53 @@ class Machine:
             kinds.OTHER_RELEASE if released else kinds.MISSPELLED_TAG, tag.start, tag.raw
         )
 
+    def after_eos(self, tag: Tag) -> tuple[int, Tag | Lookahead]:
+        """Where the run of EOS tokens ends that `tag` is in, and what follows it.
+
+        How far a run was followed is remembered, for the others in it.
+        """
+        begun, reached = self.eos_run
+        if not begun <= tag.start < reached:
+            begun, reached = tag.start, tag.end
+        ahead = self.rules.look_ahead(reached)
+        while isinstance(ahead, Tag) and ahead.kind == "eos":
+            reached = ahead.end
+            ahead = self.rules.look_ahead(reached)
+        self.eos_run = begun, reached
+        return reached, ahead
+
+    def closes_later(self, at: int) -> bool | None:
+        """Whether a closing tag of a call follows anywhere. None: not known yet."""
+        if self.close_at >= at:
+            return True
+        at = max(at, self.no_close_to)
+        while True:
+            at, tag = self.source.next_tag(at)
+            if tag is None:
+                self.no_close_to = at
+                return False if self.source.final else None
+            if tag.closing and tag.marked and self.rules.kind(tag) in CALL_TAGS:
+                self.close_at = tag.start
+                return True
+            at = tag.end
+
     # Calls.
 
-    def begin_call(self, name: str, shown: bool) -> CallWriter:
-        """A new call. One that is not shown has no place among the others."""
+    def begin_call(self, name: str, visible: bool) -> CallWriter:
+        """A new call. One that is not visible has no place among the others."""
         self.calls_seen += 1
         namespace, bare = self._split(name)
         start = ToolCallStart(self.calls_begun, bare, "", namespace)
-        if shown:
+        if visible:
             start.id = self._new_id()
             self.calls_begun += 1
-        return CallWriter(name, start, self.tools, self.emit, shown, self.whole_calls)
+        return CallWriter(name, start, self.tools, self.emit, visible, self.whole_calls)
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Namespace and name, where the dialect has namespaces (format.md, section 13.3)."""
         namespace, cut, bare = name.partition(NAMESPACE_END)
         has_one = bool(cut) and NAMESPACE_END not in bare
-        if has_one and (self.namespaces or name in self.tools.spaced):
+        if has_one and (self.namespaces or name in self.tools.namespaced):
             return namespace, bare
         return None, name
 
@@ -319,142 +536,17 @@ class Machine:
         if self.forbidden:
             return
         self.check_declared(name, start, "")
-        self.begin_call(name, shown=True).end(arguments)
+        self.begin_call(name, visible=True).end(arguments)
         self.calls_completed += 1
 
     def part_of_call(self, name: str, rest: str) -> None:
         """A call that was held and was cut, of whose arguments `rest` is known (rule 10)."""
         if not self.forbidden and not self.is_beyond_limits(name):
-            self.begin_call(name, shown=True).abort("cut_short", rest=rest)
+            self.begin_call(name, visible=True).abort("cut_short", rest=rest)
 
     def is_beyond_limits(self, name: str) -> bool:
         return self.calls_seen >= MOST_CALLS or len(name) > LONGEST_NAME
 
     def check_declared(self, name: str, start: int, raw: str) -> None:
-        if self.tools.told and not self.tools.declares(name):
+        if self.tools.given and not self.tools.declares(name):
             self.report_raw(kinds.UNDECLARED_TOOL, start, raw)
-
-    # What comes next.
-
-    def follow(self, at: int) -> Tag | Lookahead:
-        """What stands at `at`, after optional white space."""
-        source = self.source
-        start, at = at, source.past_space(at)
-        if at - start > LONGEST_SPACE:
-            return Lookahead.TEXT
-        if at == source.end:
-            return Lookahead.END if source.final else Lookahead.MORE
-        character = source.text[at - source.base]
-        if character in "{[":
-            return Lookahead.BRACE
-        if character not in MARKS:
-            return Lookahead.TEXT
-        tag = source.tag_at(at)
-        if isinstance(tag, PartialTag):
-            return Lookahead.END if source.final else Lookahead.MORE
-        return Lookahead.TEXT if tag is None or tag.broken else tag
-
-    def is_end(self, ahead: Tag | Lookahead) -> bool:
-        """Whether the text ends here, or EOS stands here."""
-        return ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
-
-    def kind(self, tag: Tag, tool: str | None = None) -> str | None:
-        """What a tag is, inside a call of `tool` or outside. None: nothing that acts.
-
-        A tag may be named as a declared tool, or as a parameter of the call's tool.
-        """
-        if not tag.marked or not tag.label or tag.label in RELEASED_LABELS or tag.name is not None:
-            if tag.kind != "named":
-                return tag.kind
-            typed = tool is not None and tag.attributes and self._is_typed_key(tag, tool)
-            return "parameter" if typed else None
-        if tool is not None and tag.label in self.tools.keys(tool):
-            return "parameter"
-        if tag.label in self.tools.parameters:
-            return "invoke"
-        return None if tag.kind == "named" else tag.kind
-
-    def _is_typed_key(self, tag: Tag, tool: str) -> bool:
-        """Whether a tag of another name says all that a parameter's does (rule 14)."""
-        return tag.marked and tag.string is not None and tag.name in self.tools.keys(tool)
-
-    def names_tool(self, tag: Tag) -> bool:
-        """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
-        return tag.name is not None and self.tools.declares(self.called(tag) or "")
-
-    def key(self, tag: Tag, tool: str) -> str | None:
-        """The name of a parameter: its attribute, or the tag's own name."""
-        if tag.name is None and tag.label in self.tools.keys(tool):
-            return tag.label
-        return self.tools.key_as_declared(tool, tag.name)
-
-    def called(self, tag: Tag) -> str | None:
-        """The tool that an invoke calls: by its attribute, or by the tag's own name."""
-        if tag.name is None and tag.label in self.tools.parameters:
-            return tag.label
-        return self.tools.as_declared(tag.name)
-
-    def is_example(self, name: str | None) -> bool:
-        """Whether a call is the prompt's own example (rule 2)."""
-        return name is not None and name.startswith(EXAMPLE_NAME)
-
-    def opens(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
-        """Whether a tag with the DSML token opens something."""
-        if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
-
-    def closes(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
-        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
-            return False
-        return self.kind(ahead, tool) == kind
-
-    def is_element(self, ahead: Tag | Lookahead, tool: str) -> bool:
-        """Whether an element named as a parameter of the tool opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
-            return False
-        return (
-            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
-        )
-
-    def is_plain_parameter(self, ahead: Tag | Lookahead, tool: str) -> bool:
-        """Whether a parameter without the DSML token opens here (rule 14)."""
-        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
-            return False
-        return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
-
-    def carries_arguments(self, tag: Tag) -> bool:
-        """Whether an invoke has arguments among its attributes (rule 14)."""
-        keys = self.tools.keys(self.called(tag) or "")
-        return any(is_argument(attribute, keys) for attribute in tag.attributes)
-
-    def is_certain(self, tag: Tag, wrapped: bool) -> bool | None:
-        """Whether an invoke is followed by what must follow (rule 2). None: nothing follows yet."""
-        tool = self.called(tag) or ""
-        if tag.self_closed:
-            return wrapped or self.carries_arguments(tag)
-        ahead = self.follow(tag.end)
-        if ahead is Lookahead.MORE:
-            return None
-        if not isinstance(ahead, Tag):
-            if ahead is Lookahead.END:
-                return wrapped and self.source.ended in (Ended.END, Ended.STOP)
-            at = self.source.past_space(tag.end)
-            return ahead is Lookahead.BRACE and self.source.at(at) == "{"
-        if ahead.kind == "eos":
-            return wrapped
-        if not ahead.marked:
-            return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
-        kind = self.kind(ahead, tool)
-        if kind == "parameter":
-            return not ahead.closing
-        if kind == "invoke":
-            return ahead.closing or wrapped
-        return kind == "wrapper" and ahead.closing and wrapped
-
-
-def is_argument(attribute: str, keys: Mapping[str, Any]) -> bool:
-    """Whether an attribute of an invoke is an argument of a tool with these keys."""
-    if attribute == "arguments":
-        return True
-    return attribute in keys and attribute not in NEVER_ARGUMENTS

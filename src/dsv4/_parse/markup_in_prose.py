@@ -4,24 +4,21 @@ a code fence, invented turns, and what follows a block (recovery.md, rules 5, 9,
 
 from __future__ import annotations
 
-import re
-from collections.abc import Generator
-from functools import cache
-from typing import TypeAlias
-
 from dsv4._format import tokens
-from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._parse import events as kinds
 from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
-from dsv4._parse.prose import ProseReader
+from dsv4._parse.machine import Machine, Move, ParserState, Prose
 from dsv4._parse.prose_lines import LineTracker
-from dsv4._parse.source import LONGEST_SPACE, LONGEST_TAG, PartialTag, Tag, pattern
-from dsv4._parse.tag_rules import CALL_TAGS, is_plain_invoke, is_plain_wrapper, opens_json_calls
-
-# Markup in prose that belongs to no call, and what comes after calls.
-#
-# recovery.md, rules 5, 9 and 17.
+from dsv4._parse.source import LONGEST_QUOTE, LONGEST_SPACE, LONGEST_TAG, PartialTag, Tag
+from dsv4._parse.strict import StrictBlock
+from dsv4._parse.tag_rules import (
+    CALL_TAGS,
+    Lookahead,
+    is_plain_invoke,
+    is_plain_wrapper,
+    opens_json_calls,
+)
+from dsv4.errors import ParseError
 
 
 class OrphanClosersReader:
@@ -39,11 +36,11 @@ class OrphanClosersReader:
     def read(self) -> Move | None:
         machine, source = self._machine, self._machine.source
         while True:
-            ahead = machine.follow(source.pos)
+            ahead = machine.rules.look_ahead(source.pos)
             if ahead is Lookahead.MORE:
                 return None
             closes = isinstance(ahead, Tag) and ahead.closing and ahead.marked and not ahead.bare
-            if closes and isinstance(ahead, Tag) and machine.kind(ahead) in CALL_TAGS:
+            if closes and isinstance(ahead, Tag) and machine.rules.kind(ahead) in CALL_TAGS:
                 source.set_aside(ahead.end)
                 continue
             return self._decide(ahead)
@@ -73,7 +70,7 @@ class StrayParameterReader:
     where prose goes on it is talked about.
     """
 
-    def __init__(self, machine: Machine, prose: ProseReader, tag: Tag) -> None:
+    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
         self._machine = machine
         self._source = machine.source
         self._prose = prose
@@ -95,20 +92,20 @@ class StrayParameterReader:
             if tag is None or not (tag.marked or tag.kind in ("eos", "think")):
                 self._at = mark + 1
                 continue
-            if not machine.closes(tag, "parameter"):
+            if not machine.rules.closes(tag, "parameter"):
                 return self._leave()
-            ahead = machine.follow(tag.end)
+            ahead = machine.rules.look_ahead(tag.end)
             if ahead is Lookahead.MORE:
                 return None
             return self._remove(tag) if self._goes_on(ahead) else self._leave()
 
     def _goes_on(self, ahead: Tag | Lookahead) -> bool:
         machine = self._machine
-        if machine.is_end(ahead) or machine.closes(ahead, "invoke"):
+        if machine.rules.is_end(ahead) or machine.rules.closes(ahead, "invoke"):
             return True
         if isinstance(ahead, Tag) and ahead.kind == "think":
             return ahead.closing
-        return machine.closes(ahead, "wrapper") or machine.opens(ahead, "parameter")
+        return machine.rules.closes(ahead, "wrapper") or machine.rules.opens(ahead, "parameter")
 
     def _remove(self, tag: Tag) -> Move:
         self._machine.report(kinds.DROPPED_CALL, self._tag.start, tag.end)
@@ -126,7 +123,7 @@ class StrayParameterReader:
 class AfterBlockReader:
     """After a block: closing tags go; so does white space before the next call."""
 
-    def __init__(self, machine: Machine, prose: ProseReader, unwrapped: bool = False) -> None:
+    def __init__(self, machine: Machine, prose: Prose, unwrapped: bool = False) -> None:
         self._machine = machine
         self._prose = prose
         self._unwrapped = unwrapped
@@ -134,18 +131,39 @@ class AfterBlockReader:
     def read(self) -> Move | None:
         machine, source = self._machine, self._machine.source
         while True:
-            ahead = machine.follow(source.pos)
-            if ahead is Lookahead.MORE:
+            ahead = machine.rules.look_ahead(source.pos)
+            if ahead is Lookahead.MORE or (machine.hold is not None and machine.hold.waits()):
                 return None
             if not isinstance(ahead, Tag):
                 return self._leave(ahead)
+            if machine.hold is not None and ahead.kind == "eos" and not self._ends(ahead):
+                return None
             if not self._is_closer(ahead):
-                if (holds := opens_json_calls(machine, ahead)) is None:
+                if (holds := opens_json_calls(machine.rules, ahead)) is None:
                     return None
                 return self._leave(ahead, holds)
+            if not (self._unwrapped and machine.rules.closes(ahead, "invoke")):
+                machine.note_surplus(ahead)
+            self._unwrapped = False
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
             self._prose.plain_wrapper = False
             source.advance(ahead.end)
+
+    def _ends(self, eos: Tag) -> bool:
+        """Whether it is known what follows an EOS behind calls that may be quoted.
+
+        Closing tags in a turn that the model made up are surplus too (rule 21).
+        """
+        machine = self._machine
+        reached, ahead = machine.after_eos(eos)
+        if ahead is Lookahead.MORE:
+            return False
+        if ahead is Lookahead.END:
+            return True
+        closes = machine.closes_later(reached)
+        if closes and machine.hold is not None:
+            machine.hold.surplus(eos)
+        return closes is not None
 
     def _is_closer(self, tag: Tag) -> bool:
         if not tag.closing:
@@ -156,9 +174,11 @@ class AfterBlockReader:
 
     def _leave(self, ahead: Tag | Lookahead, holds_json: bool = False) -> Move:
         machine, source = self._machine, self._machine.source
-        begins = machine.opens(ahead, "wrapper") or machine.opens(ahead, "invoke")
-        plain = isinstance(ahead, Tag) and (holds_json or is_plain_invoke(machine, ahead))
-        ends = machine.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
+        begins = machine.rules.opens(ahead, "wrapper") or machine.rules.opens(ahead, "invoke")
+        plain = isinstance(ahead, Tag) and (holds_json or is_plain_invoke(machine.rules, ahead))
+        ends = machine.rules.is_end(ahead) or (isinstance(ahead, Tag) and ahead.kind == "think")
+        if not begins:
+            machine.settle_calls(ahead)
         if isinstance(ahead, Tag) and (begins or plain):
             source.advance(ahead.start)
         elif not ends:
@@ -174,48 +194,64 @@ class AfterBlockReader:
         return self._leave(Lookahead.END)
 
 
-# A block in a code fence: an example, unless the text ends right after it (recovery.md, rule 15).
-#
-# Models forget to close a fence before they call. So a block that opens on its own line after a
-# blank line is held for as long as the strict grammar would read it.
-
-
-# Asks for more text; returns whether the text goes on as it should.
-Steps: TypeAlias = Generator[None, None, bool]
-
-_KEY_END = pattern(f"{re.escape(STRING_TRUE)}|{re.escape(STRING_FALSE)}|\n")
-_NAME_END = pattern("\n")
-_LONGEST_VALUE_END = 32
-
-
-@cache
-def _value_end(close: str, reasoning: bool) -> re.Pattern[str]:
-    """Where a value ends: at its first close, whatever follows, or at a token that acts in fences.
-
-    The grammar looks for a close from its slash on, and wants the bracket before it.
-    """
-    acting = [tokens.EOS, *([tokens.THINK_END] if reasoning else ())]
-    return pattern("|".join([f"<?{re.escape(close[1:-1])}", *map(re.escape, acting)]))
-
-
 class FencedBlockReader:
-    """Holds a block while it reads strictly."""
+    """A block in a code fence, held while it reads strictly (rules 15 and 23).
 
-    def __init__(self, machine: Machine, prose: ProseReader, tag: Tag) -> None:
+    Models forget to close a fence before they call. So a block that opens on its own line after a
+    blank line is a call if it is well-formed, of a declared tool, and the last thing in the text.
+    """
+
+    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
         self._machine = machine
         self._source = machine.source
         self._prose = prose
         self._tag = tag
-        self._value_end = _value_end(machine.tags.parameter_close, prose.reasoning)
-        self._steps = self._strictly()
-        machine.source.set_aside(tag.start)
+        stops = [tokens.EOS, *([tokens.THINK_END] if prose.reasoning else ())]
+        self._block = StrictBlock(
+            machine.tags, tag.end, longest=LONGEST_TAG, value_stops=list(map(str, stops))
+        )
+        self._fed = tag.end
+        machine.source.set_aside(tag.end)
 
     def read(self) -> Move | None:
+        source, block = self._source, self._block
+        start, self._fed = self._fed, source.end
         try:
-            next(self._steps)
-        except StopIteration as done:
-            return self._enter() if done.value else self._leave(self._source.pos)
-        return None
+            block.feed(source.acting(start, source.end), start)
+        except ParseError as problem:
+            return self._leave(problem.position)
+        if block.calls and not self._is_declared(block.calls[0].name):
+            return self._leave(block.calls[0].name.stop)
+        source.set_aside(max(source.pos, min(block.position, source.end)))
+        if block.end is None:
+            return None
+        is_last = self._is_last(block.end)
+        if is_last is None:
+            return None
+        return self._enter() if is_last else self._leave(block.end)
+
+    def _is_declared(self, name: slice) -> bool:
+        if self._name is None:
+            text = self._source.waiting
+            first = self._source.done
+            self._name = text[name.start - first : name.stop - first]
+        return self._machine.tools.may_be_tool(self._name)
+
+    _name: str | None = None
+
+    def _is_last(self, end: int) -> bool | None:
+        """Whether nothing but EOS and white space follows. None: not known yet."""
+        source = self._source
+        ahead = self._machine.rules.look_ahead(end)
+        if isinstance(ahead, Tag) and ahead.kind == "eos":
+            end, ahead = self._machine.after_eos(ahead)
+        if ahead is Lookahead.MORE:
+            return None
+        if ahead is not Lookahead.END or source.past_space(end) != source.end:
+            return False
+        # Where something else ended the text, more of the example may have followed.
+        has_eos = end != self._block.end
+        return has_eos or source.ended in (None, Ended.END)
 
     def end(self) -> Move | None:
         return self._leave(self._source.end)
@@ -229,92 +265,6 @@ class FencedBlockReader:
         self._source.put_back()
         self._prose.leave_example(self._tag, to)
         return (ParserState.PROSE, None, self._tag.end)
-
-    # The strict grammar (format.md, section 8), step by step.
-
-    def _strictly(self) -> Steps:
-        tags = self._machine.tags
-        close = tags.block_close[1:]
-        if not (yield from self._literal(tags.block_open[2:])):
-            return False
-        calls = 0
-        while (yield from self._next_is(tags.invoke_open)):
-            if not (yield from self._invoke(declared=calls == 0)):
-                return False
-            calls += 1
-        if not calls or not (yield from self._literal(close)):
-            return False
-        return (yield from self._is_last())
-
-    def _is_last(self) -> Steps:
-        while (ahead := self._machine.follow(self._source.pos)) is Lookahead.MORE:
-            yield
-        if ahead is Lookahead.END:
-            # Where something else ended the text, more of the example may have followed.
-            whole = self._source.ended in (None, Ended.END)
-            return whole and self._source.past_space(self._source.pos) == self._source.end
-        return isinstance(ahead, Tag) and ahead.kind == "eos"
-
-    def _invoke(self, declared: bool) -> Steps:
-        tags, machine = self._machine.tags, self._machine
-        yield from self._literal(tags.invoke_open)
-        name = yield from self._up_to(_NAME_END)
-        if not name.endswith(NAME_END):
-            return False
-        if declared and not machine.tools.may_be(name.removesuffix(NAME_END)):
-            return False
-        close = f"{tags.invoke_close[1:]}\n"
-        parameters = 0
-        while (yield from self._next_is(tags.parameter_open)):
-            if not (yield from self._parameter()):
-                return False
-            parameters += 1
-        if not parameters and (yield from self._next_is("\n")):
-            yield from self._literal("\n")
-        return (yield from self._literal(close))
-
-    def _parameter(self) -> Steps:
-        tags = self._machine.tags
-        yield from self._literal(tags.parameter_open)
-        key = yield from self._up_to(_KEY_END)
-        if not key or key.endswith("\n"):
-            return False
-        source = self._source
-        while (end := source.search(self._value_end, source.pos, source.end)) is None:
-            source.set_aside(max(source.pos, source.end - _LONGEST_VALUE_END))
-            yield
-        # How much was set aside before depended on how the text came; this does not.
-        source.set_aside(source.place(end.start()))
-        return (yield from self._literal(f"{tags.parameter_close}\n"))
-
-    # Pieces of it.
-
-    def _next_is(self, text: str) -> Steps:
-        while True:
-            rest = self._source.slice(self._source.pos, self._source.pos + len(text))
-            if rest == text or not text.startswith(rest):
-                return rest == text
-            yield
-
-    def _literal(self, text: str) -> Steps:
-        if not (yield from self._next_is(text)):
-            return False
-        self._source.set_aside(self._source.pos + len(text))
-        return True
-
-    def _up_to(self, pattern: re.Pattern[str]) -> Generator[None, None, str]:
-        """The text up to the end of what is looked for; "" if that is too far away."""
-        source, start = self._source, self._source.pos
-        while (found := source.search(pattern, start, source.end)) is None:
-            if source.end - start > LONGEST_TAG:
-                return ""
-            yield
-        end = source.place(found.end())
-        if end - start > LONGEST_TAG:
-            return ""
-        text = source.slice(start, end)
-        source.set_aside(end)
-        return text
 
 
 class HaltedReader:
@@ -343,6 +293,48 @@ class InventedTurnReader:
 
     def end(self) -> Move | None:
         source = self._machine.source
-        start = source.aside_from
-        self._machine.report_raw(kinds.MADE_UP_TURN, start, source.aside())
+        start, text = source.aside_from, source.aside()
+        self._machine.report_raw(kinds.MADE_UP_TURN, start, text[:LONGEST_QUOTE], len(text))
         return None
+
+
+class PossibleTurnReader:
+    """Text behind a role token: a turn that was made up, if an answer opens in it (rule 27)."""
+
+    def __init__(self, machine: Machine, prose: Prose, tag: Tag) -> None:
+        self._machine = machine
+        self._source = machine.source
+        self._prose = prose
+        self._tag = tag
+        self._at = tag.start
+
+    def read(self) -> Move | None:
+        source = self._source
+        while True:
+            self._at, tag = source.next_tag(self._at)
+            if tag is None:
+                source.set_aside(self._at)
+                return None
+            if tag.kind == "role" and tag.raw == tokens.ASSISTANT:
+                opens = self._opens_turn(tag.end)
+                if opens is None:
+                    source.set_aside(self._at)
+                    return None
+                if opens:
+                    source.put_back()
+                    return (ParserState.INVENTED,)
+            self._at = tag.end
+
+    def _opens_turn(self, at: int) -> bool | None:
+        source = self._source
+        if at == source.end:
+            return False if source.final else None
+        tag = source.tag_at(at) if source.is_mark(at) else None
+        if isinstance(tag, PartialTag):
+            return False if source.final else None
+        return tag is not None and tag.kind == "think"
+
+    def end(self) -> Move | None:
+        self._source.put_back()
+        self._prose.leave_roles()
+        return (ParserState.PROSE, None, self._tag.end)

@@ -27,9 +27,10 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Reason
+from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
 from dsv4._parse.parser import StreamParser
 from dsv4._parse.parser_options import CallDelivery, GivenStops, GivenTools, StopIn, new_call_id
+from dsv4._parse.strict import StrictMessage
 from dsv4.errors import OptionError, ParseError, short_repr
 
 # What the model answers to a quick-instruction task (format.md, section 7).
@@ -106,7 +107,7 @@ class Message:
 
     `content` and `reasoning` are texts. `tool_calls` are the calls to be made, `incomplete` those
     that were cut short or could not be read, and must not be made. `finish` says why the text
-    ended: "stop", "tool_calls", or "length" where it was cut. `diagnostics` are all departures from
+    ended: "stop", "tool_calls", or "length" where it was cut. `diagnostics` are all deviations from
     the strict grammar.
     """
 
@@ -195,7 +196,7 @@ def parse(
     ending: Ending | None = None,
     thinking: bool = True,
     tools: GivenTools = None,
-    tool_choice: Any = "auto",
+    tool_choice: object = "auto",
     dialect: str | Dialect | None = None,
     strict: bool = False,
     stop: GivenStops = (),
@@ -226,4 +227,20 @@ def parse(
         new_id=new_id,
         prefix=prefix,
     )
+    if isinstance(text, str) and not (strict or stop or parser._continues):
+        message = parser._read_plainly(text)
+        if message is not None:
+            return _well_formed(message, checked_reason(reason), new_id)
     return assemble([*parser.feed(text), *parser.finish(reason)])
+
+
+def _well_formed(message: StrictMessage, ended: Ended | None, new_id: Callable[[], str]) -> Message:
+    """The message of a completion that is read in one way only."""
+    calls = tuple(
+        ToolCall(name, arguments, index, new_id())
+        for index, (name, arguments) in enumerate(message.calls)
+    )
+    finish: Finish = "tool_calls" if calls else "stop"
+    if ended is not None and ended.is_cut and not message.has_eos:
+        finish = "length"
+    return Message(message.content, message.reasoning, calls, finish)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4._format.endings import Ending
@@ -39,7 +39,7 @@ from dsv4._parse.events import (
     ToolCallStart,
 )
 from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
-from dsv4._parse.invokes import Invoke, RemarkReader
+from dsv4._parse.invokes import Invoke, InvokeOpening, ParameterOpening, RemarkReader
 from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
     AfterBlockReader,
@@ -47,6 +47,7 @@ from dsv4._parse.markup_in_prose import (
     HaltedReader,
     InventedTurnReader,
     OrphanClosersReader,
+    PossibleTurnReader,
     StrayParameterReader,
 )
 from dsv4._parse.parser_options import (
@@ -67,20 +68,16 @@ from dsv4._parse.parser_options import (
 from dsv4._parse.plain_calls import NativeCallsReader, PlainCallReader
 from dsv4._parse.prose import ProseReader, StopStrings
 from dsv4._parse.source import MARKS, Tag
+from dsv4._parse.strict import StrictMessage, StrictParser, read_plainly
 from dsv4._parse.value_readers import (
     JsonBody,
     JsonCallList,
     JsonValueReader,
     ParameterValue,
     TextValueReader,
+    ValueBuilder,
 )
 from dsv4.errors import OptionError, short_repr
-
-if TYPE_CHECKING:
-    from dsv4._parse.strict import StrictParser
-
-
-# Why text waits: the rule of recovery.md that holds it, and until what.
 
 
 class Hold(NamedTuple):
@@ -121,6 +118,9 @@ HOLD_OF_STATE: Mapping[ParserState, Hold] = {
     ParserState.REMARK: Hold(11, "text in a call, until a parameter or the call's end"),
     ParserState.PLAIN: Hold(1, "a call without the DSML token, until it closes"),
     ParserState.NATIVE: Hold(13, "calls as older models write them, until they close"),
+    ParserState.ROLE: Hold(
+        27, "text behind a role token, until it is clear whether a turn was made up"
+    ),
     ParserState.INVENTED: Hold(17, "a turn that the model made up, until the text ends"),
 }
 
@@ -157,23 +157,6 @@ def _in_parameter(machine: Machine, value: ParameterValue) -> Hold:
     if not source.slice(source.pos, source.end).strip():
         return HELD_VALUE_BREAK
     return HELD_BY_TAG if source.pending is not None else HELD_BY_CLOSER
-
-
-# The way of most chunks, past the machine.
-#
-# Most chunks of most completions are a few letters in the middle of a line, or of a string. The
-# machine would say of them what they are: more of the same. The invariant under which they may go
-# by it, and under which they do nothing else than be shown:
-#
-# - nothing waits in the source, so that the chunk stands where reading is; - the state is prose
-# without stop strings, or a string that is shown as it comes; - no mark is in the chunk, so that
-# no tag begins in it; - line breaks at its end wait, because they go if a block comes next; in a
-# string it ends in none,   nor in indentation after one, because both go if the string's end is
-# implied; - in prose: no character of a fence is in it, and where it is not in the middle of a
-# line that has   begun with something else than a list, the lines are followed, which is all that
-# prose would do.
-#
-# The machine is told later how much has gone by, when it is asked again.
 
 
 _BRACKET, _WIDE, _BAR = MARKS
@@ -270,7 +253,7 @@ class Shortcut:
         self._close()
         machine, prose = self._machine, self._prose
         reader = machine.reader
-        if machine.source.text or machine.reads_all or carries:
+        if machine.source.text or machine.reads_all or carries or machine.hold is not None:
             return
         if reader is prose:
             if prose.is_idle:
@@ -298,9 +281,6 @@ class Shortcut:
                 reader.skip()
 
 
-# The one parser: text in pieces -> events.
-
-
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
 
 
@@ -326,7 +306,7 @@ class StreamParser(Shortcut):
         ending: Ending | None = None,
         thinking: bool = True,
         tools: GivenTools = None,
-        tool_choice: Any = "auto",
+        tool_choice: object = "auto",
         dialect: str | Dialect | None = None,
         strict: bool = False,
         stop: GivenStops = (),
@@ -358,9 +338,6 @@ class StreamParser(Shortcut):
         self._carried: list[Event] = []  # of a call that the prompt left open
         self._strict: StrictParser | None = None
         if strict:
-            # Few ask for it, and what it needs is loaded for them alone.
-            from dsv4._parse.strict import StrictParser
-
             self._strict = StrictParser(thinking, declared, forbidden, spoken, maker)
 
         machine = Machine(
@@ -414,8 +391,8 @@ class StreamParser(Shortcut):
         return events
 
     def _begin(self) -> list[Event]:
-        events = self._machine.events = self._carried
-        self._carried = []
+        events, self._carried = self._carried, []
+        self._machine.show_to(events)
         return events
 
     def finish(self, reason: Reason | None = None) -> list[Event]:
@@ -466,13 +443,27 @@ class StreamParser(Shortcut):
         """Reads what the prompt holds already. Of its events only those of an open call count."""
         events = self.feed(prefix)
         machine = self._machine
+        if machine.hold is not None:
+            machine.hold.release()  # the prompt's own calls are in no doubt
         invoke = machine.invoke
-        if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.shown:
+        if isinstance(invoke, Invoke) and invoke.call.begun and invoke.call.visible:
             index = invoke.call.index
             own = (event for event in events if isinstance(event, _CALL_EVENTS))
             self._carried = [event for event in own if event.index == index]
         self._catch_up()
         self._choose(carries=bool(self._carried))
+
+    @property
+    def _continues(self) -> bool:
+        """Whether the prompt holds the beginning of the text."""
+        return self._machine.source.end != 0
+
+    def _read_plainly(self, text: str) -> StrictMessage | None:
+        """A whole completion that can be read in one way only, without any state. None: another."""
+        machine = self._machine
+        if machine.forbidden or machine.tools.none_declared:
+            return None
+        return read_plainly(text, self._prose.reasoning, machine.tags, machine.tools)
 
     # Where reading is.
 
@@ -518,21 +509,22 @@ def _block(machine: Machine, *tag: Tag) -> StateReader:
     return machine.block
 
 
-def _invoke(machine: Machine, *tag: Tag | None) -> StateReader:
-    if tag:
-        machine.invoke = Invoke(machine, *tag)
+def _invoke(machine: Machine, *opening: InvokeOpening) -> StateReader:
+    if opening:
+        machine.invoke = Invoke(machine, *opening)
     assert machine.invoke is not None
     return machine.invoke
 
 
-def _value(machine: Machine, *known: Any) -> Any:
-    """A value that is read again as something else, calls, a call's body, or a parameter."""
-    first = known[0]
-    if first is None:
+def _value(
+    machine: Machine, known: ValueBuilder | ParameterOpening | Invoke | None
+) -> ValueBuilder:
+    """A value that is read again as something else, a parameter, a call's body, or calls."""
+    if known is None:
         return JsonCallList(machine)
-    if not isinstance(first, Invoke):
-        return first
-    return JsonBody(first) if len(known) == 1 else ParameterValue(*known)
+    if isinstance(known, ParameterOpening):
+        return ParameterValue(known)
+    return JsonBody(known) if isinstance(known, Invoke) else known
 
 
 STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
@@ -546,10 +538,11 @@ STATE_READERS: Mapping[ParserState, Callable[..., StateReader]] = {
     ParserState.BROKEN: BrokenTagReader,
     ParserState.INVOKE: _invoke,
     ParserState.REMARK: RemarkReader,
-    ParserState.VALUE: lambda machine, *known: TextValueReader(machine, _value(machine, *known)),
-    ParserState.JSON: lambda machine, *known: JsonValueReader(machine, _value(machine, *known)),
+    ParserState.VALUE: lambda machine, known: TextValueReader(machine, _value(machine, known)),
+    ParserState.JSON: lambda machine, known: JsonValueReader(machine, _value(machine, known)),
     ParserState.PLAIN: lambda machine, *tags: PlainCallReader(machine, machine.prose, *tags),
     ParserState.NATIVE: lambda machine, tag: NativeCallsReader(machine, machine.prose, tag),
+    ParserState.ROLE: lambda machine, tag: PossibleTurnReader(machine, machine.prose, tag),
     ParserState.INVENTED: InventedTurnReader,
     ParserState.HALTED: HaltedReader,
 }

@@ -5,7 +5,7 @@ tools as far as reading calls needs to know them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import NAMESPACE_END
@@ -38,39 +38,43 @@ def new_call_id() -> str:
 
 
 GivenStops: TypeAlias = Sequence[str] | str
-GivenTools: TypeAlias = Iterable[Any] | None
+GivenTools: TypeAlias = Iterable[object] | None
+# An object as callers give it: a tool, its function, or a schema.
+GivenObject: TypeAlias = Mapping[Any, Any]
+# What `json` makes of a text.
+JsonValue: TypeAlias = str | bool | int | float | list[Any] | dict[str, Any] | None
 # Where stop strings act, and when a call is seen.
 StopIn: TypeAlias = Literal["content", "all"]
 CallDelivery: TypeAlias = Literal["streamed", "whole"]
 
 
-def checked_bool(name: str, value: Any) -> bool:
+def checked_bool(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise OptionError(name, f"found {short_repr(value)}, expected True or False")
     return value
 
 
-def checked_word(name: str, value: Any, words: tuple[str, ...]) -> Any:
-    if value not in words or not isinstance(value, str):
+def checked_word(name: str, value: object, words: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in words:
         spelled = " or ".join(f'"{word}"' for word in words)
         raise OptionError(name, f"found {short_repr(value)}, expected {spelled}")
     return value
 
 
-def checked_text(name: str, value: Any) -> str:
+def checked_text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise OptionError(name, f"found {short_repr(value)}, expected text")
     return value
 
 
-def checked_tools(tools: Any) -> list[Mapping[Any, Any]] | None:
+def checked_tools(tools: object) -> list[GivenObject] | None:
     """Tools as a list of tool or function objects, each of which has a name."""
     if tools is None:
         return None
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         raise OptionError("tools", f"found {short_repr(tools)}, expected a list of tools")
-    listed = list(tools)
-    for index, tool in enumerate(listed):
+    listed = []
+    for index, tool in enumerate(tools):
         function = tool.get("function", tool) if isinstance(tool, Mapping) else None
         if not isinstance(function, Mapping):
             problem = f"found {short_repr(tool)}, expected a tool: an object with a function"
@@ -78,31 +82,33 @@ def checked_tools(tools: Any) -> list[Mapping[Any, Any]] | None:
         if not isinstance(function.get("name"), str):
             where = ("tools", index, *(("function",) if "function" in tool else ()), "name")
             raise OptionError(where, f"found {short_repr(function.get('name'))}, expected text")
+        listed.append(tool)
     return listed
 
 
-def checked_stops(stop: Any) -> list[str]:
+def checked_stops(stop: object) -> list[str]:
     """Stop strings, those that are not empty."""
     given = [stop] if isinstance(stop, str) else stop
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise OptionError("stop", f"found {short_repr(stop)}, expected text or a list of texts")
-    stops = list(given)
-    for index, string in enumerate(stops):
+    stops = []
+    for index, string in enumerate(given):
         if not isinstance(string, str):
             raise OptionError(("stop", index), f"found {short_repr(string)}, expected text")
+        stops.append(string)
     return [string for string in stops if string]
 
 
-def checked_ending(ending: Any) -> Ending | None:
+def checked_ending(ending: object) -> Ending | None:
     if ending is not None and not isinstance(ending, Ending):
         raise OptionError("ending", f"found {short_repr(ending)}, expected a prompt's ending")
     return ending
 
 
-def checked_id_maker(new_id: Any) -> Callable[[], str]:
+def checked_id_maker(new_id: object) -> Callable[[], str]:
     if not callable(new_id):
         raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
-    return new_id  # type: ignore[no-any-return]
+    return new_id
 
 
 # The tools a caller declares, as far as reading calls needs to know them.
@@ -111,36 +117,35 @@ def checked_id_maker(new_id: Any) -> Callable[[], str]:
 class DeclaredTools:
     """Declared tools: name -> parameter -> its JSON types, empty where the schema names none.
 
-    `told` is false where the caller said nothing: then any name may be one, inside a wrapper.
+    `given` is false where the caller said nothing: then any name may be one, inside a wrapper.
     """
 
-    __slots__ = ("parameters", "spaced", "told")
+    __slots__ = ("given", "namespaced", "parameters")
 
-    def __init__(self, tools: Iterable[Any] | None) -> None:
-        self.told = tools is not None
+    def __init__(self, tools: Iterable[GivenObject] | None) -> None:
+        self.given = tools is not None
         self.parameters: dict[str, dict[str, frozenset[str]]] = {}
-        self.spaced: set[str] = set()  # names that were declared with a namespace of their own
+        self.namespaced: set[str] = set()  # names that were declared with a namespace of their own
         for tool in tools or ():
-            function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-            if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-                name = _qualified(tool, function)
-                if name != function["name"]:
-                    self.spaced.add(name)
-                self.parameters[name] = _properties(function.get("parameters"))
+            function: GivenObject = tool.get("function", tool)
+            name = _qualified(tool, function)
+            if name != function["name"]:
+                self.namespaced.add(name)
+            self.parameters[name] = _properties(function.get("parameters"))
 
     @property
     def none_declared(self) -> bool:
         """Whether the caller declared that there are none, so that no call is ever made."""
-        return self.told and not self.parameters
+        return self.given and not self.parameters
 
     def declares(self, name: str) -> bool:
         # The strict grammar lets a name run on after a quote. Which of the two readings a caller
         # had in mind cannot be known, so it is enough that the shorter one is.
         return name in self.parameters or name.partition('"')[0] in self.parameters
 
-    def may_be(self, name: str) -> bool:
+    def may_be_tool(self, name: str) -> bool:
         """Whether a name counts as declared inside a wrapper."""
-        return not self.told or self.declares(name)
+        return not self.given or self.declares(name)
 
     def as_declared(self, name: str | None) -> str | None:
         """A name without white space around it, if that is what was declared (rule 13)."""
@@ -161,13 +166,13 @@ class DeclaredTools:
         return bool(keys) and key not in keys and key in HOLDS_ALL
 
 
-def _trimmed(name: str | None, declared: Mapping[str, Any]) -> str | None:
+def _trimmed(name: str | None, declared: Container[str]) -> str | None:
     if name is None or name in declared or name.strip() not in declared:
         return name
     return name.strip()
 
 
-def _qualified(tool: Mapping[Any, Any], function: Mapping[Any, Any]) -> str:
+def _qualified(tool: GivenObject, function: GivenObject) -> str:
     """The name as the model sees it (format.md, section 13.3)."""
     name: str = function["name"]
     space = tool.get("namespace")

@@ -11,7 +11,7 @@ from dsv4._format.spellings import (
     NATIVE_CALL,
     NATIVE_CALLS_END,
     NATIVE_HEAD,
-    NATIVE_OPENINGS,
+    NATIVE_OPENING,
     PLAIN_INVOKES,
 )
 from dsv4._parse import events as kinds
@@ -32,6 +32,10 @@ from dsv4._parse.tag_rules import is_plain_invoke
 
 _NATIVE_CALL = pattern(NATIVE_CALL, re.DOTALL)
 _NATIVE_HEAD = pattern(NATIVE_HEAD)
+_NATIVE_OPENING = pattern(NATIVE_OPENING)
+_NATIVE_CALLS_END = pattern(NATIVE_CALLS_END)
+# Closing tags that stand behind the JSON of a call, and close nothing.
+_STRAY_CLOSERS = pattern(r"(?<=[\]}])(?:\s*</\w{1,32}>)+\s*\Z")
 _JSON_NAME = pattern(r'"name"\s*:\s*"([^"\\]*)"')
 
 
@@ -48,7 +52,7 @@ class PlainCallReader:
         self._prose = prose
         self._first = first
         self._tag = tag
-        self._is_json = not is_plain_invoke(machine, tag)
+        self._is_json = not is_plain_invoke(machine.rules, tag)
         self._at = tag.end
         self._inner = self._at - machine.source.pos
         machine.source.set_aside(self._at)
@@ -118,7 +122,7 @@ class PlainCallReader:
     def _calls(self, inner: str) -> list[tuple[str, str]] | None:
         tools = self._machine.tools
         if self._is_json:
-            calls = json_calls_in(inner.strip())
+            calls = json_calls_in(_STRAY_CLOSERS.sub("", inner).strip())
             known = all(tools.declares(name) for name, _ in calls.read)
             return calls.read if calls.read and known and not calls.unread else None
         name = tools.as_declared(self._tag.attributes.get("name")) or ""
@@ -232,7 +236,7 @@ class NativeCallsReader:
         ended = source.final and end == source.end
         cut = _NATIVE_HEAD.match(rest) if ended and not source.stopped else None
         first = calls[0][0] if calls else "" if cut is None else cut[1]
-        if not first or not machine.tools.may_be(first):
+        if not first or not machine.tools.may_be_tool(first):
             return self._release(end)
         source.put_back()
         if (halted := self._prose.enter_calls(self._first)) is not None:
@@ -262,11 +266,12 @@ class NativeCallsReader:
 def native_calls(text: str) -> tuple[list[tuple[str, str]], str]:
     """The calls in a native block, and what is left of it after them."""
     calls = []
-    at = len(NATIVE_OPENINGS[0]) if text.startswith(NATIVE_OPENINGS[0]) else 0
+    opening = _NATIVE_OPENING.match(text)
+    at = 0 if opening is None else opening.end()
     while (found := _NATIVE_CALL.match(text, at)) is not None:
         arguments = object_in(found[2])
         if arguments is None:
             break
         calls.append((found[1].strip(), arguments.text.strip()))
         at = found.end()
-    return calls, text[at:].removesuffix(NATIVE_CALLS_END)
+    return calls, _NATIVE_CALLS_END.sub("", text[at:])

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dsv4._format import tokens
-from dsv4._format.spellings import ECHO, JSON_WRAPPERS, QUOTING
+from dsv4._format.spellings import ECHO, EXAMPLE_ELEMENTS, JSON_WRAPPERS, QUOTING
 from dsv4._parse import events as kinds
 from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, StopHit
+from dsv4._parse.invokes import InvokeOpening
 from dsv4._parse.lexer import PLAIN_LABEL
-from dsv4._parse.machine import Lookahead, Machine, Move, ParserState
+from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.prose_lines import LineTracker
+from dsv4._parse.quoted_calls import HeldCalls, Quotation
 from dsv4._parse.source import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
+    Lookahead,
     begins_json_calls,
     is_plain_invoke,
     is_plain_label,
@@ -60,12 +63,10 @@ class StopStrings:
         return 0
 
 
-# Reasoning and content, and what stands between them and calls.
-#
-# recovery.md, rules 5, 6, 9, 15, 16 and 17.
-
-
 _QUOTING = frozenset(QUOTING)
+_EXAMPLE_TAGS = frozenset(f"<{name}>" for name in EXAMPLE_ELEMENTS)
+# A token between two of the same of these is named.
+_NAMING = frozenset("`\"'")
 _THINK_END = str(tokens.THINK_END)
 
 
@@ -87,10 +88,15 @@ class ProseReader:
         self.lines = LineTracker()
         # How far the text was looked at. It is shown up to the source's `pos`.
         self._at = machine.source.pos
-        self.said_reasoning = False
+        self.reasoning_shown = False
         self.joining = False  # the next reasoning begins on a line of its own
+        self._is_transcript = False  # a fence shows several turns: nothing behind it acts
+        self._roles_are_text = False
+        self._element: str | None = None  # an element for examples, which was opened right here
         self._openers = 0  # opening tags that were left as text
-        self._talks = False  # this line names an opening think tag, so the next close is talk too
+        self._names_think_tag = (
+            False  # this line names an opening think tag, so the next close is talk too
+        )
         self.plain_wrapper = False  # a wrapper without the DSML token was opened
         self._example_end = machine.source.pos  # blocks in a fence before this are in an example
 
@@ -111,9 +117,16 @@ class ProseReader:
     @property
     def is_idle(self) -> bool:
         """Whether text in which no tag begins may be shown as it comes."""
-        if self._stops is not None or self.joining or self._talks:
+        if self._stops is not None or self.joining or self._names_think_tag:
             return False
-        return not self.reasoning or self.said_reasoning
+        if self._element is not None:
+            return False
+        return not self.reasoning or self.reasoning_shown
+
+    @property
+    def _is_example(self) -> bool:
+        """Whether markup is shown and does nothing."""
+        return self._is_transcript or self.lines.fenced
 
     def follow(self, text: str) -> bool:
         """Follows text that was shown as it came. Says whether the next may need no following."""
@@ -136,9 +149,12 @@ class ProseReader:
                 source.pending = None
                 at += 1
             elif self._is_text(tag):
+                if tag.raw in _EXAMPLE_TAGS:
+                    self._look(tag.end)
+                    self._element = tag.label
                 at += 1  # what stands in it may act, as if it had not been read as a tag
             else:
-                if (halted := self._say(at)) is not None:
+                if (halted := self._show_up_to(at)) is not None:
                     return halted
                 before = source.pos, self._at
                 move = self._read_tag(tag)
@@ -146,14 +162,16 @@ class ProseReader:
                     return move
                 at = self._at
         self._look(at)
-        return self._say(at)
+        return self._show_up_to(at)
 
     def _look(self, to: int) -> None:
         """Looks at the text up to `to`."""
         if to > self._at:
             text = self._source.slice(self._at, to)
             if "\n" in text:
-                self._talks = False
+                self._names_think_tag = False
+            if self._element is not None and not text.isspace():
+                self._element = None
             self.lines.follow(text)
             self._at = to
 
@@ -161,22 +179,26 @@ class ProseReader:
         """Whether what may become a tag would mean anything here."""
         if partial is not PartialTag.NAME and partial is not PartialTag.PLAIN:
             return True
-        if not self._machine.tools.parameters or self.lines.fenced:
+        tools = self._machine.tools
+        if tools.none_declared or self._is_example:
             return False
         if partial is PartialTag.NAME:
-            return True
+            name = self._source.slice(at + 1, self._source.end)
+            return bool(tools.parameters) or any(e.startswith(name) for e in EXAMPLE_ELEMENTS)
+        if not tools.parameters:
+            return False
         label = self._source.match(PLAIN_LABEL, at)
         return label is not None and is_plain_label(label[1])
 
     def _is_text(self, tag: Tag) -> bool:
-        """Whether a tag is text wherever it stands in prose, and no departure."""
-        if tag.kind == "role":
-            return tag.raw != ECHO or tag.start != 0
+        """Whether a tag is text wherever it stands in prose, and no deviation."""
+        if tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
+            return self.reasoning or self._is_example or self._roles_are_text
         if tag.marked:  # a bar, spaces and the word are prose, if no tag's name follows (rule 18)
-            return tag.spaced and self._machine.kind(tag) is None
+            return tag.spaced and self._machine.rules.kind(tag) is None
         if tag.kind in TOKENS:
             return False
-        return tag.closing or self.lines.fenced or not is_plain_label(tag.label)
+        return tag.closing or self._is_example or not is_plain_label(tag.label)
 
     def end(self) -> Move | None:
         """The text has ended: what waited for more is text, unless it is certain to be markup."""
@@ -184,7 +206,7 @@ class ProseReader:
         while self._at < source.end:
             if source.tag_at(self._at) is PartialTag.SURELY:
                 quoted = source.char_before(self._at) in _QUOTING  # so it is talked about
-                if not (machine.tools.none_declared or self.lines.fenced or quoted):
+                if not (machine.tools.none_declared or self._is_example or quoted):
                     self.flush()
                     machine.report_cut(self._at)
                     self._at = source.end
@@ -194,11 +216,11 @@ class ProseReader:
             self._look(self._at + 1)
             if (move := self.read()) is not None:
                 return move
-        return self._say(source.end, complete=True)
+        return self._show_up_to(source.end, complete=True)
 
     # Showing text.
 
-    def _say(self, to: int, complete: bool = False) -> Move | None:
+    def _show_up_to(self, to: int, complete: bool = False) -> Move | None:
         """Shows the prose up to `to`, but for what may belong to a block or to a stop string.
 
         With `complete` something else follows, and all of it is shown.
@@ -231,35 +253,34 @@ class ProseReader:
             text = text[told:]
         if not text:
             return
+        self._machine.settle_calls(Lookahead.TEXT)
         if not self.reasoning:
             self._machine.emit(ContentDelta(text))
             return
-        if self.joining and self.said_reasoning:
+        if self.joining and self.reasoning_shown:
             text = "\n" + text
         self.joining = False
-        self.said_reasoning = self.said_reasoning or not text.isspace()
+        self.reasoning_shown = self.reasoning_shown or not text.isspace()
         self._machine.emit(ReasoningDelta(text))
 
     def flush(self) -> Move | None:
         """Shows all that was looked at."""
-        return self._say(self._at, complete=True)
+        return self._show_up_to(self._at, complete=True)
 
     # Tags.
 
     def _read_tag(self, tag: Tag) -> Move | None:
         """What a tag does. It has done nothing if it waits."""
-        machine, fenced = self._machine, self.lines.fenced
-        if tag.kind == "eos":
-            return self._read_eos(tag)
+        machine, fenced = self._machine, self._is_example
+        if tag.kind in ("eos", "bos", "role"):
+            return self._read_token(tag)
         if tag.kind == "think":
             return self._read_think(tag)
-        if tag.kind in ("bos", "role"):
-            return self._pass(tag) if fenced else self._remove(kinds.STRAY_TOKEN, tag)
         if tag.kind == "native":
             return self._read_native(tag)
         if not tag.marked:
             return self._read_plain(tag)
-        kind = machine.kind(tag)
+        kind = machine.rules.kind(tag)
         if tag.broken or tag.bare or kind is None:
             return self.leave(tag)
         if fenced:
@@ -277,14 +298,14 @@ class ProseReader:
         return self.flush() or (ParserState.STRAY, tag)
 
     def _pass(self, tag: Tag) -> Move | None:
-        """Leaves a tag in the text, where it is no departure."""
+        """Leaves a tag in the text, where it is no deviation."""
         self._look(tag.end)
         return None
 
     def leave(self, tag: Tag) -> Move | None:
         """Leaves markup in the text."""
         self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
-        if not tag.broken and not self.lines.fenced:
+        if not tag.broken and not self._is_example:
             self._openers = max(self._openers + (-1 if tag.closing else 1), 0)
         self._look(tag.end)
         return None
@@ -297,9 +318,46 @@ class ProseReader:
         self._at = tag.end
         return None
 
+    # Tokens (rules 17, 22, 25 and 27).
+
+    def _read_token(self, tag: Tag) -> Move | None:
+        named = self._is_named(tag)
+        if named is None:
+            return None
+        if named:
+            return self._pass(tag)
+        if tag.kind == "eos":
+            return self._read_eos(tag)
+        if tag.kind == "role" and (tag.raw != ECHO or tag.start != 0):
+            return self.flush() or (ParserState.ROLE, tag)
+        return self._remove(kinds.STRAY_TOKEN, tag)
+
+    def _is_named(self, tag: Tag) -> bool | None:
+        """Whether a token is named: quoted, or in a code fence that goes on. None: not known."""
+        source = self._source
+        quote = source.char_before(tag.start)
+        if quote in _NAMING:
+            after = source.at(tag.end)
+            if not after and not source.final:
+                return None
+            if after == quote:
+                return True
+        if not self._is_example or self.lines.at_closing_run:
+            return False
+        _, ahead = self._machine.after_eos(tag)
+        if ahead is Lookahead.MORE:
+            return None
+        if isinstance(ahead, Tag) and ahead.kind == "role" and tag.kind == "eos":
+            self._is_transcript = True  # it is shown, and nothing in it runs
+        return ahead is not Lookahead.END
+
+    def leave_roles(self) -> None:
+        """Leaves role tokens in the text, because no turn was made up."""
+        self._roles_are_text = True
+
     def _read_eos(self, tag: Tag) -> Move | None:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
-        ahead = self._machine.follow(tag.end)
+        ahead = self._machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         self._machine.eos = ahead is Lookahead.END
@@ -319,21 +377,21 @@ class ProseReader:
 
     def _read_think(self, tag: Tag) -> Move | None:
         after_quote = self._source.char_before(tag.start) in _QUOTING
-        if len(tag.raw) > len(_THINK_END) and after_quote:  # with spaces in it
+        if tag.closing and tag.raw != _THINK_END and after_quote:  # with spaces in it
             return self._pass(tag)
         if self.reasoning:
             return self._end_reasoning(tag) if tag.closing else self._read_echo(tag)
-        if self.lines.fenced:
+        if self._is_example:
             return self._pass(tag)
         if not tag.closing:
             if after_quote:
                 self._look(tag.end)
-                self._talks = True
+                self._names_think_tag = True
                 return None
             return self._begin_reasoning(tag)
-        if self._talks:
+        if self._names_think_tag:
             self._look(tag.end)
-            self._talks = False
+            self._names_think_tag = False
             return None
         if after_quote:
             if tag.end == self._source.end and not self._source.final:
@@ -345,7 +403,7 @@ class ProseReader:
     def _end_reasoning(self, tag: Tag) -> Move | None:
         if (halted := self.flush()) is not None:
             return halted
-        if len(tag.raw) > len(_THINK_END):
+        if tag.raw != _THINK_END:
             self._machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
         self._source.advance(tag.end)
         self._at = tag.end
@@ -363,7 +421,7 @@ class ProseReader:
 
     def _said_any(self) -> bool:
         waiting = self._source.slice(self._source.pos, self._at)
-        return self.said_reasoning or bool(waiting.strip())
+        return self.reasoning_shown or bool(waiting.strip())
 
     def _begin_reasoning(self, tag: Tag) -> Move | None:
         halted = self._remove(kinds.THINK_IN_CONTENT, tag)
@@ -374,8 +432,8 @@ class ProseReader:
     # Blocks and calls (rules 2 and 5).
 
     def _read_wrapper(self, tag: Tag) -> Move | None:
-        if self._machine.names_tool(tag):  # it is the call, if what must follow does
-            certain = self._machine.is_certain(tag, wrapped=False)
+        if self._machine.rules.names_tool(tag):  # it is the call, if what must follow does
+            certain = self._machine.rules.is_certain(tag, wrapped=False)
             if certain is not False:
                 return None if certain is None else self._read_invoke(tag)
         certain = True if self.lines.blank else self._holds_calls(tag)
@@ -383,18 +441,18 @@ class ProseReader:
             return None
         if not certain:
             return self.leave(tag)
-        return self.enter_calls(tag) or (ParserState.BLOCK, tag)
+        return self.enter_calls(tag, may_be_quoted=True) or (ParserState.BLOCK, tag)
 
     def _holds_calls(self, tag: Tag) -> bool | None:
         """Whether a wrapper in the middle of a line is more than talked about. None: not known."""
         machine = self._machine
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         if ahead is Lookahead.BRACE:
-            return begins_json_calls(machine, self._source.past_space(tag.end))
-        if machine.opens(ahead, "invoke") and isinstance(ahead, Tag):
-            return machine.is_certain(ahead, wrapped=True)
+            return begins_json_calls(machine.rules, self._source.past_space(tag.end))
+        if machine.rules.opens(ahead, "invoke") and isinstance(ahead, Tag):
+            return machine.rules.is_certain(ahead, wrapped=True)
         return False
 
     def _read_undeclared(self, tag: Tag, kind: str) -> Move | None:
@@ -402,21 +460,21 @@ class ProseReader:
         machine = self._machine
         if kind != "wrapper" or not self.lines.blank:
             return self.leave(tag)
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
-        if machine.closes(ahead, "wrapper"):
+        if machine.rules.closes(ahead, "wrapper"):
             return self.enter_calls(tag) or (ParserState.BLOCK, tag)
         return self.leave(tag)
 
     def _read_invoke(self, tag: Tag) -> Move | None:
         """A call without a wrapper: only of a declared tool, and only when it is certain."""
         machine = self._machine
-        name = machine.called(tag)
-        declared = name is not None and machine.tools.told and machine.tools.declares(name)
-        if not declared and not (machine.is_example(name) and self.lines.blank):
+        name = machine.rules.tool_called(tag)
+        declared = name is not None and machine.tools.given and machine.tools.declares(name)
+        if not declared and not (machine.rules.is_example(name) and self.lines.blank):
             return self.leave(tag)
-        certain = machine.is_certain(tag, wrapped=False)
+        certain = machine.rules.is_certain(tag, wrapped=False)
         if certain is None:
             return None
         if not certain and tag.self_closed and self.lines.blank:
@@ -426,18 +484,20 @@ class ProseReader:
             certain = ahead in ("", "\n")
         if not certain:
             return self.leave(tag)
-        if (halted := self.enter_calls(tag)) is not None:
+        if (halted := self.enter_calls(tag, may_be_quoted=True)) is not None:
             return halted
         machine.report_raw(kinds.MISSING_WRAPPER, tag.start, "")
-        return (ParserState.INVOKE, tag)
+        return (ParserState.INVOKE, InvokeOpening(tag))
 
-    def enter_calls(self, tag: Tag) -> Move | None:
+    def enter_calls(self, tag: Tag, may_be_quoted: bool = False) -> Move | None:
         """Leaves prose for a block, or for a call without one. A blank line goes with it."""
         source, machine = self._source, self._machine
         machine.blank_line = source.slice(source.pos, tag.start).endswith("\n\n")
-        halted = self._say(tag.start - 2 * machine.blank_line, complete=True)
+        halted = self._show_up_to(tag.start - 2 * machine.blank_line, complete=True)
         if halted is not None:
             return halted
+        if may_be_quoted:
+            self._hold_if_quoted(tag)
         if self.reasoning:
             machine.report_raw(kinds.CALL_IN_REASONING, tag.start, "")
         if machine.blocks:
@@ -446,12 +506,27 @@ class ProseReader:
         source.advance(tag.start)
         return None
 
+    def _hold_if_quoted(self, tag: Tag) -> None:
+        """Holds calls behind a quote or a backtick, until what follows them is known (rule 24)."""
+        character = self._source.char_before(tag.start)
+        quotation = Quotation.behind(character, self._element, self.lines.is_indented)
+        if quotation is not None and self._machine.hold is None:
+            held = HeldCalls(self._machine, returns=True)
+            held.read_otherwise(lambda to: self._leave_quoted(tag, to), quotation)
+
+    def _leave_quoted(self, tag: Tag, to: int) -> None:
+        """The text from a tag up to `to` is quoted, and stays."""
+        self._machine.report_raw(kinds.MARKUP_AS_TEXT, tag.start, tag.raw)
+        self._look(to)
+
     # Inside a code fence (rule 15).
 
     def _read_fenced(self, tag: Tag, kind: str) -> Move | None:
         machine = self._machine
         opens = kind == "wrapper" and not tag.closing and self.lines.blank
         if not opens or not self.lines.after_blank or machine.tools.none_declared:
+            return self.leave(tag)
+        if self._is_transcript:
             return self.leave(tag)
         if tag.start < self._example_end or tag.raw != tag.canonical(machine.tags.calls):
             return self.leave(tag)
@@ -479,11 +554,11 @@ class ProseReader:
         machine = self._machine
         if self._source.char_before(tag.start) in _QUOTING:
             return self._pass(tag)
-        if is_plain_invoke(machine, tag):
+        if is_plain_invoke(machine.rules, tag):
             return self._read_plain_invoke(tag, None)
         if tag.attributes or tag.self_closed or not is_plain_wrapper(tag.label):
             return self._pass(tag)
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         if ahead is Lookahead.BRACE and tag.label in JSON_WRAPPERS and self.lines.blank:
@@ -491,15 +566,17 @@ class ProseReader:
         if not isinstance(ahead, Tag):
             return self._pass(tag)
         if self.lines.blank or self._source.opens_line(ahead.start):
-            holds = opens_json_calls(machine, ahead)
+            holds = opens_json_calls(machine.rules, ahead)
             if holds is None:
                 return None
             if holds:
                 return (ParserState.PLAIN, tag, ahead)
-        if is_plain_invoke(machine, ahead):
+        if is_plain_invoke(machine.rules, ahead):
             return self._read_plain_invoke(ahead, tag)
-        if machine.opens(ahead, "invoke") and machine.tools.declares(machine.called(ahead) or ""):
-            certain = machine.is_certain(ahead, wrapped=False)
+        if machine.rules.opens(ahead, "invoke") and machine.tools.declares(
+            machine.rules.tool_called(ahead) or ""
+        ):
+            certain = machine.rules.is_certain(ahead, wrapped=False)
             if certain is None:
                 return None
             if certain:
@@ -509,7 +586,7 @@ class ProseReader:
         return self._pass(tag)
 
     def _read_plain_invoke(self, tag: Tag, wrapper: Tag | None) -> Move | None:
-        follows = plain_call_follows(self._machine, tag)
+        follows = plain_call_follows(self._machine.rules, tag)
         if follows is None:
             return None
         if not follows:
@@ -519,6 +596,6 @@ class ProseReader:
     def _read_native(self, tag: Tag) -> Move | None:
         # After another such token that was left as text, this one is text too.
         quoted = self._source.char_before(tag.start) in _QUOTING | {tag.raw[-1]}
-        if tag.closing or quoted or self.lines.fenced or self._machine.tools.none_declared:
+        if tag.closing or quoted or self._is_example or self._machine.tools.none_declared:
             return self._pass(tag)
         return (ParserState.NATIVE, tag)

@@ -66,6 +66,18 @@ class LineTracker:
             return False
         return bool(self._fence) or len(self._run) >= FENCE_LENGTH
 
+    @property
+    def is_indented(self) -> bool:
+        """Whether the line has nothing but the indentation of a code block so far."""
+        lead = self._lead or ""
+        return lead.isspace() and (lead.startswith("    ") or "\t" in lead)
+
+    @property
+    def at_closing_run(self) -> bool:
+        """Whether nothing stands between here and a run of characters that closes the fence."""
+        closes = bool(self._fence) and len(self._run) >= FENCE_LENGTH and self._info == ""
+        return closes and self._closes()
+
     def follow(self, text: str) -> None:
         """Goes on through `text`."""
         if "`" not in text and "~" not in text:

@@ -14,14 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator
 from enum import Enum
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
 from dsv4._parse.finish_reasons import Ended
-
-# What a tag is, once it is read. `lexer` reads them.
-
 
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)
@@ -114,6 +111,8 @@ class Tag:
 LONGEST_TAG = 1024
 LONGEST_SPACE = 256
 LONGEST_REMARK = 256
+# Of a turn that was made up, so much is quoted.
+LONGEST_QUOTE = 1024
 
 # Limits that nobody meets by accident.
 MOST_CALLS = 1024
@@ -123,12 +122,6 @@ MOST_DIAGNOSTICS = 1024
 
 # Deeper than this is no JSON to us: readers of the arguments recurse too.
 DEEPEST_JSON = 500
-
-
-# Regular expressions that are compiled when they are first used.
-#
-# Compiling those of the parser takes longer than importing all of its modules, and many programs
-# that import dsv4 never parse.
 
 
 _METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub", "subn")
@@ -152,22 +145,13 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _Pattern(text, flags))
 
 
-# The text: what has come and is not done with yet.
-#
-# All text that waits, waits here, and every place in it is counted from where the completion
-# begins; what the prompt already holds of the turn has negative places. Text that need not be
-# looked at again, but may still have to be given back, is put aside (`set_aside`), so that the
-# buffer stays small however much is held.
-#
-# Every pattern is matched through `match` and `search`, which is how the tests count the
-# characters that patterns are given.
-
-
 # How a tag is read: by asking for more until it is one, or is none. What is short may be read from
 # its beginning again.
 TagReading: TypeAlias = Generator[PartialTag, None, "Tag | None"]
 Lexer: TypeAlias = Callable[["TextSource", int], "TagReading | PartialTag | Tag | None"]
 
+# Stands for a bar of ordinary text, where only tokens count.
+BLANK = "\0"
 NOWHERE = -(2**62)  # before every place
 # How much of the text before the buffer may still matter.
 _REMEMBERED = LONGEST_SPACE + 1
@@ -181,6 +165,15 @@ MARK = pattern(f"[{''.join(MARKS)}]")
 # In a short text one search for all marks is faster than one for each, which are remembered.
 _SHORT = 128
 _SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
+
+
+class SourceMark(NamedTuple):
+    """Where reading stood, and what waited then."""
+
+    pos: int
+    before: str
+    aside: tuple[list[str], int, str]
+    recorded: list[str] | None
 
 
 class TextSource:
@@ -198,6 +191,8 @@ class TextSource:
         "_kept",
         "_marks",
         "_pending_as",
+        "_pinned",
+        "_pinned_from",
         "_read",
         "_readings",
         "_recorded",
@@ -208,6 +203,8 @@ class TextSource:
         "end",
         "ended",
         "final",
+        "follower",
+        "no_json_before",
         "pending",
         "pos",
         "text",
@@ -233,6 +230,11 @@ class TextSource:
         self._before_aside = ""
         self._recorded: list[str] | None = None
         self._kept: list[str] | None = None
+        self.no_json_before = NOWHERE  # no JSON in an attribute begins before this
+        self._pinned: list[str] | None = None
+        self._pinned_from = 0
+        # Is given the text that is passed between the values of a block.
+        self.follower: Callable[[str, int], None] | None = None
 
     @property
     def stopped(self) -> bool:
@@ -244,9 +246,14 @@ class TextSource:
     def append(self, text: str, inert: bool = False) -> None:
         """More text. In inert text no special token is spelled, whatever it looks like."""
         if inert and text:
-            self._inert.append((self.end, self.end + len(text)))
+            start = self.end
+            if self._inert and self._inert[-1][1] == start:
+                start = self._inert.pop()[0]
+            self._inert.append((start, self.end + len(text)))
         if self._kept is not None:
             self._kept.append(text)
+        if self._pinned is not None:
+            self._pinned.append(text)
         # CPython lets a text that nothing else refers to grow in place. Were it copied with each
         # piece, a long run of EOS in a value, which waits here whole, would take quadratic time.
         waiting, self.text = self.text, ""
@@ -273,11 +280,28 @@ class TextSource:
         if self._spaces:
             self._spaces = {at: end for at, end in self._spaces.items() if at >= self.pos}
         if self._inert:
-            self._inert = [span for span in self._inert if span[1] > self.pos]
+            start = self.pos if self._pinned is None else self._pinned_from
+            self._inert = [span for span in self._inert if span[1] > start]
 
     def is_inert(self, start: int, end: int) -> bool:
         """Whether any of this text cannot spell a special token."""
         return any(a < end and start < b for a, b in self._inert)
+
+    def acting(self, start: int, end: int) -> str:
+        """The text, with something else where ordinary text has a bar of a token."""
+        text = self.slice(start, end)
+        for a, b in self._inert:
+            a, b = max(a - start, 0), b - start
+            if b > 0 and BAR in text[a:b]:
+                text = text[:a] + text[a:b].replace(BAR, BLANK) + text[b:]
+        return text
+
+    def find_acting(self, token: str, at: int) -> int:
+        """Where a token stands that is one, from `at` on; the end if there is none."""
+        index = self.text.find(token, at - self.base)
+        while index >= 0 and self.is_inert(self.place(index) + 2, self.place(index) + 3):
+            index = self.text.find(token, index + 1)
+        return self.end if index < 0 else self.place(index)
 
     # What is here.
 
@@ -293,16 +317,16 @@ class TextSource:
 
     def opens_line(self, place: int) -> bool:
         """Whether nothing but white space, and not too much, stands before a place on its line."""
-        text = self._just_before(place)
+        text = self.just_before(place)
         newline = text.rfind("\n")
         return newline >= 0 and not text[newline:].strip()
 
     def after_blank_line(self, place: int) -> bool:
         """Whether a blank line ends right before a place, and its indentation."""
-        text = self._just_before(place)
+        text = self.just_before(place)
         return text[len(text.rstrip()) :].count("\n") > 1
 
-    def _just_before(self, place: int) -> str:
+    def just_before(self, place: int) -> str:
         text = self.slice(max(self.base, place - _REMEMBERED), place)
         return text if len(text) == _REMEMBERED else (self.before + text)[-_REMEMBERED:]
 
@@ -403,6 +427,8 @@ class TextSource:
     # What is done with.
 
     def advance(self, to: int) -> None:
+        if self.follower is not None:
+            self.follower(self.acting(self.pos, to), self.pos)
         if self._recorded is not None:
             self._recorded.append(self.slice(self.pos, to))
         self.pos = to
@@ -418,7 +444,7 @@ class TextSource:
         """Takes text out of the buffer, to wait."""
         if not self._aside:
             self.aside_from = self.pos
-            self._before_aside = self._just_before(self.pos)
+            self._before_aside = self.just_before(self.pos)
         self._aside.append(self.take(to))
 
     def aside(self) -> str:
@@ -470,6 +496,37 @@ class TextSource:
     def kept(self) -> str:
         return "".join(self._kept or ())
 
+    # Text that may have to be read again.
+
+    def pin(self) -> None:
+        """Remembers all text from where reading stands on, as it comes."""
+        self._pinned = [self.slice(self.pos, self.end)]
+        self._pinned_from = self.pos
+
+    def pinned(self, to: int) -> str:
+        """The remembered text up to a place."""
+        return "".join(self._pinned or ())[: to - self._pinned_from]
+
+    def unpin(self) -> None:
+        self._pinned = None
+
+    def mark(self) -> SourceMark:
+        """Where reading stands. `pin` keeps the text from there on."""
+        recorded = None if self._recorded is None else [*self._recorded]
+        aside = ([*self._aside], self.aside_from, self._before_aside)
+        return SourceMark(self.pos, self.just_before(self.pos), aside, recorded)
+
+    def return_to(self, mark: SourceMark) -> None:
+        """Goes back to where reading stood, with the text that was pinned there."""
+        self.base = self.pos = mark.pos
+        self.text = self.pinned(self.end)
+        self.unpin()
+        self.before = mark.before
+        aside, self.aside_from, self._before_aside = mark.aside
+        self._aside = [*aside]
+        self._recorded = mark.recorded
+        self._forget()
+
     # What is remembered of text that is not shown.
 
     def record(self) -> None:
@@ -478,6 +535,10 @@ class TextSource:
     @property
     def is_recording(self) -> bool:
         return self._recorded is not None
+
+    @property
+    def recorded_so_far(self) -> str:
+        return "".join(self._recorded or ())
 
     def recorded(self) -> str:
         text, self._recorded = "".join(self._recorded or ()), None

@@ -1,27 +1,49 @@
 """The strict grammar (format.md, section 8): what a well-formed completion is, and nothing else.
 
 The tolerant state machine cannot be this: in the strict grammar a value ends at the first close,
-whatever follows it. A handful of searches read a whole completion.
+whatever follows it. `StrictBlock` reads a block of calls in pieces, or at once with a handful of
+searches; the strict parser, blocks in code fences and the doubts of the tolerant parser use it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, NAMESPACE_END, Dialect, Tags
-from dsv4._parse.call_arguments import CallWriter, json_string, object_text
+from dsv4._format.spellings import BAR, COMPLETION_TOKENS, FENCE_LENGTH, FENCES, HOLDS_ALL
+from dsv4._parse.call_arguments import CallWriter, json_string, object_text, read_json
 from dsv4._parse.events import ContentDelta, End, Event, Finish, ReasoningDelta, ToolCallStart
 from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.parser_options import DeclaredTools
-from dsv4._parse.source import pattern
+from dsv4._parse.source import (
+    BLANK,
+    LONGEST_NAME,
+    MARKS,
+    MOST_CALLS,
+    MOST_PARAMETERS,
+    pattern,
+)
 from dsv4.errors import ParseError
 
 _FORBIDDEN = (tokens.BOS, tokens.EOS, tokens.THINK_START, tokens.THINK_END, tokens.DSML)
-_PARAMETER = pattern(r'(.*?)" string="(true|false)">(.*)', re.DOTALL)
 _NAME = pattern(r'\s*name="')
+_MAYBE_NAME = pattern(r'\s*(?:n(?:a(?:m(?:e=?"?)?)?)?)?\Z')
+_LINE_END = pattern("\n")
+_KEY_END = pattern('" string="(true|false)">')
+# What no name and no key holds, for a reader that reads tags one by one (recovery.md, rule 18).
+_NO_NAME = pattern(
+    "|".join(["\n", tokens.DSML, *(re.escape(spelling) for spelling, _, _ in COMPLETION_TOKENS)])
+)
+_LONGEST_CLOSE = 32
+
+
+@cache
+def _any_of(*spellings: str) -> re.Pattern[str]:
+    return pattern("|".join(map(re.escape, spellings)))
 
 
 class StrictMessage(NamedTuple):
@@ -48,6 +70,14 @@ class StrictText(str):
         while at >= 0 and any(a < at + len(token) and at < b for a, b in self.inert):
             at = super().find(token, at + 1, end)
         return at
+
+    def acting(self) -> str:
+        """The text, with something else where an ordinary stretch has a bar of a token."""
+        parts, at = [], 0
+        for start, end in self.inert:
+            parts += [self[at:start], self[start:end].replace(BAR, BLANK)]
+            at = end
+        return "".join([*parts, self[at:]])
 
 
 def read_strictly(text: str, thinking: bool, tags: Tags) -> StrictMessage:
@@ -85,59 +115,251 @@ def _clean(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
+class StrictCall(NamedTuple):
+    """Where the parts of a call stand."""
+
+    name: slice
+    parameters: list[tuple[slice, bool, slice]]  # key, whether it is a string, value
+
+
+class StrictBlock:
+    """Reads a block of calls, in pieces, from behind its opening tag on.
+
+    `feed` raises a `ParseError` where the text leaves the grammar. While a value is read, text in
+    which no close stands may be left out.
+    """
+
+    def __init__(
+        self, tags: Tags, start: int, *, longest: int | None = None, value_stops: Sequence[str] = ()
+    ) -> None:
+        self._tags = tags
+        self._longest = longest  # characters of a name or a key
+        self._close_start = tags.parameter_close[1:-1]  # from the slash on
+        self._value_stop = _any_of(*value_stops) if value_stops else None
+        self._text = ""
+        self._base = start  # the place of the text's first character
+        self._at = start  # what stands before this is read
+        self._final = False
+        self._steps = self._read()
+        self.calls: list[StrictCall] = []
+        self.closed_at = start  # the close of the last value
+        self.end: int | None = None  # where the block ends, once it has
+
+    def feed(self, text: str, start: int, final: bool = False) -> None:
+        """Reads on, with `text`, which stands at `start`. With `final` no more will come."""
+        if start == self._base + len(self._text):
+            kept = max(self._at - self._base - 1, 0)
+            self._text = self._text[kept:] + text if kept else self._text + text
+            self._base += kept
+        else:
+            self._text, self._base, self._at = text, start, start
+        self._final = final
+        if self.end is None:
+            next(self._steps, None)
+
+    @property
+    def position(self) -> int:
+        """How far the text was read."""
+        return self._at
+
+    def _read(self) -> Generator[None, None, None]:
+        yield from self._expect("\n")
+        close = self._tags.block_close[1:]
+        while not (yield from self._is_next(close)):
+            yield from self._invoke()
+        self._at += len(close)
+        self.end = self._at
+
+    def _invoke(self) -> Generator[None, None, None]:
+        yield from self._expect(self._tags.invoke_open.partition(" name=")[0])
+        # Any white space, or none, may stand before the attribute.
+        while (name := self._match(_NAME)) is None or name.end() == len(self._text):
+            if self._final or not _MAYBE_NAME.match(self._text, self._at - self._base):
+                break
+            yield
+        if name is None:
+            found = self._text[self._at - self._base :][:8]
+            raise ParseError(self._at, f"found {found!r}, expected ' name=\"'")
+        self._at = self._base + name.end()
+        end = yield from self._search(_LINE_END, self._at)
+        if end is None or not self._text.startswith(NAME_END, end.start() - 2):
+            problem = f"found no {NAME_END!r} in the line, expected it after the name"
+            raise ParseError(self._at, problem)
+        line_end = self._base + end.start()
+        self.calls.append(StrictCall(slice(self._at, line_end - 2), []))
+        self._at = line_end + 1
+        yield from self._parameters()
+
+    def _parameters(self) -> Generator[None, None, None]:
+        tags, call = self._tags, self.calls[-1]
+        keys: set[str] = set()
+        while (yield from self._is_next(tags.parameter_open)):
+            self._at = start = self._at + len(tags.parameter_open)
+            key_end = yield from self._search(_KEY_END, start)
+            key, found = "", None
+            if key_end is not None:
+                found = slice(start, self._base + key_end.start())
+                key = self._text[start - self._base : key_end.start()]
+                is_string = key_end[1] == "true"
+                value_start = self._base + key_end.end()
+                self._at = start if self._final else value_start
+            end = yield from self._close(start)
+            if found is None or value_start > end:
+                raise ParseError(start, 'found no string="true" or string="false" after the name')
+            if key in keys:
+                raise ParseError(start, f"found the parameter {key!r} twice, expected it once")
+            keys.add(key)
+            call.parameters.append((found, is_string, slice(value_start, end)))
+            self._at = self.closed_at = end
+            yield from self._expect(tags.parameter_close + "\n")
+        if not keys and (yield from self._is_next("\n")):
+            self._at += 1  # as the encoder writes a call without parameters
+        yield from self._expect(tags.invoke_close[1:] + "\n")
+
+    def _close(self, start: int) -> Generator[None, None, int]:
+        """Where a value ends: at its first close, whatever follows."""
+        close = self._tags.parameter_close
+        while (found := self._text.find(self._close_start, self._at - self._base)) < 0:
+            self._check_stops(len(self._text))
+            if self._final:
+                raise ParseError(self._base + len(self._text), f"found the end, expected {close}")
+            # A close may have begun, and what follows may stand anywhere.
+            self._at = max(self._at, self._base + len(self._text) - _LONGEST_CLOSE)
+            yield
+        self._check_stops(found)
+        before = self._text[found - 1 : found]
+        if before != close[0]:
+            place = max(self._base + found - 1, start)
+            raise ParseError(place, f"found {before!r}, expected {close[0]!r}")
+        return self._base + found - 1
+
+    def _check_stops(self, end: int) -> None:
+        if self._value_stop is not None:
+            found = self._value_stop.search(self._text, self._at - self._base, end)
+            if found is not None:
+                raise ParseError(self._base + found.start(), f"found {found[0]}, expected a value")
+
+    def _expect(self, expected: str) -> Generator[None, None, None]:
+        if not (yield from self._is_next(expected)):
+            found = self._text[self._at - self._base :][: len(expected)]
+            raise ParseError(self._at, f"found {found!r}, expected {str(expected)!r}")
+        self._at += len(expected)
+
+    def _is_next(self, text: str) -> Generator[None, None, bool]:
+        while not self._text.startswith(text, self._at - self._base):
+            index = self._at - self._base
+            rest = self._text[index : index + len(text)]
+            if self._final or not text.startswith(rest):
+                return False
+            yield
+        return True
+
+    def _search(
+        self, wanted: re.Pattern[str], at: int
+    ) -> Generator[None, None, re.Match[str] | None]:
+        """What is looked for, if it comes before anything that no name holds, and soon enough."""
+        start = at
+        while (found := wanted.search(self._text, at - self._base)) is None:
+            end = self._base + len(self._text)
+            self._check_name(start, end)
+            if self._final:
+                return None
+            at = max(start, end - _LONGEST_CLOSE)
+            yield
+        self._check_name(start, self._base + found.start())
+        return found
+
+    def _check_name(self, start: int, end: int) -> None:
+        if self._longest is None:
+            return
+        odd = _NO_NAME.search(self._text, start - self._base, end - self._base)
+        if odd is not None:
+            raise ParseError(self._base + odd.start(), f"found {odd[0]!r}, expected a name")
+        if end - start > self._longest:
+            raise ParseError(start, f"found more than {self._longest} characters, expected a name")
+
+    def _match(self, wanted: re.Pattern[str]) -> re.Match[str] | None:
+        return wanted.match(self._text, self._at - self._base)
+
+
 def read_calls(text: str, at: int, tags: Tags) -> tuple[int, list[tuple[str, str]]]:
     """The calls of a block, from after its opening tag's newline on. Returns where it ends."""
-    close = tags.block_close[1:]
+    block = StrictBlock(tags, 0)
+    acting = text.acting() if isinstance(text, StrictText) else text
+    start = at - 1
+    block.feed(acting[start:] if start else acting, start, final=True)
     calls = []
-    while not text.startswith(close, at):
-        at = _name_of(text, at, tags)
-        line_end = text.find("\n", at)
-        if line_end < 0 or not text.startswith(NAME_END, line_end - 2):
-            raise ParseError(at, f"found no {NAME_END!r} in the line, expected it after the name")
-        name = text[at : line_end - 2]
-        at, arguments = _read_parameters(text, line_end + 1, tags)
+    for call in block.calls:
+        members = {
+            text[key]: json_string(text[value]) if is_string else text[value]
+            for key, is_string, value in call.parameters
+        }
+        calls.append((text[call.name], object_text(members)))
+    assert block.end is not None
+    return block.end, calls
+
+
+def read_plainly(
+    text: str, thinking: bool, tags: Tags, tools: DeclaredTools
+) -> StrictMessage | None:
+    """A whole completion that no rule of recovery.md could read in another way than the grammar.
+
+    None for any other, well-formed or not: one with a mark in its prose or in a value, for example.
+    """
+    end = text.find(tokens.THINK_END) if thinking else 0
+    at = end + len(tokens.THINK_END) if thinking else 0
+    if end < 0 or _has_mark(text[:end]):
+        return None
+    block = text.find(tags.block_open, at)
+    if block < 0:
+        stop = text.find(tokens.EOS, at)
+        if stop + len(tokens.EOS) != len(text) or _has_mark(text[at:stop]):
+            return None
+        return StrictMessage(text[:end], text[at:stop], [], "", True)
+    content = text[at:block]
+    if _has_mark(content) or any(fence * FENCE_LENGTH in content for fence in FENCES):
+        return None
+    reading = StrictBlock(tags, 0, longest=LONGEST_NAME)
+    start = block + len(tags.block_open) - 1
+    try:
+        reading.feed(text[start:], start, final=True)
+    except ParseError:
+        return None
+    has_eos = text.startswith(tokens.EOS, reading.end)
+    after = (reading.end or 0) + (len(tokens.EOS) if has_eos else 0)
+    if after != len(text) or not 0 < len(reading.calls) <= MOST_CALLS:
+        return None
+    calls = []
+    for call in reading.calls:
+        name, arguments = text[call.name], _plain_arguments(text, call, tools)
+        if arguments is None or not _is_plain_name(name) or not tools.may_be_tool(name):
+            return None
         calls.append((name, arguments))
-    return at + len(close), calls
+    return StrictMessage(text[:end], content, calls, text[block : reading.end], has_eos)
 
 
-def _read_parameters(text: str, at: int, tags: Tags) -> tuple[int, str]:
-    members: dict[str, str] = {}
-    close_start = tags.parameter_close[1:-1]  # from the slash on
-    while text.startswith(tags.parameter_open, at):
-        start = at + len(tags.parameter_open)
-        end = text.find(close_start, start) - 1
-        if end < 0:
-            raise ParseError(len(text), f"found the end, expected {tags.parameter_close}")
-        if text[end] != tags.parameter_close[0]:
-            raise ParseError(end, f"found {text[end]!r}, expected {tags.parameter_close[0]!r}")
-        parts = _PARAMETER.match(text, start, end)
-        if parts is None:
-            raise ParseError(start, 'found no string="true" or string="false" after the name')
-        key, string, value = parts.groups()
-        if key in members:
-            raise ParseError(start, f"found the parameter {key!r} twice, expected it once")
-        members[key] = json_string(value) if string == "true" else value
-        at = _expect(text, end, tags.parameter_close + "\n")
-    if not members and text.startswith("\n", at):
-        at += 1  # as the encoder writes a call without parameters
-    at = _expect(text, at, tags.invoke_close[1:] + "\n")
-    return at, object_text(members)
+def _plain_arguments(text: str, call: StrictCall, tools: DeclaredTools) -> str | None:
+    members = {}
+    for key, is_string, span in call.parameters:
+        name, value = text[key], text[span]
+        if not _is_plain_name(name) or _has_mark(value) or name in HOLDS_ALL:
+            return None
+        if not is_string:
+            found = read_json(value)
+            if found is None or found.repaired:
+                return None
+            value = found.text
+        members[name] = json_string(value) if is_string else value
+    return object_text(members) if len(members) <= MOST_PARAMETERS else None
 
 
-def _name_of(text: str, at: int, tags: Tags) -> int:
-    """Where the name of a call begins. Any white space, or none, may stand before the attribute."""
-    at = _expect(text, at, tags.invoke_open.partition(" name=")[0])
-    name = _NAME.match(text, at)
-    if name is None:
-        raise ParseError(at, f"found {text[at : at + 8]!r}, expected ' name=\"'")
-    return name.end()
+def _is_plain_name(name: str) -> bool:
+    """Whether a name is read as it stands, by everybody."""
+    return name.replace("_", "a").replace("-", "a").isalnum()
 
 
-def _expect(text: str, at: int, expected: str) -> int:
-    if not text.startswith(expected, at):
-        found = text[at : at + len(expected)]
-        raise ParseError(at, f"found {found!r}, expected {str(expected)!r}")
-    return at + len(expected)
+def _has_mark(text: str) -> bool:
+    return any(mark in text for mark in MARKS)
 
 
 class StrictParser:

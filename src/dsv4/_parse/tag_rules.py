@@ -9,76 +9,225 @@ everything closed; or it stands before what begins the next of its kind.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from enum import Enum
+
 from dsv4._format.spellings import (
+    ELEMENT_ATTRIBUTES,
+    EXAMPLE_NAME,
     JSON_WRAPPERS,
+    NEVER_ARGUMENTS,
+    PARAMETER_CONTAINERS,
     PLAIN_INVOKES,
     PLAIN_WRAPPER_END,
     PLAIN_WRAPPER_PREFIXES,
+    RELEASED_LABELS,
 )
-from dsv4._parse.machine import Lookahead, Machine
-from dsv4._parse.source import LONGEST_SPACE, TOKENS, Tag, pattern
+from dsv4._parse.finish_reasons import Ended
+from dsv4._parse.parser_options import DeclaredTools
+from dsv4._parse.source import LONGEST_SPACE, MARKS, TOKENS, PartialTag, Tag, TextSource, pattern
 
-# Odd closing tags, which close only in a run (recovery.md, rule 13).
-#
-# An odd closing tag does not properly say what it closes: it has no name or an unknown one, no
-# DSML token, or no slash. It is one where nothing but white space stands between it and the close
-# of the next outer level, odd or not, and so on to a proper close, EOS, or the end with
-# everything closed; or before what begins the next of its kind.
+
+class Lookahead(Enum):
+    """What stands ahead, where it is no tag."""
+
+    MORE = "more text must come first"
+    END = "the end of the text"
+    TEXT = "text"
+    BRACE = "text that begins as JSON objects and lists do"
+
+
+class TagRules:
+    """Answers questions about tags, from the text around them and the declared tools."""
+
+    __slots__ = ("source", "tools")
+
+    def __init__(self, source: TextSource, tools: DeclaredTools) -> None:
+        self.source = source
+        self.tools = tools
+
+    def look_ahead(self, at: int) -> Tag | Lookahead:
+        """What stands at `at`, after optional white space."""
+        source = self.source
+        start, at = at, source.past_space(at)
+        if at - start > LONGEST_SPACE:
+            return Lookahead.TEXT
+        if at == source.end:
+            return Lookahead.END if source.final else Lookahead.MORE
+        character = source.text[at - source.base]
+        if character in "{[":
+            return Lookahead.BRACE
+        if character not in MARKS:
+            return Lookahead.TEXT
+        tag = source.tag_at(at)
+        if isinstance(tag, PartialTag):
+            return Lookahead.END if source.final else Lookahead.MORE
+        return Lookahead.TEXT if tag is None or tag.broken else tag
+
+    def is_end(self, ahead: Tag | Lookahead) -> bool:
+        """Whether the text ends here, or EOS stands here."""
+        return ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "eos")
+
+    def kind(self, tag: Tag, tool: str | None = None) -> str | None:
+        """What a tag is, inside a call of `tool` or outside. None: nothing that acts.
+
+        A tag may be named as a declared tool, or as a parameter of the call's tool.
+        """
+        if not tag.marked or not tag.label or tag.label in RELEASED_LABELS or tag.name is not None:
+            if tag.kind != "named":
+                return tag.kind
+            typed = tool is not None and tag.attributes and self._is_typed_key(tag, tool)
+            return "parameter" if typed else None
+        if tool is not None and tag.label in self.tools.keys(tool):
+            return "parameter"
+        if tag.label in self.tools.parameters:
+            return "invoke"
+        return None if tag.kind == "named" else tag.kind
+
+    def _is_typed_key(self, tag: Tag, tool: str) -> bool:
+        """Whether a tag of another name says all that a parameter's does (rule 14)."""
+        return tag.marked and tag.string is not None and tag.name in self.tools.keys(tool)
+
+    def names_tool(self, tag: Tag) -> bool:
+        """Whether a wrapper's tag names a declared tool, as only an invoke's has to."""
+        return tag.name is not None and self.tools.declares(self.tool_called(tag) or "")
+
+    def key(self, tag: Tag, tool: str) -> str | None:
+        """The name of a parameter: its attribute, or the tag's own name."""
+        if tag.name is None and tag.label in self.tools.keys(tool):
+            return tag.label
+        return self.tools.key_as_declared(tool, tag.name)
+
+    def tool_called(self, tag: Tag) -> str | None:
+        """The tool that an invoke calls: by its attribute, or by the tag's own name."""
+        if tag.name is None and tag.label in self.tools.parameters:
+            return tag.label
+        return self.tools.as_declared(tag.name)
+
+    def is_container(self, tag: Tag, tool: str) -> bool:
+        """Whether a tag holds all parameters of a call, and is none itself (rule 28)."""
+        named = tag.label.lower() in PARAMETER_CONTAINERS and not tag.attributes
+        return tag.marked and named and tag.label not in self.tools.keys(tool)
+
+    def is_example(self, name: str | None) -> bool:
+        """Whether a call is the prompt's own example (rule 2)."""
+        return name is not None and name.startswith(EXAMPLE_NAME)
+
+    def opens(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
+        """Whether a tag with the DSML token opens something."""
+        if not isinstance(ahead, Tag) or ahead.closing or not ahead.marked:
+            return False
+        return self.kind(ahead, tool) == kind
+
+    def closes(self, ahead: Tag | Lookahead, kind: str, tool: str | None = None) -> bool:
+        if not isinstance(ahead, Tag) or not ahead.closing or not ahead.marked:
+            return False
+        return self.kind(ahead, tool) == kind
+
+    def is_element(self, ahead: Tag | Lookahead, tool: str) -> bool:
+        """Whether an element named as a parameter of the tool opens here (rule 14)."""
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
+            return False
+        return (
+            ahead.label in self.tools.keys(tool) and ahead.attributes.keys() <= ELEMENT_ATTRIBUTES
+        )
+
+    def is_plain_parameter(self, ahead: Tag | Lookahead, tool: str) -> bool:
+        """Whether a parameter without the DSML token opens here (rule 14)."""
+        if not isinstance(ahead, Tag) or ahead.closing or ahead.marked:
+            return False
+        return tool in self.tools.parameters and ahead.kind == "parameter" and bool(ahead.name)
+
+    def carries_arguments(self, tag: Tag) -> bool:
+        """Whether an invoke has arguments among its attributes (rule 14)."""
+        keys = self.tools.keys(self.tool_called(tag) or "")
+        return any(is_argument(attribute, keys) for attribute in tag.attributes)
+
+    def is_certain(self, tag: Tag, wrapped: bool) -> bool | None:
+        """Whether an invoke is followed by what must follow (rule 2). None: nothing follows yet."""
+        tool = self.tool_called(tag) or ""
+        if tag.self_closed:
+            return wrapped or self.carries_arguments(tag)
+        ahead = self.look_ahead(tag.end)
+        if ahead is Lookahead.MORE:
+            return None
+        if not isinstance(ahead, Tag):
+            if ahead is Lookahead.END:
+                return wrapped and self.source.ended in (Ended.END, Ended.STOP)
+            at = self.source.past_space(tag.end)
+            return ahead is Lookahead.BRACE and self.source.at(at) == "{"
+        if ahead.kind == "eos":
+            return wrapped
+        if not ahead.marked:
+            return self.is_element(ahead, tool) or self.is_plain_parameter(ahead, tool)
+        kind = self.kind(ahead, tool)
+        if kind == "parameter":
+            return not ahead.closing
+        if kind == "invoke":
+            return ahead.closing or wrapped
+        return kind == "wrapper" and ahead.closing and wrapped
+
+
+def is_argument(attribute: str, keys: Collection[str]) -> bool:
+    """Whether an attribute of an invoke is an argument of a tool with these keys."""
+    if attribute == "arguments":
+        return True
+    return attribute in keys and attribute not in NEVER_ARGUMENTS
+
+
+# Odd closing tags, which close only in a run (rule 13).
 
 
 CALL_TAGS = frozenset({"wrapper", "invoke", "parameter"})
 _OUTER = {"parameter": "invoke", "invoke": "wrapper"}
 
 
-def is_odd_close(machine: Machine, tag: Tag, level: str, tool: str, key: str | None = None) -> bool:
+def is_odd_close(rules: TagRules, tag: Tag, level: str, tool: str, key: str | None = None) -> bool:
     """Whether a tag may be meant to close this level, though it does not properly say so."""
     if tag.kind in TOKENS or tag.broken or tag.self_closed:
         return False
-    kind = machine.kind(tag, tool)
+    kind = rules.kind(tag, tool)
     if not tag.marked:
         return tag.closing and (kind == level or (key is not None and tag.label == key))
     if tag.bare:
-        return kind == level and machine.source.opens_line(tag.start)
+        return kind == level and rules.source.opens_line(tag.start)
     if not tag.closing:
         return kind == level and not tag.attributes and tag.kind != "named"
     return kind not in CALL_TAGS
 
 
-def closes_in_run(machine: Machine, at: int, level: str, tool: str) -> bool | None:
+def closes_in_run(rules: TagRules, at: int, level: str, tool: str, in_block: bool) -> bool | None:
     """Whether closes follow each other from `at`, after one of `level`. None: not known yet."""
-    ahead = machine.follow(at)
+    ahead = rules.look_ahead(at)
     if not isinstance(ahead, Tag):
         if ahead is not Lookahead.END:
             return None if ahead is Lookahead.MORE else False
         # Where the model ended the text, as if EOS stood there.
-        return machine.source.stopped or level == (
-            "wrapper" if machine.block is not None else "invoke"
-        )
+        return rules.source.stopped or level == ("wrapper" if in_block else "invoke")
     if ahead.kind == "eos":
         return True
     outer = _OUTER.get(level)
     if outer is None:
         return False
-    if ahead.marked and not ahead.bare and _goes_on(machine, ahead, level, tool):
+    if ahead.marked and not ahead.bare and _goes_on(rules, ahead, level, tool):
         return True
-    if not is_odd_close(machine, ahead, outer, tool):
+    if not is_odd_close(rules, ahead, outer, tool):
         return False
-    return closes_in_run(machine, ahead.end, outer, tool)
+    return closes_in_run(rules, ahead.end, outer, tool, in_block)
 
 
-def _goes_on(machine: Machine, tag: Tag, level: str, tool: str) -> bool:
+def _goes_on(rules: TagRules, tag: Tag, level: str, tool: str) -> bool:
     """Whether a proper tag closes an outer level, or opens the next of this one."""
-    kind = machine.kind(tag, tool)
+    kind = rules.kind(tag, tool)
     if tag.closing:
         return kind in ("invoke", "wrapper")
     if kind == "invoke":
-        return machine.called(tag) is not None
-    return level == kind == "parameter" and machine.key(tag, tool) is not None
+        return rules.tool_called(tag) is not None
+    return level == kind == "parameter" and rules.key(tag, tool) is not None
 
 
-# Calls without the DSML token, and JSON calls: whether they are likely to be meant.
-#
-# recovery.md, rules 1, 13 and 14.
+# Calls without the DSML token, and JSON calls: whether they are likely to be meant (rules 1, 13 and
+# 14).
 
 
 # How a list of calls begins, or one call.
@@ -95,41 +244,41 @@ def is_plain_wrapper(label: str) -> bool:
     return label.startswith(PLAIN_WRAPPER_PREFIXES) or label.endswith(PLAIN_WRAPPER_END)
 
 
-def is_plain_invoke(machine: Machine, tag: Tag) -> bool:
+def is_plain_invoke(rules: TagRules, tag: Tag) -> bool:
     """Whether a tag opens a call of a declared tool without the DSML token."""
     opens = not tag.marked and not tag.closing and not tag.self_closed
     if not opens or tag.label.rpartition(":")[2] not in PLAIN_INVOKES:
         return False
-    name = machine.tools.as_declared(tag.attributes.get("name"))
-    return name is not None and machine.tools.declares(name)
+    name = rules.tools.as_declared(tag.attributes.get("name"))
+    return name is not None and rules.tools.declares(name)
 
 
-def opens_json_calls(machine: Machine, tag: Tag) -> bool | None:
+def opens_json_calls(rules: TagRules, tag: Tag) -> bool | None:
     """Whether a tag opens JSON calls without the DSML token (rule 13). None: not known yet."""
     if tag.marked or tag.closing or tag.attributes or tag.label not in JSON_WRAPPERS:
         return False
-    ahead = machine.follow(tag.end)
+    ahead = rules.look_ahead(tag.end)
     return None if ahead is Lookahead.MORE else ahead is Lookahead.BRACE and not tag.self_closed
 
 
-def plain_call_follows(machine: Machine, tag: Tag) -> bool | None:
+def plain_call_follows(rules: TagRules, tag: Tag) -> bool | None:
     """Whether what must follow a plain invoke does (rule 1). None: not known yet."""
-    tool = machine.tools.as_declared(tag.attributes.get("name")) or ""
-    ahead = machine.follow(tag.end)
+    tool = rules.tools.as_declared(tag.attributes.get("name")) or ""
+    ahead = rules.look_ahead(tag.end)
     if ahead is Lookahead.MORE:
         return None
     if ahead is Lookahead.BRACE:
-        return machine.source.at(machine.source.past_space(tag.end)) == "{"
+        return rules.source.at(rules.source.past_space(tag.end)) == "{"
     if not isinstance(ahead, Tag) or ahead.marked:
         return False
     if ahead.closing:
         return ahead.label == tag.label or ahead.kind == "invoke"
-    return machine.is_element(ahead, tool) or machine.is_plain_parameter(ahead, tool)
+    return rules.is_element(ahead, tool) or rules.is_plain_parameter(ahead, tool)
 
 
-def begins_json_calls(machine: Machine, at: int) -> bool | None:
+def begins_json_calls(rules: TagRules, at: int) -> bool | None:
     """Whether JSON at `at` begins as calls do. None: not known yet."""
-    source = machine.source
+    source = rules.source
     if source.match(_JSON_CALLS, at):
         return True
     rest = source.slice(at + 1, at + 2 + LONGEST_SPACE)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
+from dsv4._format.spellings import CLOSING_BRACKETS
+from dsv4._parse import events as kinds
 from dsv4._parse.invokes import Invoke
-from dsv4._parse.machine import Lookahead, Machine
-from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
-from dsv4._parse.tag_rules import CALL_TAGS, closes_in_run, is_odd_close
+from dsv4._parse.machine import Machine
+from dsv4._parse.source import LONGEST_REMARK, LONGEST_SPACE, MARK, NOWHERE, TOKENS, PartialTag, Tag
+from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close
 
 
 class Verdict(Enum):
@@ -19,7 +21,8 @@ class Verdict(Enum):
     CLOSE = "the value's own close"
     IMPLIED = "something that cannot be inside, so the value has ended"
     QUOTE = "the start of a quoted region"
-    SPELLED = "a close that closes nothing: a part of the value, and a departure"
+    STRICT = "a part of the value, and all of the block is read strictly"
+    SPELLED = "a close that closes nothing: a part of the value, and a deviation"
 
 
 def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> Verdict:
@@ -31,7 +34,23 @@ def _decided(certain: bool | None, yes: Verdict, no: Verdict = Verdict.TEXT) -> 
 class ValueJudge:
     """Decides what tags in the value of one parameter mean."""
 
-    __slots__ = ("_counts", "_invoke", "_key", "_looked", "_machine", "_region", "_tag", "quoted")
+    __slots__ = (
+        "_asked",
+        "_counts",
+        "_invoke",
+        "_key",
+        "_looked",
+        "_machine",
+        "_region",
+        "_spaced",
+        "_start",
+        "_tag",
+        "_would_be",
+        "holds_tags",
+        "is_remarked",
+        "quoted",
+        "reopens",
+    )
 
     def __init__(self, invoke: Invoke, key: str, tag: Tag) -> None:
         self._machine = invoke.machine
@@ -42,6 +61,13 @@ class ValueJudge:
         self._region: list[str] = []
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
+        self._start = invoke.machine.source.pos
+        self._spaced = (NOWHERE, 0)  # how far white space goes on behind which close
+        self._asked: Tag | None = None  # about which the strict grammar was asked
+        self._would_be = Verdict.TEXT
+        self.holds_tags = False  # a tag with the DSML token is a part of the value
+        self.is_remarked = False  # a remark follows the close (rule 11)
+        self.reopens = False  # a call or a block follows what implies the close
         self._looked = (NOWHERE, 0)  # how far after which close was looked for what must follow
 
     def begin_again(self) -> None:
@@ -50,6 +76,57 @@ class ValueJudge:
 
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         """What `tag` means; `json_ended` says that the value is JSON, and whole."""
+        if tag is self._asked:  # what it would mean is known, and the strict grammar is asked
+            verdict = self._would_be
+        else:
+            self.reopens = False
+            verdict = self._would_be = self._judge(tag, json_ended)
+            self._asked = None
+        if self._machine.strict_block is not None and verdict is not Verdict.WAIT:
+            verdict = self._judge_strictly(tag, verdict)
+        if verdict is Verdict.IMPLIED and self.reopens and tag.start < self._machine.quoted_to:
+            self.quoted = True
+            verdict = Verdict.SPELLED
+        if tag.marked and verdict in (Verdict.TEXT, Verdict.SPELLED, Verdict.QUOTE):
+            self.holds_tags = True
+        return verdict
+
+    def _judge_strictly(self, tag: Tag, verdict: Verdict) -> Verdict:
+        """What the first doubtful tag of a block means: what the strict grammar says (rule 20)."""
+        machine = self._machine
+        kind = machine.rules.kind(tag, self._invoke.name)
+        if tag.raw == machine.tags.parameter_close and verdict is Verdict.CLOSE:
+            return verdict
+        if self._is_repair(tag, kind, verdict):
+            machine.forget_strict_block()  # what is repaired so would read strictly too
+            return verdict
+        if verdict is Verdict.TEXT and not tag.marked and tag.kind != "eos":
+            return verdict
+        accepted = machine.accepts_strictly(self._start, tag.start)
+        if accepted is None:
+            self._asked = tag
+            return Verdict.WAIT
+        if not accepted:
+            machine.forget_strict_block()
+            return verdict
+        if verdict is Verdict.IMPLIED and tag.kind != "eos":  # nobody can tell which was meant
+            machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+        machine.read_strictly()
+        return Verdict.STRICT
+
+    def _is_repair(self, tag: Tag, kind: str | None, verdict: Verdict) -> bool:
+        """Whether a value ends at a tag though the strict grammar may go on behind it (rule 20).
+
+        Where its own close is misspelled, that is so before a parameter that may act.
+        """
+        if verdict is Verdict.IMPLIED:
+            return kind == "parameter"
+        if verdict is not Verdict.CLOSE or not self._is_own_close(tag, kind):
+            return verdict is Verdict.CLOSE
+        ahead = self._machine.rules.look_ahead(tag.end)
+        return isinstance(ahead, Tag) and self._lets_act(ahead)
+
+    def _judge(self, tag: Tag, json_ended: bool) -> Verdict:
         machine, tool = self._machine, self._invoke.name
         if self._looked[0] == tag.end:
             return self._judge_soon(tag)
@@ -57,15 +134,21 @@ class ValueJudge:
             return Verdict.TEXT if self.quoted else judge_eos(machine, tag)
         if tag.broken or tag.kind in TOKENS:
             return Verdict.TEXT
-        kind = machine.kind(tag, tool)
+        kind = machine.rules.kind(tag, tool)
         if self._region and self._is_counted(tag, kind):
             return Verdict.TEXT
         if self._is_own_close(tag, kind):
             return Verdict.CLOSE if json_ended else self._judge_close(tag)
-        if not self._region and is_odd_close(machine, tag, "parameter", tool, self._key):
-            return _decided(closes_in_run(machine, tag.end, "parameter", tool), Verdict.CLOSE)
-        if json_ended and is_odd_close(machine, tag, "invoke", tool):
-            return _decided(closes_in_run(machine, tag.end, "invoke", tool), Verdict.IMPLIED)
+        if not self._region and is_odd_close(machine.rules, tag, "parameter", tool, self._key):
+            return _decided(
+                closes_in_run(machine.rules, tag.end, "parameter", tool, machine.block is not None),
+                Verdict.CLOSE,
+            )
+        if json_ended and is_odd_close(machine.rules, tag, "invoke", tool):
+            return _decided(
+                closes_in_run(machine.rules, tag.end, "invoke", tool, machine.block is not None),
+                Verdict.IMPLIED,
+            )
         if not tag.marked or tag.bare or kind not in CALL_TAGS or self._region:
             return Verdict.TEXT
         if tag.closing:
@@ -76,7 +159,7 @@ class ValueJudge:
             ends = self._ends_at_invoke if kind == "invoke" else self._ends_at_wrapper
             return _decided(ends(tag), Verdict.IMPLIED)
         if kind == "parameter":
-            if json_ended and machine.key(tag, tool) is not None:
+            if json_ended and machine.rules.key(tag, tool) is not None:
                 return Verdict.IMPLIED
             return Verdict.IMPLIED if self._lets_act(tag) else Verdict.TEXT
         return self._judge_quote(tag, kind or "", json_ended)
@@ -91,33 +174,56 @@ class ValueJudge:
         return not self._tag.marked and tag.label == self._tag.label
 
     def _judge_close(self, tag: Tag) -> Verdict:
-        ahead = self._machine.follow(tag.end)
+        ahead = self._look_past_space(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
-        follows = self._may_follow(ahead)
+        follows = self._may_follow(tag, ahead)
         if follows is False and not self._region:
             return self._judge_soon(tag)
         return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
+    def _look_past_space(self, at: int) -> Tag | Lookahead:
+        """What follows a close, after any amount of white space (rule 21)."""
+        source = self._machine.source
+        begun, reached = self._spaced
+        start, at = at, reached if begun == at else at
+        while (further := source.past_space(at)) > at:
+            at = further
+        self._spaced = start, at
+        ahead = self._machine.rules.look_ahead(at)
+        if at - start <= LONGEST_SPACE or not isinstance(ahead, Tag):
+            return ahead
+        acts = ahead.closing or self._lets_act(ahead)
+        return ahead if acts else Lookahead.TEXT
+
     def _judge_soon(self, tag: Tag) -> Verdict:
         soon = self._comes_soon(tag.end)
+        self.is_remarked = bool(soon)
         return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
-    def _may_follow(self, ahead: Tag | Lookahead) -> bool | None:
+    def _may_follow(self, tag: Tag, ahead: Tag | Lookahead) -> bool | None:
         """Whether the grammar can go on after a close (rule 4)."""
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
             return ahead is Lookahead.END
-        if ahead.kind == "eos" or machine.opens(ahead, "parameter", tool):
+        if ahead.kind == "eos" or machine.rules.opens(ahead, "parameter", tool):
             return True
-        if machine.opens(ahead, "invoke", tool) or machine.closes(ahead, "invoke", tool):
+        if machine.rules.opens(ahead, "invoke", tool):
             return True
-        if machine.closes(ahead, "wrapper", tool) or machine.is_element(ahead, tool):
+        if ahead.closing and ahead.marked and not ahead.bare:
+            kind = machine.rules.kind(ahead, tool)
+            if kind in CALL_TAGS and (kind != "parameter" or tag.raw[-1] in CLOSING_BRACKETS):
+                return True
+        if machine.rules.is_element(ahead, tool):
             return True
-        if machine.is_plain_parameter(ahead, tool):
+        if machine.rules.is_plain_parameter(ahead, tool):
             return True
-        if is_odd_close(machine, ahead, "invoke", tool):
-            return closes_in_run(machine, ahead.end, "invoke", tool)
+        if ahead.closing and machine.rules.is_container(ahead, tool):
+            return True
+        if is_odd_close(machine.rules, ahead, "invoke", tool):
+            return closes_in_run(
+                machine.rules, ahead.end, "invoke", tool, machine.block is not None
+            )
         return False
 
     def _comes_soon(self, start: int) -> bool | None:
@@ -143,7 +249,7 @@ class ValueJudge:
                     return False
                 at += 1
                 continue
-            kind = machine.kind(tag, tool)
+            kind = machine.rules.kind(tag, tool)
             if tag.closing and kind in ("invoke", "wrapper"):
                 return True
             if kind == "parameter" and (tag.closing or self._lets_act(tag)):
@@ -164,7 +270,7 @@ class ValueJudge:
     def _lets_act(self, tag: Tag) -> bool:
         """Whether a parameter's tag ends the value: on a new line, with a key that is missing."""
         machine, tool = self._machine, self._invoke.name
-        key = machine.key(tag, tool)
+        key = machine.rules.key(tag, tool)
         if key is None or self.quoted or not self._opens_line(tag):
             return False
         keys = machine.tools.keys(tool)
@@ -174,44 +280,51 @@ class ValueJudge:
 
     def _ends_at_wrapper(self, tag: Tag) -> bool | None:
         machine = self._machine
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
-        return machine.is_end(ahead) or machine.opens(ahead, "wrapper") or thought
+        self.reopens = machine.rules.opens(ahead, "wrapper")
+        return machine.rules.is_end(ahead) or self.reopens or thought
 
-    def _ends_at_invoke(self, tag: Tag) -> bool | None:
+    def _ends_at_invoke(self, tag: Tag, is_second: bool = False) -> bool | None:
         machine = self._machine
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
-        if machine.is_end(ahead) or machine.opens(ahead, "wrapper"):
+        if not is_second and machine.rules.closes(ahead, "invoke") and isinstance(ahead, Tag):
+            return self._ends_at_invoke(ahead, is_second=True)  # an orphan (rule 28)
+        if machine.rules.is_end(ahead):
             return True
         if not isinstance(ahead, Tag):
             return False
-        if machine.opens(ahead, "invoke"):
-            return machine.is_certain(ahead, machine.block is not None)
-        return machine.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
+        if machine.rules.opens(ahead, "wrapper"):
+            self.reopens = True
+            return True
+        if machine.rules.opens(ahead, "invoke"):
+            self.reopens = True
+            return machine.rules.is_certain(ahead, machine.block is not None)
+        return machine.rules.closes(ahead, "wrapper") and self._ends_at_wrapper(ahead)
 
     # Quoted regions: their tags are counted, and are text until their own close (rule 4).
 
     def _judge_quote(self, tag: Tag, kind: str, json_ended: bool) -> Verdict:
         machine = self._machine
         if kind == "invoke":
-            if machine.called(tag) is None:
+            if machine.rules.tool_called(tag) is None:
                 return Verdict.TEXT
-            opens = machine.is_certain(tag, machine.block is not None)
+            opens = machine.rules.is_certain(tag, machine.block is not None)
             return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
-        ahead = machine.follow(tag.end)
+        ahead = machine.rules.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
-        opens = machine.opens(ahead, "invoke")
+        opens = machine.rules.opens(ahead, "invoke")
         return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
 
     def open_quote(self, tag: Tag) -> None:
         self.quoted = True
         if not tag.self_closed:
-            self._count(self._machine.kind(tag, self._invoke.name) or "")
+            self._count(self._machine.rules.kind(tag, self._invoke.name) or "")
 
     def _count(self, kind: str) -> None:
         self._region.append(kind)
@@ -235,22 +348,17 @@ class ValueJudge:
 
 
 def judge_eos(machine: Machine, tag: Tag) -> Verdict:
-    """EOS ends a value where nothing follows it but EOS, white space or a turn made up.
+    """EOS ends a value where nothing follows it but EOS and white space (rule 22).
 
-    How far a run of them was followed is remembered, for the others in it.
+    It also does where a role token begins a turn that the model made up, in which nothing closes
+    the value.
     """
-    begun, reached = machine.eos_run
-    if not begun <= tag.start < reached:
-        begun, reached = tag.start, tag.end
-    ahead = machine.follow(reached)
-    while isinstance(ahead, Tag) and ahead.kind == "eos":
-        reached = ahead.end
-        ahead = machine.follow(reached)
-    machine.eos_run = begun, reached
+    _, ahead = machine.after_eos(tag)
     if ahead is Lookahead.MORE:
         return Verdict.WAIT
-    ends = ahead is Lookahead.END or (isinstance(ahead, Tag) and ahead.kind == "role")
-    return Verdict.IMPLIED if ends else Verdict.TEXT
+    if isinstance(ahead, Tag) and ahead.kind == "role":
+        return _decided(machine.closes_later(ahead.end), Verdict.TEXT, Verdict.IMPLIED)
+    return Verdict.IMPLIED if ahead is Lookahead.END else Verdict.TEXT
 
 
 class BodyJudge(ValueJudge):
@@ -262,7 +370,7 @@ class BodyJudge(ValueJudge):
         machine = self._machine
         if tag.kind == "eos":
             return judge_eos(machine, tag)
-        kind = machine.kind(tag, self._invoke.name)
+        kind = machine.rules.kind(tag, self._invoke.name)
         if tag.broken or not tag.marked or tag.bare or kind not in ("invoke", "wrapper"):
             return Verdict.TEXT
         if tag.closing:
@@ -270,4 +378,4 @@ class BodyJudge(ValueJudge):
             return _decided(ends(tag), Verdict.IMPLIED)
         if kind == "wrapper" or not self._opens_line(tag):
             return Verdict.TEXT
-        return _decided(machine.is_certain(tag, machine.block is not None), Verdict.IMPLIED)
+        return _decided(machine.rules.is_certain(tag, machine.block is not None), Verdict.IMPLIED)

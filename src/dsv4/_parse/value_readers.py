@@ -30,16 +30,11 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.invokes import Invoke
+from dsv4._parse.invokes import Invoke, ParameterOpening
 from dsv4._parse.machine import Machine, Move, ParserState
+from dsv4._parse.quoted_calls import HeldCalls
 from dsv4._parse.source import LONGEST_SPACE, PartialTag, Tag, TextSource, pattern
 from dsv4._parse.value_ends import BodyJudge, ValueJudge, Verdict, judge_eos
-
-# Values: what they are, and what is done with them (recovery.md, rules 7, 8, 14 and 19).
-#
-# A value's `judge` says what a tag in it means, `close` does what is to be done when it has
-# ended. `reading_values` goes through the text.
-
 
 NO_TAG = Tag("parameter", 0, "")
 
@@ -57,10 +52,16 @@ class ValueBuilder(Protocol):
     ends_itself: bool  # as a JSON object does, at its last brace
     streams: bool  # it is shown as it comes
     own_letters: frozenset[str]  # with which a plain tag begins that may close it
-    judge: ValueJudge | CallListJudge
+
+    @property
+    def judge(self) -> ValueJudge | CallListJudge:
+        """Decides what tags inside the value mean."""
 
     def take(self, to: int) -> None:
         """Takes the text up to `to` into the value."""
+
+    def doubt(self, tag: Tag, verdict: Verdict) -> None:
+        """The value ends at `tag`, where reading stands. Holds calls that may be quoted."""
 
     def take_rest(self, to: int) -> None:
         """Takes the last of the text."""
@@ -93,7 +94,7 @@ class CallListJudge:
     def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
         if tag.kind == "eos":
             return judge_eos(self._machine, tag)
-        return Verdict.IMPLIED if self._machine.closes(tag, "wrapper") else Verdict.TEXT
+        return Verdict.IMPLIED if self._machine.rules.closes(tag, "wrapper") else Verdict.TEXT
 
     def open_quote(self, tag: Tag) -> None:
         """There are no quoted regions in such a list."""
@@ -107,7 +108,8 @@ class ParameterValue:
 
     ends_itself = False
 
-    def __init__(self, invoke: Invoke, key: str, tag: Tag, lone: bool) -> None:
+    def __init__(self, opening: ParameterOpening) -> None:
+        invoke, key, tag, lone = opening
         self.machine = machine = invoke.machine
         self.invoke = invoke
         self.key = key
@@ -156,12 +158,38 @@ class ParameterValue:
             self.invoke.call.open_string(self.key)
         return True
 
+    def doubt(self, tag: Tag, verdict: Verdict) -> None:
+        machine, judge = self.machine, self.judge
+        is_implied = verdict is Verdict.IMPLIED and tag.kind != "eos"
+        if machine.reads_strictly or not (is_implied or judge.is_remarked or judge.holds_tags):
+            return
+        returns = is_implied and judge.reopens
+        hold = machine.hold
+        if hold is None:
+            held = HeldCalls(machine, returns)
+            held.read_otherwise(lambda _: self._read_on(tag), None)
+            hold = held
+        rest = ""
+        if not self.streams:
+            rest = f"{json_string(self.key)}: {json_string(machine.source.peek_aside())}"
+        hold.doubt(self.invoke.call, self.streams, rest, drops_if_cut=returns)
+
+    def _read_on(self, tag: Tag) -> None:
+        """The tag that seemed to imply the close is quoted: the value goes on behind it."""
+        machine = self.machine
+        reader = machine.reader
+        assert isinstance(reader, (TextValueReader, JsonValueReader))
+        reader.pass_quoted(tag)
+        machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
+
     def close(self, tag: Tag | None) -> Move:
         machine, source, call = self.machine, self.machine.source, self.invoke.call
         if self.streams:
             call.close_string()
         else:
             raw = source.aside()
+            if machine.tags.parameter_close[:-1] in raw:
+                machine.forget_strict_block()
             if machine.tags.parameter_close[:-1] in raw and self.tag.string != "true":
                 machine.report_raw(kinds.QUOTED_MARKUP, self.start, raw)
             json_text = self._typed(raw)
@@ -234,12 +262,16 @@ class JsonBody:
         self.invoke = invoke
         self.start = machine.source.pos
         self.judge = BodyJudge(invoke, "", NO_TAG)
+        machine.forget_strict_block()
         machine.report_raw(kinds.JSON_BODY, self.start, "")
 
     def take(self, to: int) -> None:
         self.machine.source.set_aside(to)
 
     take_rest = take
+
+    def doubt(self, tag: Tag, verdict: Verdict) -> None:
+        """JSON says itself where it ends."""
 
     def close(self, tag: Tag | None) -> Move:
         self.invoke.body = self._arguments(self.machine.source.aside())
@@ -311,11 +343,15 @@ class JsonCallList:
         self.machine = machine
         self.start = machine.source.pos
         self.judge = CallListJudge(machine)
+        machine.forget_strict_block()
 
     def take(self, to: int) -> None:
         self.machine.source.set_aside(to)
 
     take_rest = take
+
+    def doubt(self, tag: Tag, verdict: Verdict) -> None:
+        """What stands in a list of calls is not quoted."""
 
     def close(self, tag: Tag | None) -> Move:
         raw = self.machine.source.aside()
@@ -395,8 +431,19 @@ def _before_newline(source: TextSource, at: int) -> int:
 def _close_implied(source: TextSource, value: ValueBuilder, tag: Tag) -> Move:
     """Ends a value at a tag that cannot be inside."""
     value.take(_before_newline(source, tag.start))
+    value.doubt(tag, Verdict.IMPLIED)
     source.advance(tag.start)
     return value.close_at_eos() if tag.kind == "eos" else value.close(None)
+
+
+def _read_strictly(machine: Machine, value: ValueBuilder) -> Move:
+    """Ends a value at its first close, whatever stands in it and after it (rule 20)."""
+    source, close = machine.source, machine.tags.parameter_close
+    at = source.find_acting(close, source.pos)
+    tag = Tag("parameter", at, str(close), closing=True)
+    tag.marked = True
+    value.take(at)
+    return value.close(tag)
 
 
 class TextValueReader:
@@ -413,7 +460,15 @@ class TextValueReader:
         """All text so far was dealt with by somebody else."""
         self._at = self._source.pos
 
+    def pass_quoted(self, tag: Tag) -> None:
+        """Goes on behind a tag that is quoted, with all that follows it up to the value's close."""
+        self._at = tag.end
+        self._in_doubt = None
+        self.value.judge.quoted = True
+
     def read(self) -> Move | None:
+        if self._machine.reads_strictly:
+            return _read_strictly(self._machine, self.value)
         tag = self._in_doubt or self._next_tag()
         while tag is not None:
             verdict = self.value.judge.judge(tag)
@@ -423,6 +478,8 @@ class TextValueReader:
                     self._wait(tag.start)
                 return None
             self._in_doubt = None
+            if verdict is Verdict.STRICT:
+                return _read_strictly(self._machine, self.value)
             if verdict is Verdict.CLOSE or verdict is Verdict.IMPLIED:
                 return self._close(tag, verdict)
             if verdict is not Verdict.TEXT:
@@ -467,12 +524,16 @@ class TextValueReader:
         if verdict is Verdict.QUOTE:
             self.value.judge.open_quote(tag)
             self._machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
-        elif self.value.streams:  # values that are set aside are looked at when they end
+            return
+        if self._machine.hold is not None:
+            self._machine.hold.spelled_close(tag)
+        if self.value.streams:  # values that are set aside are looked at when they end
             self._machine.report_raw(kinds.QUOTED_MARKUP, tag.start, tag.raw)
 
     def _close(self, tag: Tag, verdict: Verdict) -> Move:
         if verdict is Verdict.CLOSE:
             self.value.take(tag.start)
+            self.value.doubt(tag, verdict)
             return self.value.close(tag)
         return _close_implied(self._source, self.value, tag)
 
@@ -515,8 +576,15 @@ class JsonValueReader:
         self._depth = 0
         self._is_whole: bool | None = None
 
+    def pass_quoted(self, tag: Tag) -> None:
+        """Goes on behind a tag that is quoted, with all that follows it up to the value's close."""
+        self._at = tag.end
+        self.value.judge.quoted = True
+
     def read(self) -> Move | None:
         source = self._source
+        if self._machine.reads_strictly:
+            return _read_strictly(self._machine, self.value)
         while True:
             pattern = _JSON_STRING_MARK if self._in_string else _JSON_MARK
             found = source.search(pattern, self._at, source.end)
@@ -555,8 +623,11 @@ class JsonValueReader:
         verdict = self.value.judge.judge(tag, self._has_ended(at))
         if verdict is Verdict.WAIT:
             return self._wait(at)
+        if verdict is Verdict.STRICT:
+            return self._again()
         if verdict is Verdict.CLOSE:
             self.value.take(at)
+            self.value.doubt(tag, verdict)
             return self.value.close(tag)
         if verdict is Verdict.IMPLIED:
             return _close_implied(self._source, self.value, tag)
@@ -614,4 +685,4 @@ class JsonValueReader:
         tag = source.tag_at(source.pos + last) if last >= 0 else None
         if not isinstance(tag, Tag) or tag.end != source.pos + len(text):
             return False
-        return machine.closes(tag, "wrapper" if machine.block is not None else "invoke")
+        return machine.rules.closes(tag, "wrapper" if machine.block is not None else "invoke")
