@@ -310,3 +310,8 @@ def test_a_doubtful_call_that_the_prompt_opened_goes_on() -> None:
     prefix = f"{BLOCK}{calling('ping')}x{PARAMETER_END}{BASH}{COMMAND}l"
     message = read_everywhere(f"s{PARAMETER_END}{ENDS}{EOS}", tools=TOOLS, prefix=prefix)
     assert calls_of(message) == [("bash", {"command": "ls"})]
+
+
+def test_the_close_of_a_wrapper_that_was_never_opened_is_no_surplus() -> None:
+    text = f'Ok.\n\n{BASH}\n<{DSML}parameter name="command">ls\n{INVOKE_END}\n{BLOCK_END}{EOS}'
+    assert calls_of(read_everywhere(text, tools=TOOLS)) == [("bash", {"command": "ls"})]

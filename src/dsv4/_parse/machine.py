@@ -162,7 +162,7 @@ class ReadAgain(Exception):
     """Reading was put back to an earlier place, and goes on from there in another way."""
 
 
-class Hold(Protocol):
+class CallHold(Protocol):
     """Holds the events of calls that may be quoted (rules 21 and 24)."""
 
     def doubt(
@@ -236,7 +236,7 @@ class Machine:
         self.eos_run = (0, 0)  # the last run of EOS tokens, as far as it was followed
 
         # Calls that may be quoted (rules 20 to 24).
-        self.hold: Hold | None = None
+        self.hold: CallHold | None = None
         self._shown: list[Event] = []  # events that are not held, while others are
         self.quoted_to = NOWHERE  # closes before this place are known to be quoted
         self.strict_block: StrictBlock | None = None  # reads the open block, while it is strict
@@ -320,7 +320,7 @@ class Machine:
         else:
             self._shown = events
 
-    def hold_events(self, hold: Hold) -> None:
+    def hold_events(self, hold: CallHold) -> None:
         self.hold = hold
         self._shown, self.events = self.events, []
 
