@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -102,14 +103,17 @@ QUOTED = (
     f"\n{EOS}{USER}Hi{ASSISTANT}</think>",
 )
 CLOSE = f"/{DSML}parameter"
+# A parameter's tag at the start of a line, and closing tags of unknown names, which may be repairs.
+REPAIRED = re.compile(
+    rf'\n\s*<{DSML}parameter name="content"|</{DSML}(?!invoke|tool_calls|paramete)'
+)
 
 
 def quoting(chance: Random) -> str:
     """A value that the strict grammar takes, and that rules 12 and 13 do not end."""
     while True:
         text = "".join(chance.choices(QUOTED, k=chance.choice((0, 1, 2, 4, 8))))
-        repaired = f"\n{parameter('content')}", f"\n {parameter('content')}"
-        if CLOSE not in text and not any(opening in text for opening in repaired):
+        if CLOSE not in text and not REPAIRED.search(text):
             return text
 
 
