@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -102,14 +103,17 @@ QUOTED = (
     f"\n{EOS}{USER}Hi{ASSISTANT}</think>",
 )
 CLOSE = f"/{DSML}parameter"
+# A parameter's tag at the start of a line, and closing tags of unknown names, which may be repairs.
+REPAIRED = re.compile(
+    rf'\n\s*<{DSML}parameter name="content"|</{DSML}(?!invoke|tool_calls|paramete)'
+)
 
 
 def quoting(chance: Random) -> str:
     """A value that the strict grammar takes, and that rules 12 and 13 do not end."""
     while True:
         text = "".join(chance.choices(QUOTED, k=chance.choice((0, 1, 2, 4, 8))))
-        repaired = f"\n{parameter('content')}", f"\n {parameter('content')}"
-        if CLOSE not in text and not any(opening in text for opening in repaired):
+        if CLOSE not in text and not REPAIRED.search(text):
             return text
 
 
@@ -310,3 +314,8 @@ def test_a_doubtful_call_that_the_prompt_opened_goes_on() -> None:
     prefix = f"{BLOCK}{calling('ping')}x{PARAMETER_END}{BASH}{COMMAND}l"
     message = read_everywhere(f"s{PARAMETER_END}{ENDS}{EOS}", tools=TOOLS, prefix=prefix)
     assert calls_of(message) == [("bash", {"command": "ls"})]
+
+
+def test_the_close_of_a_wrapper_that_was_never_opened_is_no_surplus() -> None:
+    text = f'Ok.\n\n{BASH}\n<{DSML}parameter name="command">ls\n{INVOKE_END}\n{BLOCK_END}{EOS}'
+    assert calls_of(read_everywhere(text, tools=TOOLS)) == [("bash", {"command": "ls"})]

@@ -127,6 +127,7 @@ class AfterBlockReader:
         self._machine = machine
         self._prose = prose
         self._unwrapped = unwrapped
+        self._lacks_opening = unwrapped  # the wrapper's, whose close may follow
 
     def read(self) -> Move | None:
         machine, source = self._machine, self._machine.source
@@ -142,12 +143,23 @@ class AfterBlockReader:
                 if (holds := opens_json_calls(machine.rules, ahead)) is None:
                     return None
                 return self._leave(ahead, holds)
-            if not (self._unwrapped and machine.rules.closes(ahead, "invoke")):
+            if not self._is_expected(ahead):
                 machine.note_surplus(ahead)
-            self._unwrapped = False
             machine.report_raw(kinds.ORPHAN_CLOSER, ahead.start, ahead.raw)
             self._prose.plain_wrapper = False
             source.advance(ahead.end)
+
+    def _is_expected(self, closer: Tag) -> bool:
+        """Whether a closing tag is no surplus: a call without a wrapper may have its close.
+
+        Nor is the close of an invoke directly behind another (rule 28).
+        """
+        rules = self._machine.rules
+        lacks, self._lacks_opening = self._lacks_opening, False
+        if rules.closes(closer, "invoke"):
+            self._lacks_opening = lacks
+            return lacks
+        return lacks and (rules.closes(closer, "wrapper") or not closer.marked)
 
     def _ends(self, eos: Tag) -> bool:
         """Whether it is known what follows an EOS behind calls that may be quoted.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
-from dsv4._format.spellings import CLOSING_BRACKETS
 from dsv4._parse import events as kinds
 from dsv4._parse.invokes import Invoke
 from dsv4._parse.machine import Machine
@@ -177,7 +176,7 @@ class ValueJudge:
         ahead = self._look_past_space(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
-        follows = self._may_follow(tag, ahead)
+        follows = self._may_follow(ahead)
         if follows is False and not self._region:
             return self._judge_soon(tag)
         return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
@@ -201,7 +200,7 @@ class ValueJudge:
         self.is_remarked = bool(soon)
         return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
-    def _may_follow(self, tag: Tag, ahead: Tag | Lookahead) -> bool | None:
+    def _may_follow(self, ahead: Tag | Lookahead) -> bool | None:
         """Whether the grammar can go on after a close (rule 4)."""
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
@@ -210,10 +209,10 @@ class ValueJudge:
             return True
         if machine.rules.opens(ahead, "invoke", tool):
             return True
-        if ahead.closing and ahead.marked and not ahead.bare:
-            kind = machine.rules.kind(ahead, tool)
-            if kind in CALL_TAGS and (kind != "parameter" or tag.raw[-1] in CLOSING_BRACKETS):
-                return True
+        if machine.rules.closes(ahead, "invoke", tool) or machine.rules.closes(
+            ahead, "wrapper", tool
+        ):
+            return True
         if machine.rules.is_element(ahead, tool):
             return True
         if machine.rules.is_plain_parameter(ahead, tool):
