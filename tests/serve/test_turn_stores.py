@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.storage import store_for
 from dsv4.serve.storage.redis_store import RedisTurnStore
 from dsv4.serve.storage.sqlite_store import SqliteTurnStore
-from dsv4.serve.storage.turn_store import MemoryTurnStore, TurnStore, store_for
+from dsv4.serve.storage.turn_store import MemoryTurnStore, TurnStore
 
 MakeStore = Callable[..., TurnStore]
 

@@ -21,9 +21,9 @@ from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspecto
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.recorder import Recorder
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.storage import store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
-from dsv4.serve.storage.turn_store import store_for
 from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer, VocabularyError
 

@@ -1,1 +1,29 @@
-"""What the gateway keeps from one request to the next: sampled turns and stored responses."""
+"""What the gateway keeps from one request to the next: sampled turns and stored responses. The
+choice of where, by the settings.
+"""
+
+from __future__ import annotations
+
+from dsv4.errors import short_repr
+from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.storage.turn_store import MemoryTurnStore, TurnStore
+
+
+def store_for(settings: Settings) -> TurnStore | None:
+    """The store that the settings name. None where turns are not kept here."""
+    kind = settings.replay_store
+    if kind == "memory":
+        return MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
+    if kind == "sqlite":
+        from dsv4.serve.storage.sqlite_store import SqliteTurnStore
+
+        path = settings.replay.partition(":")[2]
+        return SqliteTurnStore(path, settings.replay_entries, settings.replay_bytes)
+    if kind in ("redis", "rediss"):
+        from dsv4.serve.storage.redis_store import RedisTurnStore
+
+        try:
+            return RedisTurnStore(settings.replay, settings.replay_entries, settings.replay_bytes)
+        except ValueError as error:  # no URL of a server
+            raise SettingError("replay", f"found {short_repr(settings.replay)}: {error}") from None
+    return None

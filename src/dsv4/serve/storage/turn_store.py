@@ -1,5 +1,5 @@
 """Where turns are kept: under an owner, by any of their names, the oldest removed first. The
-store in memory, and the choice of a store by the settings.
+store in memory.
 
 An owner is the name of an API key. A store never gives one owner what another has put there.
 """
@@ -11,24 +11,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dsv4.errors import short_repr
-from dsv4.serve.settings import SettingError, Settings
-
 
 class TurnStore(Protocol):
     """A bounded memory of values that have several names each."""
 
     async def put(self, owner: str, names: Sequence[str], value: bytes) -> None:
         """Keeps a value. The first name is its own; the others lead to it too."""
+        ...
 
     async def get(self, owner: str, name: str) -> bytes | None:
         """The value that was last put under a name. None if there is none, or no longer."""
+        ...
 
     async def delete(self, owner: str, name: str) -> bool:
         """Forgets a value. Says whether it was there."""
+        ...
 
     async def aclose(self) -> None:
         """Frees what the store holds."""
+        ...
 
 
 # What an entry takes beside its value: two dictionaries' slots, the names.
@@ -94,23 +95,3 @@ class MemoryTurnStore(TurnStore):
         self._entries.clear()
         self._leads.clear()
         self._size = 0
-
-
-def store_for(settings: Settings) -> TurnStore | None:
-    """The store that the settings name. None where turns are not kept here."""
-    kind = settings.replay_store
-    if kind == "memory":
-        return MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
-    if kind == "sqlite":
-        from dsv4.serve.storage.sqlite_store import SqliteTurnStore
-
-        path = settings.replay.partition(":")[2]
-        return SqliteTurnStore(path, settings.replay_entries, settings.replay_bytes)
-    if kind in ("redis", "rediss"):
-        from dsv4.serve.storage.redis_store import RedisTurnStore
-
-        try:
-            return RedisTurnStore(settings.replay, settings.replay_entries, settings.replay_bytes)
-        except ValueError as error:  # no URL of a server
-            raise SettingError("replay", f"found {short_repr(settings.replay)}: {error}") from None
-    return None
