@@ -64,8 +64,11 @@ def run_checks(
         # Servers read it, or do not: the profile knows.
         found = [each for each in found if each.location != ("chat_template_kwargs",)]
         found += _traps(body, overrides, profile)
-    levelled = ((maybe_level(each.kind, purpose), each) for each in found)
-    findings = [Finding(level, *each) for level, each in levelled if level is not None]
+    findings = [
+        Finding(level, *each)
+        for each in found
+        if (level := maybe_level(each.kind, purpose)) is not None
+    ]
     return sorted(findings, key=_order)
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
@@ -214,7 +215,7 @@ def _indented(text: str) -> str:
 
 def _use_utf8(stream: TextIO | None) -> None:
     """A prompt is written as it is, whatever the locale says and the system does to line ends."""
-    if stream is not None and hasattr(stream, "reconfigure"):
+    if isinstance(stream, TextIOWrapper):
         stream.reconfigure(encoding="utf-8", errors="strict", newline="\n")
 
 

@@ -61,7 +61,7 @@ def _message(turn: Mapping[str, Any], path: str, before: list[dict[str, Any]]) -
 def _calls(value: object, path: str, index: int) -> list[dict[str, Any]]:
     """Calls as JSON: one object with name and arguments, or a list of these."""
     given = _json(value, f"{path}.value") if isinstance(value, str) else value
-    calls = given if isinstance(given, list) else [given]
+    calls: list[Any] = given if isinstance(given, list) else [given]
     if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
         expected = "calls as JSON, each with name and arguments"
         raise InputError(f"{path}.value: found {short_repr(value)}, expected {expected}")

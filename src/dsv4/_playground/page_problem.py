@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from dsv4.api import ApiError
 from dsv4.errors import Error, Location, path_of, short_repr
@@ -47,7 +47,6 @@ class PageProblem(Error):
 
 
 _Choice = TypeVar("_Choice", bound=str | bool)
-_Default = TypeVar("_Default")
 
 _PATH_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
@@ -75,9 +74,21 @@ def text_field(body: Mapping[str, Any], name: str, default: str | None = None) -
     return value
 
 
+@overload
 def choice_field(
-    body: Mapping[str, Any], name: str, allowed: Sequence[_Choice], default: _Default
-) -> _Choice | _Default:
+    body: Mapping[str, Any], name: str, allowed: Sequence[_Choice], default: _Choice
+) -> _Choice: ...
+
+
+@overload
+def choice_field(
+    body: Mapping[str, Any], name: str, allowed: Sequence[_Choice], default: None
+) -> _Choice | None: ...
+
+
+def choice_field(
+    body: Mapping[str, Any], name: str, allowed: Sequence[_Choice], default: _Choice | None
+) -> _Choice | None:
     """One of some values; the default where nothing is given."""
     value = body.get(name)
     if value is None:
@@ -89,6 +100,6 @@ def choice_field(
     raise PageProblem(f"found {short_repr(value)}, expected one of {expected}", location=(name,))
 
 
-def flag_field(body: Mapping[str, Any], name: str, default: _Default) -> bool | _Default:
-    """True or false; the default where nothing is given."""
-    return choice_field(body, name, (True, False), default)
+def flag_field(body: Mapping[str, Any], name: str) -> bool | None:
+    """True or false; None where nothing is given."""
+    return choice_field(body, name, (True, False), None)

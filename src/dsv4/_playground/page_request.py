@@ -81,9 +81,9 @@ class Switches:
         efforts = {e for d in DIALECTS.values() for e in d.efforts if isinstance(e, str)}
         return cls(
             dialect=choice_field(body, "dialect", tuple(DIALECTS), None),
-            thinking=flag_field(body, "thinking", None),
+            thinking=flag_field(body, "thinking"),
             effort=choice_field(body, "effort", tuple(sorted(efforts)), None),
-            drop_thinking=flag_field(body, "drop_thinking", None),
+            drop_thinking=flag_field(body, "drop_thinking"),
             tool_choice=choice,
         )
 

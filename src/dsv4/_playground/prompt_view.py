@@ -219,7 +219,7 @@ def view_prompt(body: Mapping[str, Any], context: PlaygroundContext) -> dict[str
     """
     page = PageRequest.from_body(body, context)
     names = _sides_in(body)
-    with_ids = flag_field(body, "ids", False)
+    with_ids = bool(flag_field(body, "ids"))
     sides = [side_or_problem(page, name) for name in names]
     if len(sides) == 1 and isinstance(sides[0], PageProblem):
         raise sides[0]

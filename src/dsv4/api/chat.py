@@ -64,7 +64,9 @@ class ChatWriter(EventWriter):
 
     def _set_up(self) -> None:
         field = self.call.settings.reasoning_field
-        self._fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
+        self._fields: tuple[str, ...] = (
+            ("reasoning_content", "reasoning") if field == "both" else (field,)
+        )
 
     def start(self, input_tokens: int = 0, cached: int = 0) -> Events:
         """The first chunk of every choice, which says whose words follow."""

@@ -16,7 +16,6 @@ from dsv4.api.api_request import (
 )
 from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
-    CHOICE_WORDS,
     AnswerFormat,
     AssistantEntry,
     Entry,
@@ -29,6 +28,7 @@ from dsv4.api.neutral_request import (
     ToolKey,
     arguments_text,
     cached_tools,
+    choice_word,
     function_calls,
     function_tools,
     joined_turns,
@@ -84,7 +84,7 @@ def read(
     fields = body if type(body) is dict else json_body(body, settings.loads)
     options = resolved_chat_options(fields, dialect_named(dialect), settings)
     given = fields.get("messages")
-    if given.__class__ is not list:
+    if type(given) is not list:
         given = _message_list(given)
     own = NO_FIELDS
     if "user" in fields or "prompt_cache_key" in fields:
@@ -192,7 +192,8 @@ def are_plain_turns(messages: list[Any]) -> bool:
                 role != "system"
                 or before
                 or len(message) != 2
-                or content[:1] in _SYSTEM_STARTS_TO_READ
+                or not content
+                or content[0] == _BILLING_START
             ):
                 return False
             before = role
@@ -201,8 +202,8 @@ def are_plain_turns(messages: list[Any]) -> bool:
     return before == "user" or before == "tool"
 
 
-# What a system text begins with that is not passed on as it is: nothing, or perhaps billing.
-_SYSTEM_STARTS_TO_READ = ("", BILLING_HEADER[0])
+# A system text that begins with this is perhaps billing, and not passed on as it is.
+_BILLING_START = BILLING_HEADER[0]
 _PLAIN_RESULT = {"role", "content", "tool_call_id"}
 _PLAIN_CALL = {"id", "type", "function"}
 _PLAIN_FUNCTION = {"name", "arguments"}
@@ -397,7 +398,7 @@ def _refuse_old_field(new: str) -> Check:
 
 def _read_choice(value: object, path: str) -> NeutralToolChoice:
     if isinstance(value, str):
-        return NeutralToolChoice(request_fields.one_of(*CHOICE_WORDS)(value, path))
+        return NeutralToolChoice(choice_word(value, path))
     choice = request_fields.json_object(value, path)
     kind = request_fields.type_at(choice, path)
     if kind == "function":
@@ -570,8 +571,8 @@ def _dump_message(message: Entry) -> JsonObject:
 
 def _dump_assistant(message: AssistantEntry) -> JsonObject:
     said: JsonObject = {"role": "assistant", "content": message.get("content") or ""}
-    if message.get("reasoning_content"):
-        said["reasoning_content"] = message["reasoning_content"]
+    if thinking := message.get("reasoning_content"):
+        said["reasoning_content"] = thinking
     calls = [_dump_call(call) for call in function_calls(message, PROTOCOL_TITLE)]
     if calls:
         said["tool_calls"] = calls

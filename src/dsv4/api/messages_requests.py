@@ -456,9 +456,8 @@ def _dump_image(block: ImageBlock) -> JsonObject:
 
 def _dump_assistant(message: AssistantEntry) -> list[JsonObject]:
     blocks: list[JsonObject] = []
-    if message.get("reasoning_content"):
+    if thinking := message.get("reasoning_content"):
         signature = (message.get("marks") or (mark_id(""),))[0]
-        thinking = message["reasoning_content"]
         blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
     if message.get("content"):
         blocks.append({"type": "text", "text": message["content"]})

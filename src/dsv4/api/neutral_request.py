@@ -215,8 +215,10 @@ class NeutralToolChoice:
 
 
 AUTO = NeutralToolChoice()
-# The choices that OpenAI's protocols write as a word.
-CHOICE_WORDS: tuple[ToolChoiceMode, ...] = ("auto", "none", "required")
+# Reads a choice that OpenAI's protocols write as a word.
+choice_word: Callable[[object, str], ToolChoiceMode] = request_fields.one_of(
+    "auto", "none", "required"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,17 +33,21 @@ class ApiProtocol(Protocol):
     @property
     def Writer(self) -> type[EventWriter]:
         """Makes protocol events of the parser's."""
+        ...
 
     def read(
         self, body: Body, *, dialect: str | Dialect = "v4", settings: ApiSettings | None = None
     ) -> ApiRequest:
         """The request of a body."""
+        ...
 
     def frames(self, events: Iterable[ProtocolEvent]) -> bytes:
         """Protocol events as bytes of server-sent events."""
+        ...
 
     def fold(self, events: Iterable[ProtocolEvent]) -> dict[str, Any]:
         """The whole response that the events of a stream make."""
+        ...
 
     def whole(
         self,
@@ -58,9 +62,11 @@ class ApiProtocol(Protocol):
         seal: Seal | None = None,
     ) -> dict[str, Any]:
         """The response to a request that does not stream."""
+        ...
 
     def error(self, exception: BaseException) -> tuple[int, dict[str, Any]]:
         """The HTTP status and the body of the response to a request that failed."""
+        ...
 
 
 PROTOCOLS: Mapping[ProtocolName, ApiProtocol] = {

@@ -126,7 +126,7 @@ class OpenItem:
         self.texts: list[str] = []
         self.logprobs: list[dict[str, Any]] = []
         # A delta up to its number, from there to its text, and what follows.
-        self.template = ("", "", "")
+        self.template: tuple[str, str, str] = ("", "", "")
 
     @property
     def thinks(self) -> bool:

@@ -16,7 +16,6 @@ from dsv4.api.errors import ApiError, wrong
 from dsv4.api.neutral_request import (
     AUTO,
     CACHE_ENTRIES,
-    CHOICE_WORDS,
     CUSTOM_INPUT,
     NO_TOOLS,
     AnswerFormat,
@@ -31,6 +30,7 @@ from dsv4.api.neutral_request import (
     arguments_object,
     arguments_text,
     cached_tools,
+    choice_word,
     joined_turns,
     marked_text,
     read_allowed,
@@ -420,7 +420,7 @@ TOOL_READERS: dict[str, Callable[[JsonObject, str], RequestTool]] = {
 
 def _read_choice(value: object, path: str) -> NeutralToolChoice:
     if isinstance(value, str):
-        return NeutralToolChoice(request_fields.one_of(*CHOICE_WORDS)(value, path))
+        return NeutralToolChoice(choice_word(value, path))
     choice = request_fields.json_object(value, path)
     kind = request_fields.type_at(choice, path)
     if kind in TOOL_READERS:
@@ -562,8 +562,8 @@ def _dump_part(block: TextPartParam | ImageBlock) -> JsonObject:
 
 def _dump_assistant(message: AssistantEntry, asked: NeutralRequest) -> list[JsonObject]:
     items: list[JsonObject] = []
-    if message.get("reasoning_content"):
-        thought = {"type": "reasoning_text", "text": message["reasoning_content"]}
+    if thinking := message.get("reasoning_content"):
+        thought = {"type": "reasoning_text", "text": thinking}
         items.append({"type": "reasoning", "summary": [], "content": [thought]})
     if message.get("content"):
         said = {"type": "output_text", "text": message["content"], "annotations": []}

@@ -88,7 +88,8 @@ def parse_response(
 
 def _rows(given: WrittenBatch) -> tuple[list[Written], bool]:
     """Texts or lists of ids, and whether there were many."""
-    rows: Any = given.tolist() if hasattr(given, "tolist") else given
+    to_list = getattr(given, "tolist", None)
+    rows: Any = given if to_list is None else to_list()
     if isinstance(rows, (list, tuple)) and rows and not isinstance(rows[0], int):
         return list(rows), True
     return [rows], False
@@ -416,17 +417,17 @@ def _padding_options(tokenizer_kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 def _conversations(messages: Chats) -> tuple[list[Chat], bool]:
     """The conversations, and whether there were many."""
-    if hasattr(messages, "messages"):
-        return [messages.messages], False
-    if not isinstance(messages, (list, tuple)) or not messages:
-        found = short_repr(messages)
+    given: Any = messages
+    if hasattr(given, "messages"):
+        return [given.messages], False
+    if not isinstance(given, (list, tuple)) or not given:
+        found = short_repr(given)
         raise EncodeError(
             ("messages",), f"found {found}, expected a conversation or a list of them"
         )
-    if isinstance(messages[0], (list, tuple)) or hasattr(messages[0], "messages"):
-        chats: Any = messages
-        return [getattr(chat, "messages", chat) for chat in chats], True
-    return [messages], False
+    if isinstance(given[0], (list, tuple)) or hasattr(given[0], "messages"):
+        return [chat.messages if hasattr(chat, "messages") else chat for chat in given], True
+    return [given], False
 
 
 def _prompt(

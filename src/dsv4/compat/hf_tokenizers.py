@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from dsv4._format.dialects import Dialect, dialect_named
@@ -114,12 +114,10 @@ def name_of(tokenizer: object) -> str:
 
 def special_tokens_of(tokenizer: object) -> dict[str, int]:
     """The special tokens of a tokenizer, and their ids."""
-    if hasattr(tokenizer, "get_added_vocab"):
-        return dict(tokenizer.get_added_vocab())
-    if hasattr(tokenizer, "get_added_tokens_decoder"):
-        return {
-            str(token.content): id for id, token in tokenizer.get_added_tokens_decoder().items()
-        }
+    if vocabulary := getattr(tokenizer, "get_added_vocab", None):
+        return dict(vocabulary())
+    if decoder := getattr(tokenizer, "get_added_tokens_decoder", None):
+        return {str(token.content): id for id, token in decoder().items()}
     raise OptionError("tokenizer", f"found {short_repr(tokenizer)}, expected a fast tokenizer")
 
 
@@ -128,13 +126,13 @@ def as_schema(tool: HfTool) -> ToolInput:
     if not callable(tool):
         return tool
     try:
-        from transformers.utils import get_json_schema
+        # Its documentation imports the name from here; its type information does not export it.
+        from transformers.utils import get_json_schema  # pyright: ignore[reportPrivateImportUsage]
     except ImportError as error:
         raise ImportError(
             f"a function as a tool needs transformers: {how_to_install('hf')}"
         ) from error
-    described: ToolInput = get_json_schema(tool)
-    return described
+    return cast(ToolInput, get_json_schema(tool))  # there, it is a dict of anything
 
 
 # To read a vocabulary takes long, so each tokenizer's is read once.

@@ -16,7 +16,9 @@ ENGINES = ("transformers", "minijinja", "llama.cpp", "jinja2")
 TEMPLATED = ("v4", "v4-0731", "v4-vision", "v4.1")
 
 # Whether strings can be read as JSON: llama.cpp has neither such a filter nor a test for one.
-_READS_JSON = dict.fromkeys(("transformers", "minijinja", "jinja2"), '"fromjson" is filter')
+_READS_JSON: dict[str, str] = dict.fromkeys(
+    ("transformers", "minijinja", "jinja2"), '"fromjson" is filter'
+)
 
 _GENERATION = ("{%- generation -%}", "{%- endgeneration -%}")
 

@@ -42,9 +42,11 @@ class DatasetSource(Protocol):
 
     def check(self) -> None:
         """Raises if the file cannot be opened, or is not what its name says."""
+        ...
 
     def lines(self, line: int, offset: int) -> Generator[bytes, None, None]:
         """What follows the first `line` lines, which take `offset` bytes."""
+        ...
 
 
 def source_of(path: str, column: str | None, carry: Sequence[str] | None = None) -> DatasetSource:

@@ -86,6 +86,7 @@ class OutputSink(Protocol):
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing left to do."""
+        ...
 
     def add(self, done: EncodedChunk) -> None: ...
 
@@ -93,9 +94,11 @@ class OutputSink(Protocol):
 
     def stop(self) -> int:
         """Ends before the end. Returns how many conversations need not be encoded again."""
+        ...
 
     def close(self) -> None:
         """Releases files and locks."""
+        ...
 
 
 class StreamSink:

@@ -272,8 +272,8 @@ class EbnfWriter(GrammarWriter):
 
     def _rare_string_end(self, without: tuple[str, ...]) -> str:
         inside = TextExpr((*ESCAPED_IN_STRINGS, *without))
-        for follows in '"\\':
-            text = self.ended_text(inside, follows)
+        self.ended_text(inside, '"')
+        text = self.ended_text(inside, "\\")
         more = self.rules.reserved("string").name
         again = f"{self.string(chr(34))} | {self.expression(STRING_ESCAPE)} {text} {more}"
         self.written[more] = self.line(more, f"({again}){_FOLLOWS_STRING}")

@@ -139,8 +139,8 @@ def _v4_effort(effort: object) -> Effort:
 
 
 def _v4_1_effort(effort: object) -> Effort:
-    if effort.__class__ is int and 1 <= effort <= 100:
-        return int(effort)
+    if type(effort) is int and 1 <= effort <= 100:
+        return effort
     if effort is not None and (not isinstance(effort, str) or effort not in V4_1_EFFORTS):
         problem = (
             f"found {short_repr(effort)}, expected low, high, xhigh, max or a number from 1 to 100"

@@ -41,8 +41,7 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         if tokenizer is not None:
-            # It is made ready when it is first used, which takes a second: the first client's.
-            await asyncio.to_thread(lambda: tokenizer.decode(tokenizer.encode_text("ready")))
+            await asyncio.to_thread(_make_ready, tokenizer)
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
@@ -59,6 +58,11 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
     )
     made.state.server = server
     return made
+
+
+def _make_ready(tokenizer: Tokenizer) -> None:
+    """Uses a tokenizer for the first time, which takes a second that no client should wait."""
+    tokenizer.decode(tokenizer.encode_text("ready"))
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -121,12 +121,15 @@ class Backend(Protocol):
         Closing the iterator must immediately free what the generation holds. Raises
         `BackendError`.
         """
+        ...
 
     async def models(self) -> list[Model]:
         """What it serves. Raises `BackendError` where it does not answer."""
+        ...
 
     async def aclose(self) -> None:
         """Frees what it holds."""
+        ...
 
 
 class ChatBackend(Protocol):
@@ -136,12 +139,15 @@ class ChatBackend(Protocol):
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
+        ...
 
     async def models(self) -> list[Model]:
         """What it serves."""
+        ...
 
     async def aclose(self) -> None:
         """Frees what it holds."""
+        ...
 
 
 AnyBackend: TypeAlias = Backend | ChatBackend

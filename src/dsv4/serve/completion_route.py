@@ -60,7 +60,7 @@ class CompletionRoute:
 
     def __init__(self, server: GatewayState, protocol: ProtocolName) -> None:
         self._server = server
-        self._protocol = protocol
+        self._protocol: ProtocolName = protocol
         self._api = PROTOCOLS[protocol]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

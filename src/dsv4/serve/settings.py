@@ -209,7 +209,7 @@ def _fits(value: object, kind: TypeForm) -> bool:
         return value in get_args(kind)
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-    members = get_args(kind) or (kind,)
+    members: tuple[Any, ...] = get_args(kind) or (kind,)
     if isinstance(value, bool) and bool not in members:
         return False
     return isinstance(value, (*members, int) if float in members else members)

@@ -114,7 +114,7 @@ class _SglangProgress:
         given = meta.get("output_token_logprobs")
         if not isinstance(given, list):
             return ()
-        tops = meta.get("output_top_logprobs") or [None] * len(given)
+        tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(given)
         first, self._logprobs = self._logprobs, len(given)
         return tuple(
             Logprob(str(text), value or 0.0, tuple((str(t), v) for v, _, t in top or ()))
