@@ -190,7 +190,7 @@ class JunkReader:
     def __init__(self, machine: Machine, kind: DiagnosticKind = kinds.UNEXPECTED_TEXT) -> None:
         self._machine = machine
         self._source = machine.source
-        self._kind = kind
+        self._kind: DiagnosticKind = kind
         self._at = machine.source.pos + 1
 
     def read(self) -> Move | None:

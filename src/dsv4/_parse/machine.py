@@ -130,9 +130,11 @@ class StateReader(Protocol):
 
     def read(self) -> Move | None:
         """Reads on. Returns the next state, or None to wait for more text."""
+        ...
 
     def end(self) -> Move | None:
         """Does what is left to do, now that no more text comes."""
+        ...
 
 
 class Prose(StateReader, Protocol):
@@ -144,6 +146,7 @@ class Prose(StateReader, Protocol):
 
     def resume(self, lines: LineTracker | None = None, to: int | None = None) -> StateReader:
         """Goes on where reading stands; or, up to the place `to`, with what is text for sure."""
+        ...
 
     def enter_calls(self, tag: Tag) -> Move | None:
         """Leaves prose for a block, or for a call without one."""
@@ -173,24 +176,31 @@ class CallHold(Protocol):
         drops_if_cut: bool = False,
     ) -> None:
         """From here on no call is made if surplus closers come, nor `call`, which is open."""
+        ...
 
     def surplus(self, tag: Tag) -> None:
         """A closing tag that closes nothing has come."""
+        ...
 
     def spelled_close(self, tag: Tag) -> None:
         """A close stands in a value, and closes nothing."""
+        ...
 
     def end_inside(self) -> None:
         """The text ends inside a call or a block, and was cut there."""
+        ...
 
     def waits(self) -> bool:
         """Whether more text must come behind the calls."""
+        ...
 
     def settle(self, ahead: Tag | Lookahead) -> None:
         """The calls are over, and `ahead` follows."""
+        ...
 
     def release(self) -> None:
         """Gives the events out, whatever follows."""
+        ...
 
 
 class Machine:

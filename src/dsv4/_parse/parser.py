@@ -259,7 +259,7 @@ class Shortcut:
             if prose.is_idle:
                 self._line_words = ReasoningDelta if prose.reasoning else ContentDelta
                 self._words = self._line_words if prose.lines.settled else None
-        elif reader.__class__ is TextValueReader:
+        elif type(reader) is TextValueReader:
             value = reader.value
             if isinstance(value, ParameterValue) and value.is_idle:
                 self._index = value.invoke.call.index

@@ -105,7 +105,7 @@ def checked_ending(ending: object) -> Ending | None:
     return ending
 
 
-def checked_id_maker(new_id: object) -> Callable[[], str]:
+def checked_id_maker(new_id: Callable[[], str]) -> Callable[[], str]:
     if not callable(new_id):
         raise OptionError("new_id", f"found {short_repr(new_id)}, expected a function")
     return new_id

@@ -196,7 +196,7 @@ class StrictBlock:
         while (yield from self._is_next(tags.parameter_open)):
             self._at = start = self._at + len(tags.parameter_open)
             key_end = yield from self._search(_KEY_END, start)
-            key, found = "", None
+            key, found, is_string, value_start = "", None, False, start
             if key_end is not None:
                 found = slice(start, self._base + key_end.start())
                 key = self._text[start - self._base : key_end.start()]

@@ -56,27 +56,35 @@ class ValueBuilder(Protocol):
     @property
     def judge(self) -> ValueJudge | CallListJudge:
         """Decides what tags inside the value mean."""
+        ...
 
     def take(self, to: int) -> None:
         """Takes the text up to `to` into the value."""
+        ...
 
     def doubt(self, tag: Tag, verdict: Verdict) -> None:
         """The value ends at `tag`, where reading stands. Holds calls that may be quoted."""
+        ...
 
     def take_rest(self, to: int) -> None:
         """Takes the last of the text."""
+        ...
 
     def close(self, tag: Tag | None) -> Move:
         """The value has ended, with its own closing tag or without."""
+        ...
 
     def cut(self) -> Move:
         """The text ends inside the value."""
+        ...
 
     def stop(self) -> Move:
         """The model ended the text inside the value, as the caller says."""
+        ...
 
     def close_at_eos(self) -> Move:
         """The model ended the text inside the value, and its EOS says so."""
+        ...
 
 
 class CallListJudge:
