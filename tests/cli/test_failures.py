@@ -136,7 +136,6 @@ class TestOptions:
         (["serve"], "serve"),
         (["heal", "--upstream", "http://chat:8000"], "serve"),
         (["playground", "--no-browser"], "serve"),
-        (["replay", CONVERSATION], "serve"),
     ],
 )
 def test_a_part_that_is_not_installed(asked: list[object], extra: str) -> None:
