@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from dsv4._view.characters import width_of
-from dsv4._view.svg_picture import svg_picture
+from dsv4._view.html_page import svg_picture
 from dsv4._view.view_rows import Line, Segment
 
 ROOT = Path(__file__).parent.parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsv4._cli.command_errors import in_json_words
+from dsv4._cli.command_output import in_json_words
 
 
 @pytest.mark.parametrize(

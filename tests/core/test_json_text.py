@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from dsv4 import OptionError
-from dsv4._encode.json_text import json_at, to_json
+from dsv4._encode.tools import json_at, to_json
 from strategies import json_values
 
 

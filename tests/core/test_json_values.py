@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dsv4._encode import json_text
-from dsv4._encode.json_text import FAST_WRITERS, JSON_ERRORS, json_at, to_json
+from dsv4._encode import tools
+from dsv4._encode.tools import FAST_WRITERS, JSON_ERRORS, json_at, to_json
 from strategies import json_values
 
 
@@ -60,7 +60,7 @@ def test_where_the_engine_is_another_the_encoder_writes(
     monkeypatch: pytest.MonkeyPatch, engine: Any
 ) -> None:
     monkeypatch.setattr(json.encoder, "c_make_encoder", engine)
-    assert json_text._fast_encode(json_text._encoder) == json_text._encoder.encode
+    assert tools._fast_encode(tools._encoder) == tools._encoder.encode
 
 
 def test_threads_may_write_the_same_value() -> None:

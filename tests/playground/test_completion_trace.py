@@ -21,9 +21,9 @@ from dsv4._playground.completion_trace import (
     stream_view_setup,
     trace_completion,
 )
-from dsv4._playground.json_source import utf16_length
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext
+from dsv4._playground.provenance import utf16_length
 from dsv4.errors import OptionError
 from dsv4.tokens import Tokenizer
 from rows import each_row

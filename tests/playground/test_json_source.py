@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsv4._playground.json_source import MAX_DEPTH, JsonSource
 from dsv4._playground.page_problem import PageProblem
+from dsv4._playground.provenance import MAX_DEPTH, JsonSource
 from dsv4.errors import Location
 
 VALUES = st.recursive(

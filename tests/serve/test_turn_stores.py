@@ -17,8 +17,7 @@ import pytest
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage import store_for
 from dsv4.serve.storage.redis_store import RedisTurnStore
-from dsv4.serve.storage.sqlite_store import SqliteTurnStore
-from dsv4.serve.storage.turn_store import MemoryTurnStore, TurnStore
+from dsv4.serve.storage.turn_store import MemoryTurnStore, SqliteTurnStore, TurnStore
 
 MakeStore = Callable[..., TurnStore]
 

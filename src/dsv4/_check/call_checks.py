@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from dsv4._check.checked_conversation import CheckedCall, CheckedConversation
-from dsv4._check.findings import RuleFinding, quoted_json
+from dsv4._check.findings import CheckedCall, CheckedConversation, RuleFinding, quoted_json
 from dsv4._inputs.request_bodies import role_of
 from dsv4.errors import Location, path_of
 from dsv4.schema import (

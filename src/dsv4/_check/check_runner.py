@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from dsv4._check import call_checks, field_checks, training_checks, turn_checks
-from dsv4._check.checked_conversation import CheckedConversation
+from dsv4._check import call_checks, message_checks, training_checks
 from dsv4._check.findings import (
     PURPOSES,
     SERVER_PREFIX,
+    CheckedConversation,
     Finding,
     Purpose,
     RuleFinding,
@@ -40,11 +40,11 @@ MOST_ERRORS = 100
 ALL_RULES = (
     *call_checks.CALL_RULES,
     *call_checks.SCHEMA_RULES,
-    *field_checks.FIELD_RULES,
-    *turn_checks.TURN_RULES,
-    *turn_checks.OMISSION_RULES,
+    *message_checks.FIELD_RULES,
+    *message_checks.TURN_RULES,
+    *message_checks.OMISSION_RULES,
     *training_checks.LEAK_RULES,
-    *turn_checks.TEXT_RULES,
+    *message_checks.TEXT_RULES,
 )
 
 

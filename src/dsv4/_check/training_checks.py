@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dsv4._check.call_checks import arguments_that_are_not_json
-from dsv4._check.checked_conversation import CheckedConversation
-from dsv4._check.findings import RuleFinding
+from dsv4._check.findings import CheckedConversation, RuleFinding
 from dsv4._encode.inputs import text_of
 from dsv4._encode.prompt import Prompt
 from dsv4._format import tokens

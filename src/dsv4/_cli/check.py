@@ -9,14 +9,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from dsv4._cli.command_errors import DONE, FINDINGS, MISUSE, Failure, complain, in_json_words
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_arguments,
     add_prompt_arguments,
     check_profile,
 )
-from dsv4._cli.command_output import Paint, json_text, output, plural
+from dsv4._cli.command_output import (
+    DONE,
+    FINDINGS,
+    MISUSE,
+    Failure,
+    Paint,
+    complain,
+    in_json_words,
+    json_text,
+    output,
+    plural,
+)
 from dsv4._cli.conversation_files import (
     input_paths,
     prompt_overrides,

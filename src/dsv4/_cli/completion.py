@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import NamedTuple
 
-from dsv4._cli.command_errors import DONE
-from dsv4._cli.command_output import write_text
+from dsv4._cli.command_output import DONE, write_text
 
 EXAMPLE = """
 source <(dsv4 completion bash)

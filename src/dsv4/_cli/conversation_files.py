@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import dsv4
-from dsv4._cli.command_errors import FINDINGS, MISUSE, Failure
 from dsv4._cli.command_options import dialect_option
+from dsv4._cli.command_output import FINDINGS, MISUSE, Failure
 from dsv4._inputs.input_files import (
     BYTE_ORDER_MARK,
     InputError,

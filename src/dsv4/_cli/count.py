@@ -11,18 +11,18 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from dsv4._cli.command_errors import DONE, FINDINGS
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_arguments,
     add_prompt_arguments,
     add_prompt_file_argument,
     add_tokenizer_argument,
+    load_tokenizer,
     positive_integer,
+    tokenizer_errors_at,
 )
-from dsv4._cli.command_output import Paint, json_text, output
+from dsv4._cli.command_output import DONE, FINDINGS, Paint, json_text, output
 from dsv4._cli.conversation_files import LocatedRequest, read_requests
-from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizer_errors_at
 from dsv4._view.characters import terminal_safe, width_of
 
 if TYPE_CHECKING:

@@ -8,9 +8,17 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from dsv4._cli.command_errors import DONE, FINDINGS, INTERRUPTED, MISUSE, Failure
 from dsv4._cli.command_options import add_prompt_arguments, add_tokenizer_argument, positive_integer
-from dsv4._cli.command_output import json_text, plural, silenced_libraries
+from dsv4._cli.command_output import (
+    DONE,
+    FINDINGS,
+    INTERRUPTED,
+    MISUSE,
+    Failure,
+    json_text,
+    plural,
+    silenced_libraries,
+)
 from dsv4._cli.conversation_files import prompt_overrides
 
 if TYPE_CHECKING:
@@ -29,7 +37,7 @@ dsv4 dataset conversations.jsonl -o data.parquet --split train=0.95,valid=0.05 -
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from dsv4.dataset.trainer_columns import TRAINERS
+    from dsv4.dataset.output_formats import TRAINERS
 
     parser.add_argument(
         "files",
@@ -169,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
-    from dsv4._cli.progress_bar import ProgressBar
+    from dsv4._cli.command_output import ProgressBar
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
     bar = ProgressBar()

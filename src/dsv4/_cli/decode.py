@@ -7,11 +7,14 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dsv4._cli.command_errors import DONE, FINDINGS, Failure
-from dsv4._cli.command_options import add_dialect_arguments, add_tokenizer_argument, dialect_option
-from dsv4._cli.command_output import json_text, output
+from dsv4._cli.command_options import (
+    add_dialect_arguments,
+    add_tokenizer_argument,
+    dialect_option,
+    load_tokenizer,
+)
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output
 from dsv4._cli.conversation_files import read_text
-from dsv4._cli.tokenizer_loading import load_tokenizer
 from dsv4._inputs.input_files import input_name
 
 if TYPE_CHECKING:

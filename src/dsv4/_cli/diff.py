@@ -8,22 +8,22 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import dsv4
-from dsv4._cli.command_errors import DONE, FINDINGS, Failure
 from dsv4._cli.command_options import (
     add_color_argument,
     add_prompt_arguments,
     add_tokenizer_argument,
     check_profile,
     dialect_option,
+    load_tokenizer,
+    tokenizer_errors_at,
 )
-from dsv4._cli.command_output import Paint, json_text, output, plural
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import (
     FileDocument,
     LocatedRequest,
     read_documents,
     read_one_request,
 )
-from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizer_errors_at
 from dsv4._view.characters import terminal_safe
 
 if TYPE_CHECKING:

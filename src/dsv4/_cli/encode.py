@@ -6,16 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dsv4._cli.command_errors import DONE
 from dsv4._cli.command_options import (
     add_file_arguments,
     add_output_argument,
     add_prompt_arguments,
     add_tokenizer_argument,
+    load_tokenizer,
+    tokenizer_errors_at,
 )
-from dsv4._cli.command_output import json_text, output
+from dsv4._cli.command_output import DONE, json_text, output
 from dsv4._cli.conversation_files import LocatedRequest, read_requests
-from dsv4._cli.tokenizer_loading import load_tokenizer, tokenizer_errors_at
 from dsv4._inputs.input_files import input_name
 from dsv4._view.characters import terminal_safe_lines
 

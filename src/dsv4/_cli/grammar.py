@@ -7,9 +7,8 @@ import sys
 from dataclasses import replace
 
 import dsv4
-from dsv4._cli.command_errors import DONE, FINDINGS, Failure
 from dsv4._cli.command_options import add_file_argument, add_output_argument, add_prompt_arguments
-from dsv4._cli.command_output import json_text, write_text
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, write_text
 from dsv4._cli.conversation_files import read_one_request
 
 EXAMPLE = """

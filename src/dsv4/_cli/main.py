@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from typing import Any, NoReturn, Protocol, TextIO, cast
 
 import dsv4
-from dsv4._cli.command_errors import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
+from dsv4._cli.command_output import BROKEN_PIPE, FINDINGS, INTERRUPTED, MISUSE, Failure, complain
 from dsv4._inputs.input_files import InputError, os_error_reason
 
 # The module of a command is loaded when the command is asked for: help costs little.

@@ -12,14 +12,13 @@ from itertools import count
 from typing import Any, BinaryIO, TextIO
 
 import dsv4
-from dsv4._cli.command_errors import DONE, FINDINGS, Failure
 from dsv4._cli.command_options import (
     add_color_argument,
     add_dialect_arguments,
     add_mode_argument,
     dialect_option,
 )
-from dsv4._cli.command_output import Paint, json_text, output, plural
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
 from dsv4._cli.conversation_files import read_text, read_tools
 from dsv4._format.tokens import EOS
 from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input

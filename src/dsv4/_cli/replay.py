@@ -6,13 +6,12 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsv4._cli.command_errors import DONE, FINDINGS, Failure, missing_package
-from dsv4._cli.command_output import output, plural
+from dsv4._cli.command_options import load_tokenizer
+from dsv4._cli.command_output import DONE, FINDINGS, Failure, missing_package, output, plural
 from dsv4._cli.conversation_files import read_json_lines
-from dsv4._cli.tokenizer_loading import load_tokenizer
 
 if TYPE_CHECKING:
-    from dsv4.serve.observe.recorder import Exchange
+    from dsv4.serve.observe.records import Exchange
 
 
 EXAMPLE = "dsv4 replay exchanges.jsonl"
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        from dsv4.serve.observe.rerun import differences
+        from dsv4.serve.observe.records import differences
     except ImportError as error:
         raise missing_package("replaying", error, "serve") from None
 
@@ -53,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _exchanges(path: str) -> Iterator[tuple[str, Exchange]]:
-    from dsv4.serve.observe.recorder import read_exchange
+    from dsv4.serve.observe.records import read_exchange
 
     for place, value, problem in read_json_lines(path):
         if problem is not None:

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dsv4._cli.command_errors import DONE, Failure, missing_package
-from dsv4._cli.command_output import write_text
+from dsv4._cli.command_output import DONE, Failure, missing_package, write_text
 
 if TYPE_CHECKING:
     from dsv4.serve.settings import Settings

@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dsv4._cli.command_errors import DONE, Failure
 from dsv4._cli.command_options import (
     add_color_argument,
     add_file_argument,
     add_prompt_arguments,
     add_prompt_file_argument,
     add_tokenizer_argument,
+    load_fitting_tokenizer,
     positive_integer,
 )
-from dsv4._cli.command_output import output, terminal_width, uses_color, write_text
+from dsv4._cli.command_output import DONE, Failure, output, terminal_width, uses_color, write_text
 from dsv4._cli.conversation_files import read_one_request
-from dsv4._cli.tokenizer_loading import load_fitting_tokenizer
 from dsv4._view.characters import terminal_safe
 
 EXAMPLE = """
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_text(args.html, html_page(view, title, args.full), [args.file])
     if args.svg is not None:
-        from dsv4._view.svg_picture import svg_picture
+        from dsv4._view.html_page import svg_picture
 
         width = args.width or PICTURE_WIDTH
         lines = terminal_lines(view, width, args.full, signs=False)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 import dsv4
-from dsv4._cli.command_errors import DONE
 from dsv4._cli.command_options import add_dialect_arguments, dialect_option
-from dsv4._cli.command_output import json_text, output
+from dsv4._cli.command_output import DONE, json_text, output
 from dsv4._view.characters import width_of
 
 EXAMPLE = """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from dsv4._cli.command_errors import DONE
 from dsv4._cli.command_options import add_output_argument
-from dsv4._cli.command_output import write_text
+from dsv4._cli.command_output import DONE, write_text
 from dsv4.compat.templates import ENGINES, TEMPLATED, chat_template
 
 EXAMPLE = "dsv4 template --for minijinja --dialect v4.1 --output chat_template.jinja"

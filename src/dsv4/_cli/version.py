@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 import dsv4
-from dsv4._cli.command_errors import DONE
-from dsv4._cli.command_output import output
+from dsv4._cli.command_output import DONE, output
 from dsv4.version import how_to_install
 
 EXAMPLE = "dsv4 version"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsv4._decode.decoded import Decoded, Note
+from dsv4._decode.prompt_scan import Decoded, Note
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect
 from dsv4.types import DialectName

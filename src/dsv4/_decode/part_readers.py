@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dsv4._encode.fragments import BLANK_LINE
-from dsv4._encode.json_text import JSON_ERRORS, scan_json, to_json
+from dsv4._encode.tools import JSON_ERRORS, scan_json, to_json
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, Tags
 from dsv4._format.texts import RESPONSE_FORMAT
 from dsv4._format.tokens import RESULT_END, RESULT_START

@@ -16,7 +16,6 @@ from enum import IntEnum, auto
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, cast
 
-from dsv4._decode.decoded import Note
 from dsv4._decode.part_readers import CallBlocks, Section, sections
 from dsv4._encode.inputs import as_inputs
 from dsv4._format import tokens
@@ -24,6 +23,38 @@ from dsv4._format.dialects import DIALECTS, Dialect
 from dsv4.errors import OptionError
 from dsv4.request import Request
 from dsv4.types import DialectName, Effort
+
+# The result of decoding: a request, and notes on what the text does not tell.
+
+
+class Note(NamedTuple):
+    """Something that a prompt does not say, or says in two ways, and what was made of it.
+
+    `kind` is one of those in docs/decoding.md. `start` and `end` are the characters of the prompt
+    that it is about; `message` the index in the request's messages, or None; `text` says it in
+    words.
+    """
+
+    kind: str
+    start: int
+    end: int
+    message: int | None
+    text: str
+
+
+class Decoded(NamedTuple):
+    """A prompt, read.
+
+    `request` holds messages, tools and options. `exact` says whether it encodes to the very prompt.
+    `notes` say what was chosen where the prompt leaves a choice. `dialects` are the names of the
+    dialects that the prompt may be of, the one of `request` first.
+    """
+
+    request: Request
+    exact: bool
+    notes: tuple[Note, ...]
+    dialects: tuple[str, ...]
+
 
 # Characters for private use, which no text of the format needs.
 _PRIVATE_USE = range(0xF0000, 0xFFFFD)

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from dsv4._decode.decoded import Decoded, Note
 from dsv4._decode.dialect_detection import dialects_of
-from dsv4._decode.prompt_scan import Interpretation, PromptReading, ScannedPrompt, SpellingMask
+from dsv4._decode.prompt_scan import (
+    Decoded,
+    Interpretation,
+    Note,
+    PromptReading,
+    ScannedPrompt,
+    SpellingMask,
+)
 from dsv4._decode.reader_v4 import read_v4
 from dsv4._decode.reader_v32 import read_v32
 from dsv4._encode.prompt import Prompt

@@ -20,15 +20,20 @@ from dsv4._encode.inputs import (
     is_nonempty,
     maybe_dict,
     maybe_list,
+    prefix_entries,
     refuse_image_text,
     type_of,
 )
-from dsv4._encode.json_text import json_at
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat, plain_chat_omissions
 from dsv4._encode.render_v32 import RendererV32
-from dsv4._encode.sampled_turns import prefix_entries
-from dsv4._encode.tools import PrewrittenText, function_of, qualified_function, schemas_text
+from dsv4._encode.tools import (
+    PrewrittenText,
+    function_of,
+    json_at,
+    qualified_function,
+    schemas_text,
+)
 from dsv4._encode.turn_parts import TurnWriter
 from dsv4._encode.turn_rules import (
     NATIVE,
@@ -44,14 +49,7 @@ from dsv4._encode.turn_rules import (
 )
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.errors import EncodeError, Error, Location, OptionError, short_repr
-from dsv4.types import (
-    DialectName,
-    Effort,
-    MessageInput,
-    ResponseFormatParam,
-    ToolChoice,
-    ToolInput,
-)
+from dsv4.types import DialectName, Effort, MessageInput, ResponseFormatParam, ToolChoice, ToolInput
 
 
 def render_conversation(

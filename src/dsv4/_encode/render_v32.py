@@ -25,6 +25,7 @@ from dsv4._encode.fragments import (
 )
 from dsv4._encode.inputs import (
     MessageFields,
+    RawTurn,
     SampledMessage,
     is_nonempty,
     maybe_list,
@@ -32,7 +33,6 @@ from dsv4._encode.inputs import (
     unknown_role,
 )
 from dsv4._encode.omissions import Omission, omissions_v32
-from dsv4._encode.sampled_turns import RawTurn
 from dsv4._encode.tools import schemas_text
 from dsv4._encode.turn_parts import TurnWriter
 from dsv4._encode.turn_rules import Conventions

@@ -41,6 +41,7 @@ from dsv4._encode.inputs import (
     IMAGE_TYPES,
     ContentBlock,
     MessageFields,
+    RawTurn,
     SampledMessage,
     is_nonempty,
     maybe_dict,
@@ -51,7 +52,6 @@ from dsv4._encode.inputs import (
     unknown_role,
 )
 from dsv4._encode.omissions import Omission, omissions
-from dsv4._encode.sampled_turns import RawTurn
 from dsv4._encode.turn_parts import TextBesideBlocks, TurnWriter, UnseenImage
 from dsv4._encode.turn_rules import (
     NATIVE,

@@ -19,6 +19,7 @@ from dsv4._encode.fragments import (
 from dsv4._encode.inputs import (
     IMAGE_TYPES,
     MessageFields,
+    RawTurn,
     image_record,
     is_nonempty,
     maybe_dict,
@@ -27,12 +28,11 @@ from dsv4._encode.inputs import (
     text_of,
     type_of,
 )
-from dsv4._encode.json_text import json_at
 from dsv4._encode.omissions import Omission
-from dsv4._encode.sampled_turns import RawTurn
 from dsv4._encode.tools import (
     ParametersWriter,
     PrewrittenText,
+    json_at,
     parameters_writer,
     qualified_call_name,
     schemas_text,

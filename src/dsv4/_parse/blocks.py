@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dsv4._parse import events as kinds
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.finish_reasons import Ended
 from dsv4._parse.invokes import InvokeOpening
 from dsv4._parse.machine import Machine, Move, ParserState
+from dsv4._parse.markup_in_prose import QUOTES_AN_INVOKE, HeldCalls
+from dsv4._parse.parser_options import Ended
 from dsv4._parse.prose_lines import LineTracker
-from dsv4._parse.quoted_calls import QUOTES_AN_INVOKE, HeldCalls
 from dsv4._parse.source import TOKENS, PartialTag, Tag, pattern
 from dsv4._parse.tag_rules import Lookahead, begins_json_calls
 

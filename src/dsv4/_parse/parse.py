@@ -27,9 +27,17 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
 from dsv4._parse.parser import StreamParser
-from dsv4._parse.parser_options import CallDelivery, GivenStops, GivenTools, StopIn, new_call_id
+from dsv4._parse.parser_options import (
+    CallDelivery,
+    Ended,
+    GivenStops,
+    GivenTools,
+    Reason,
+    StopIn,
+    checked_reason,
+    new_call_id,
+)
 from dsv4._parse.strict import StrictMessage
 from dsv4.errors import OptionError, ParseError, short_repr
 

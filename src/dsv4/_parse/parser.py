@@ -38,7 +38,6 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Ended, Reason, checked_reason
 from dsv4._parse.invokes import Invoke, InvokeOpening, ParameterOpening, RemarkReader
 from dsv4._parse.machine import Machine, ParserState, StateReader
 from dsv4._parse.markup_in_prose import (
@@ -53,12 +52,15 @@ from dsv4._parse.markup_in_prose import (
 from dsv4._parse.parser_options import (
     CallDelivery,
     DeclaredTools,
+    Ended,
     GivenStops,
     GivenTools,
+    Reason,
     StopIn,
     checked_bool,
     checked_ending,
     checked_id_maker,
+    checked_reason,
     checked_stops,
     checked_text,
     checked_tools,

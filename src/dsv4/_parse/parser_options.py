@@ -1,11 +1,13 @@
-"""What a caller gives to a parser, checked: options, the function that makes ids, and the declared
-tools as far as reading calls needs to know them.
+"""What a caller gives to a parser, checked: options, the function that makes ids, the declared
+tools as far as reading calls needs to know them, and a server's word for why the text ended, whose
+meaning is one table for the parser and the gateway (docs/recovery.md, rule 26).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import NAMESPACE_END
@@ -13,6 +15,53 @@ from dsv4._format.endings import Ending
 from dsv4._format.spellings import HOLDS_ALL
 from dsv4.errors import OptionError, short_repr
 from dsv4.schema import conjunction, possible_types, properties_of
+
+# What the words of servers for the end of a completion mean: one table, for the parser and the
+# gateway (docs/recovery.md, rule 26).
+
+
+# What a caller knows about why the text ended: any word that a server uses.
+Reason: TypeAlias = str
+
+
+class Ended(Enum):
+    """What a finish reason says about the text."""
+
+    END = "the model ended it"
+    STOP = "a stop string may have ended it"
+    LENGTH = "it reached its longest length"
+    FILTER = "a filter ended it"
+    FAILURE = "generation was given up"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is known to be shorter than the model would have made it."""
+        return self in _CUTS
+
+
+_CUTS = frozenset({Ended.LENGTH, Ended.FILTER, Ended.FAILURE})
+
+_WORDS = {
+    Ended.END: ("eos", "eos_token", "end_turn", "tool_calls", "function_call", "tool_use"),
+    Ended.STOP: ("stop",),
+    Ended.LENGTH: ("length", "max_tokens", "model_length"),
+    Ended.FILTER: ("content_filter", "refusal"),
+}
+_TABLE = {word: ended for ended, words in _WORDS.items() for word in words}
+
+
+def ended_by(word: str | None) -> Ended | None:
+    """What a server's word says. None where it says nothing."""
+    return _TABLE.get(word, Ended.FAILURE) if word else None
+
+
+def checked_reason(reason: object) -> Ended | None:
+    """What the reason that a caller gives says. Raises an `OptionError` for what is no text."""
+    if reason is not None and not isinstance(reason, str):
+        problem = f'found {short_repr(reason)}, expected text, such as "stop", "eos" or "length"'
+        raise OptionError("reason", problem)
+    return ended_by(reason)
+
 
 # Ids: of calls, and of whatever else must be told apart.
 

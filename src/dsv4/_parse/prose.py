@@ -14,8 +14,8 @@ from dsv4._parse.events import ContentDelta, DiagnosticKind, ReasoningDelta, Sto
 from dsv4._parse.invokes import InvokeOpening
 from dsv4._parse.lexer import PLAIN_LABEL
 from dsv4._parse.machine import Machine, Move, ParserState
+from dsv4._parse.markup_in_prose import HeldCalls, Quotation
 from dsv4._parse.prose_lines import LineTracker
-from dsv4._parse.quoted_calls import HeldCalls, Quotation
 from dsv4._parse.source import TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import (
     Lookahead,

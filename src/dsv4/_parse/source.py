@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from dsv4._format import tokens
 from dsv4._format.spellings import BAR, COMPLETION_TOKENS, NAME_ATTRIBUTES, OPENING_BRACKETS
-from dsv4._parse.finish_reasons import Ended
+from dsv4._parse.parser_options import Ended
 
 # Kinds of tags that are one token each, and belong to no call.
 TOKENS = frozenset(kind for _, kind, _ in COMPLETION_TOKENS)

@@ -23,8 +23,7 @@ from dsv4._format.spellings import (
     PLAIN_WRAPPER_PREFIXES,
     RELEASED_LABELS,
 )
-from dsv4._parse.finish_reasons import Ended
-from dsv4._parse.parser_options import DeclaredTools
+from dsv4._parse.parser_options import DeclaredTools, Ended
 from dsv4._parse.source import LONGEST_SPACE, MARKS, TOKENS, PartialTag, Tag, TextSource, pattern
 
 

@@ -32,7 +32,7 @@ from dsv4._parse.call_arguments import (
 from dsv4._parse.events import DiagnosticKind
 from dsv4._parse.invokes import Invoke, ParameterOpening
 from dsv4._parse.machine import Machine, Move, ParserState
-from dsv4._parse.quoted_calls import HeldCalls
+from dsv4._parse.markup_in_prose import HeldCalls
 from dsv4._parse.source import LONGEST_SPACE, PartialTag, Tag, TextSource, pattern
 from dsv4._parse.value_ends import BodyJudge, ValueJudge, Verdict, judge_eos
 

@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._parse.events import ArgumentsDelta, ContentDelta, Diagnostic, Event, ReasoningDelta
-from dsv4._parse.finish_reasons import Reason
 from dsv4._parse.machine import NEXT, ParserState
 from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import Hold, StreamParser
-from dsv4._playground.json_source import Utf16Offsets, utf16_length
+from dsv4._parse.parser_options import Reason
 from dsv4._playground.page_examples import COMPLETION_TOOLS, EXAMPLE_COMPLETIONS
 from dsv4._playground.page_request import PlaygroundContext, ProtocolName
+from dsv4._playground.provenance import Utf16Offsets, utf16_length
 from dsv4.api import ApiRequest
-from dsv4.api import Settings as ApiSettings
+from dsv4.api.api_request import ApiSettings
 from dsv4.api.event_writer import EventWriter
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import OptionError, ParseError, short_repr

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
 from dsv4._inputs.request_bodies import RequestOverrides, request_of
-from dsv4._playground.json_source import JsonSource
 from dsv4._playground.page_problem import (
     PageProblem,
     choice_field,
@@ -17,7 +16,7 @@ from dsv4._playground.page_problem import (
     message_and_location,
     text_field,
 )
-from dsv4._playground.provenance import MessageOrigins
+from dsv4._playground.provenance import JsonSource, MessageOrigins
 from dsv4.api import ApiError, convert
 from dsv4.api.protocols import PROTOCOLS
 from dsv4.errors import Error, Location, short_repr

@@ -9,10 +9,10 @@ that does not stream, `error` the response to one that failed.
 from dsv4.api import chat, messages, responses
 from dsv4.api.api_request import ApiRequest
 from dsv4.api.api_request import ApiSettings as Settings
-from dsv4.api.conversion import convert
 from dsv4.api.errors import ApiError, ContextOverflow
 from dsv4.api.event_writer import Usage
 from dsv4.api.neutral_request import Sampling, ToolName
+from dsv4.api.protocols import convert
 
 __all__ = [
     "ApiError",

@@ -33,13 +33,7 @@ from dsv4.api.neutral_request import (
     visible_tools,
     visible_tools_for,
 )
-from dsv4.api.request_content import (
-    BLANK_LINE,
-    Content,
-    HistoryCall,
-    refuse_images,
-    without_images,
-)
+from dsv4.api.request_content import BLANK_LINE, Content, HistoryCall, refuse_images, without_images
 from dsv4.api.request_fields import EFFORTS, OFF
 from dsv4.errors import Location, path_of
 from dsv4.request import Request

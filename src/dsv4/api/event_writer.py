@@ -29,8 +29,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from dsv4._parse.finish_reasons import Ended, Reason, ended_by
-from dsv4._parse.parser_options import new_id
+from dsv4._parse.parser_options import Ended, Reason, ended_by, new_id
 from dsv4.api.api_request import CALL_ID_PREFIXES, ApiRequest
 from dsv4.api.neutral_request import NAMESPACE_SEPARATOR, ToolName
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dsv4._encode import json_text
+from dsv4._encode import tools
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.inputs import as_message, as_messages, check_roles, maybe_list, text_of
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat
@@ -337,7 +337,7 @@ def _parameters_by(rules: Conventions, tool_call: dict[str, Any], dialect: Diale
 
 def to_json(value: object) -> str:
     """JSON as prompts hold it."""
-    return json_text.to_json(value)
+    return tools.to_json(value)
 
 
 def tools_from_openai_format(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -109,8 +109,7 @@ def encode_files(
     from dsv4._inputs.request_bodies import RequestOverrides
     from dsv4.dataset.dataset_options import DatasetOptions, option_list, option_path, option_paths
     from dsv4.dataset.dataset_run import Watcher, run_dataset, run_splits
-    from dsv4.dataset.output_formats import format_named, path_with_ending
-    from dsv4.dataset.trainer_columns import format_for
+    from dsv4.dataset.output_formats import format_for, format_named, path_with_ending
 
     target = option_path(output, "output")
     format = format_for(trainer, format)

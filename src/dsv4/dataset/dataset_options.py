@@ -32,9 +32,10 @@ from dsv4.dataset.output_formats import (
     OWN_COLUMNS,
     format_by_ending,
     format_of_path,
+    layout_for,
+    trainer_named,
 )
 from dsv4.dataset.resumable_output import unfinished_files
-from dsv4.dataset.trainer_columns import layout_for, trainer_named
 from dsv4.errors import Error, short_repr
 from dsv4.request import Request
 from dsv4.tokens.masks import weigher

@@ -29,10 +29,11 @@ from dsv4.dataset.output_formats import (
     DATASET_FORMATS,
     FILE,
     LINE,
+    MASK_LAYOUT,
     NO_COLUMNS,
+    ColumnLayout,
     TrainingExample,
 )
-from dsv4.dataset.trainer_columns import MASK_LAYOUT, ColumnLayout
 from dsv4.errors import EncodeError, Error, short_repr
 from dsv4.request import Request
 from dsv4.tokens.masks import AttributedIds

@@ -7,10 +7,13 @@ rules may end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
+from dsv4.errors import Location, refusal, short_repr
+from dsv4.grammar.json_rules import JsonRules, name_unlike
 from dsv4.grammar.rules import (
     EMPTY,
     NEVER,
@@ -19,11 +22,23 @@ from dsv4.grammar.rules import (
     TextExpr,
     TokenExpr,
     choice,
+    complement,
+    has_no_surrogates,
     lexeme,
     literal,
     repeat,
     sequence,
 )
+from dsv4.grammar.schema_shapes import (
+    Conjunction,
+    Keyword,
+    Relaxations,
+    SchemaDocument,
+    Shape,
+    Subschema,
+)
+from dsv4.grammar.value_rules import Member, Members, ValueRules
+from dsv4.schema import Schema
 
 # The format's markup. No other module of this package knows where it comes from.
 
@@ -144,3 +159,193 @@ class CompletionRules:
 
 def _free(content: Expression) -> Expression:
     return lexeme(content) if content == FREE_TEXT else content
+
+
+# Calls as rules: a tool's schema -> its invoke, parameter by parameter.
+
+
+# What a tag cannot hold in a name.
+_NOT_IN_NAMES = '"\n'
+
+
+@dataclass(frozen=True)
+class GrammarTool:
+    """A declared tool: its name as the model writes it, its schema, and where it stands."""
+
+    name: str
+    parameters: object
+    location: Location
+
+
+class CallRules:
+    """The calls of declared tools in one dialect."""
+
+    def __init__(
+        self,
+        markup: CallMarkup,
+        rules: Rules,
+        relaxations: Relaxations,
+        any_order: bool,
+        markup_in_values: bool,
+    ) -> None:
+        self.markup = markup
+        self.rules = rules
+        self.relaxations = relaxations
+        self.any_order = any_order
+        self.words = markup.words_in_values(markup_in_values)
+        self.json = JsonRules(rules, self.words)
+
+    def invoke(self, tool: GrammarTool) -> Expression:
+        """One call from its name on: the tag before the name is common to all."""
+        _check_name(tool.name, (*tool.location, "name"), self.markup)
+        arguments = self.rules.named("arguments", self._arguments(tool))
+        written = sequence(
+            literal(tool.name + self.markup.name_end),
+            arguments,
+            literal(self.markup.invoke_close),
+        )
+        return self.rules.named("call", written)
+
+    def _arguments(self, tool: GrammarTool) -> Expression:
+        """All parameters. A call without any has an empty line, or none."""
+        location = (*tool.location, "parameters")
+        schema = _object_schema(tool.parameters, location)
+        document = SchemaDocument(schema, location, self.relaxations)
+        values = _Parameters(document, self)
+        object_only = Shape({"type": Keyword(("object",), location)})
+        shapes = [
+            merged
+            for shape in document.shapes((Subschema(schema, location),))
+            if (merged := document.both(shape, object_only)) is not None
+        ]
+        return choice(*(values.arranged(shape) for shape in shapes))
+
+
+class _Parameters(ValueRules):
+    """The parameters that fit a schema."""
+
+    def __init__(self, document: SchemaDocument, calls: CallRules) -> None:
+        super().__init__(document, calls.json, calls.rules, calls.any_order)
+        self.calls = calls
+        self.markup = calls.markup
+
+    def arranged(self, shape: Shape) -> Expression:
+        self.kinds(shape)  # notes what is not enforced
+        if (listed := self.constants(shape)) is not None:
+            place = shape.keywords["enum"].location
+            return choice(*(self._constant(v, (*place, n)) for n, v in enumerate(listed)))
+        declared, additional = self.declared(shape)
+        members = []
+        for name, together, required in declared:
+            written = self.parameter(name, together)
+            if written != NEVER:
+                members.append(Member(written, required))
+            elif required:
+                return NEVER
+        names = tuple(name for name, *_ in declared)
+        other = NEVER if additional is None else self._other(shape, names, additional)
+        found = Members(tuple(members), other, EMPTY).arranged(self.rules, self.any_order)
+        needed = any(member.required for member in members)
+        return found if needed else choice(found, literal("\n"))
+
+    def parameter(self, name: str, together: Conjunction) -> Expression:
+        """One parameter and the end of its line."""
+        location = together[0].location if together else self.document.location
+        _check_name(name, location, self.markup)
+        value = self._typed_value(together)
+        opening = literal(self.markup.parameter_open + name)
+        return self.rules.named("parameter", sequence(opening, value))
+
+    def _other(self, shape: Shape, names: tuple[str, ...], additional: Conjunction) -> Expression:
+        key = _other_name(self.apart(shape, names), self.rules)
+        value = self._typed_value(additional, key)
+        if value == NEVER:
+            return NEVER
+        place = self._additional_location(shape)
+        self.relaxations.note(place, "an undeclared parameter may be given twice")
+        return self.rules.named("parameter", sequence(literal(self.markup.parameter_open), value))
+
+    def _typed_value(self, together: Conjunction, name: Expression = EMPTY) -> Expression:
+        """A value, from the attribute that gives its type to the end of the line.
+
+        `name` is what stands before that: an undeclared name is one piece with the attribute that
+        ends it.
+        """
+        markup = self.markup
+        raw, other = self._values(together)
+        closing = literal(markup.parameter_close)
+        ways = []
+        if raw != NEVER:
+            opening = _joined(name, literal(markup.string_true))
+            closed = self.rules.named("closed", lexeme(sequence(raw, closing)))
+            ways.append(sequence(opening, closed, literal("\n")))
+        if other != NEVER:
+            opening = _joined(name, literal(markup.string_false))
+            value = self.rules.named("value", other)
+            ways.append(sequence(opening, value, closing, literal("\n")))
+        return choice(*ways)
+
+    def _values(self, together: Conjunction) -> tuple[Expression, Expression]:
+        """The strings that fit, raw, and the other values, as JSON."""
+        raw: list[Expression] = []
+        other: list[Expression] = []
+        for shape in self.document.shapes(together):
+            constants = self.constants(shape)
+            if constants is not None:
+                raw += [self._raw_constant(value) for value in constants if isinstance(value, str)]
+                other += [self.json.constant(v) for v in constants if not isinstance(v, str)]
+                continue
+            for kind in self.kinds(shape):
+                if kind == "string":
+                    raw.append(self._raw(shape))
+                else:
+                    other.append(self._typed(shape, kind))
+        return choice(*raw), choice(*other)
+
+    def _raw(self, shape: Shape) -> Expression:
+        """A string as it is."""
+        found = self.patterned(shape, lambda part: part)
+        return TextExpr(self.calls.words, filled=self.filled(shape)) if found is None else found
+
+    def _raw_constant(self, value: str) -> Expression:
+        """A listed string, if a model can write it."""
+        ends_early = any(word in value for word in self.calls.words)
+        return NEVER if ends_early or not has_no_surrogates(value) else literal(value)
+
+    def _constant(self, value: Mapping[str, object], location: Location) -> Expression:
+        """Arguments that are listed."""
+        parts = []
+        for name, member in value.items():
+            schema = Subschema({"const": member}, (*location, name))
+            parts.append(self.parameter(name, (schema,)))
+        return sequence(*parts) if parts else choice(EMPTY, literal("\n"))
+
+
+def _joined(name: Expression, attribute: Expression) -> Expression:
+    return attribute if name == EMPTY else lexeme(sequence(name, attribute))
+
+
+def _object_schema(schema: object, location: Location) -> Schema:
+    """A tool without a schema has no parameters."""
+    if schema is None or schema == {}:
+        return {"type": "object", "properties": {}}
+    if not isinstance(schema, Mapping):
+        raise refusal(location, f"found {short_repr(schema)}, expected a JSON schema of an object")
+    return schema
+
+
+def _check_name(name: str, location: Location, markup: CallMarkup) -> None:
+    if any(character in name for character in _NOT_IN_NAMES):
+        problem = f"found {short_repr(name)}, expected a name without quotes and line ends"
+        raise refusal(location, f"{problem}: a tag cannot hold them")
+    if markup.value_end in name:
+        raise refusal(location, f"found {short_repr(name)}, expected a name without markup")
+    if not has_no_surrogates(name):
+        raise refusal(location, f"found {short_repr(name)}, expected whole characters")
+
+
+def _other_name(names: tuple[str, ...], rules: Rules) -> Expression:
+    """A name that is none of these."""
+    usual = complement(NOT_IN_OTHER_NAMES)
+    rest = rules.named("name", repeat(usual, 0, None))
+    return name_unlike(map(tuple, names), usual, rest, end=EMPTY, empty=False)

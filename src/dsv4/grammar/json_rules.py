@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from dsv4._encode.json_text import to_json
+from dsv4._encode.tools import to_json
 from dsv4.grammar.automaton import may_hold
 from dsv4.grammar.rules import (
     ESCAPED_IN_STRINGS,

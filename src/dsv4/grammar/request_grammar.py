@@ -13,13 +13,14 @@ from dsv4._encode.tools import function_location, function_of, qualified_functio
 from dsv4._format.dialects import dialect_named
 from dsv4.errors import refusal, short_repr
 from dsv4.grammar.automaton import rest_after
-from dsv4.grammar.call_rules import CallRules, GrammarTool
 from dsv4.grammar.completion_rules import (
     FORBIDDEN,
     REASONING_END,
     VISIBLE,
     CallMarkup,
+    CallRules,
     CompletionRules,
+    GrammarTool,
 )
 from dsv4.grammar.ebnf_writer import EbnfWriter
 from dsv4.grammar.grammar_writers import GbnfWriter, GrammarWriter, LarkWriter

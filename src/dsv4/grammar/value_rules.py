@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dsv4._encode.json_text import to_json
+from dsv4._encode.tools import to_json
 from dsv4.errors import Location, refusal
 from dsv4.grammar.json_rules import JsonRules, integer_rule, number_rule
 from dsv4.grammar.pattern_rules import NotRegular, pattern_cost, pattern_rule

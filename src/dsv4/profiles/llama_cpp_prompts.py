@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from dsv4._encode.json_text import JSON_ERRORS, to_json
+from dsv4._encode.tools import JSON_ERRORS, to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE
 from dsv4._format.texts import RESPONSE_FORMAT

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from dsv4._encode.json_text import to_json
+from dsv4._encode.tools import to_json
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
 from dsv4._format.texts import RECIPE_JSON_OBJECT, RESPONSE_FORMAT

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from dsv4._encode.json_text import to_json
+from dsv4._encode.tools import to_json
 from dsv4._format.texts import BILLING_HEADER, RECIPE_IMAGE, RECIPE_NO_IMAGE
 from dsv4.errors import EncodeError, short_repr
 from dsv4.profiles.recipe_schemas import check_schema, check_strict, strict_parameters

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from dsv4._encode.prompt import Prompt
-from dsv4._parse.finish_reasons import Ended, Reason, ended_by
+from dsv4._parse.parser_options import Ended, Reason, ended_by
 from dsv4.errors import short_repr
 
 if TYPE_CHECKING:

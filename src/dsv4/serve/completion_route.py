@@ -18,8 +18,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName, client_path
-from dsv4.api.conversion import with_flat_names
-from dsv4.api.protocols import PROTOCOLS, unread_fields
+from dsv4.api.protocols import PROTOCOLS, unread_fields, with_flat_names
 from dsv4.api.request_fields import UNSUPPORTED_FIELDS, JsonObject, json_body
 from dsv4.errors import EncodeError, OptionError
 from dsv4.grammar import Grammar, for_request

@@ -18,14 +18,13 @@ from urllib.parse import quote
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
-from dsv4._parse.finish_reasons import Reason
 from dsv4._parse.parse import ToolCall, assemble
+from dsv4._parse.parser_options import Reason
 from dsv4.api import ApiError, ApiRequest, Usage
-from dsv4.api.conversion import chat_server_body
 from dsv4.api.errors import as_api_error
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
-from dsv4.api.protocols import ApiProtocol
+from dsv4.api.protocols import ApiProtocol, chat_server_body
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access import Busy, Key
 from dsv4.serve.asgi import (
@@ -40,7 +39,7 @@ from dsv4.serve.asgi import (
 from dsv4.serve.backend import Backend, BackendError, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
 from dsv4.serve.healing_reader import HealingReader
-from dsv4.serve.observe.recorder import Exchange
+from dsv4.serve.observe.records import Exchange
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn

@@ -12,14 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from dsv4._format.tokens import THINK_END, THINK_START, Special
-from dsv4._parse.events import (
-    ArgumentsDelta,
-    Event,
-    ToolCallAborted,
-    ToolCallEnd,
-    ToolCallStart,
-)
-from dsv4._parse.finish_reasons import Ended, ended_by
+from dsv4._parse.events import ArgumentsDelta, Event, ToolCallAborted, ToolCallEnd, ToolCallStart
+from dsv4._parse.parser_options import Ended, ended_by
 from dsv4.api import ApiRequest
 from dsv4.serve.backend import Chunk
 from dsv4.serve.choice_reader import ChoiceReader

@@ -19,7 +19,7 @@ from dsv4.serve.access import Keyring, StreamGate, read_keys
 from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.metrics import Metrics
-from dsv4.serve.observe.recorder import Recorder
+from dsv4.serve.observe.records import Recorder
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage import store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads

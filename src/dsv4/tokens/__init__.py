@@ -1,6 +1,6 @@
 """Prompts to ids, masks and counts; ids to events; sessions. Needs the extra `tokens`."""
 
-from dsv4.tokens.id_parser import IdParser
+from dsv4.tokens.coder import IdParser
 from dsv4.tokens.masks import Span
 from dsv4.tokens.prefix_difference import Difference, why_not_prefix
 from dsv4.tokens.session import Session

@@ -1,4 +1,5 @@
-"""Prompts to ids and back: the vocabulary, and the engine that encodes ordinary text.
+"""Prompts to ids and back: the vocabulary, the engine that encodes ordinary text, and the parser
+that reads a completion from its ids, with special tokens recognised by their ids only.
 
 Engines never recognise special tokens in text. "auto" is the engine that encodes fastest;
 "one-shot" the one that loads fastest, for a program that encodes a little and exits.
@@ -6,11 +7,13 @@ Engines never recognise special tokens in text. "auto" is the engine that encode
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import groupby
 from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
@@ -18,11 +21,14 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
 from dsv4._encode.fragments import Piece
-from dsv4._encode.inputs import as_list
+from dsv4._encode.inputs import RawTurn, as_list
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
-from dsv4._encode.sampled_turns import RawTurn
 from dsv4._format.dialects import V4, Dialect, dialect_named
-from dsv4._format.tokens import EOS, THINK_END
+from dsv4._format.spellings import COMPLETION_TOKENS
+from dsv4._format.tokens import BOS, DSML, EOS, THINK_END, THINK_START
+from dsv4._parse.events import Event
+from dsv4._parse.parser import StreamParser
+from dsv4._parse.parser_options import Reason
 from dsv4.errors import EncodeError, Location, OptionError, short_repr
 from dsv4.tokens.masks import AttributedIds, Policy, Span, piece_token_ends, weigher
 from dsv4.tokens.vocabulary import (
@@ -37,6 +43,12 @@ from dsv4.version import how_to_install
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+# Prompts to ids and back: the vocabulary, and the engine that encodes ordinary text.
+#
+# Engines never recognise special tokens in text. "auto" is the engine that encodes fastest; "one-
+# shot" the one that loads fastest, for a program that encodes a little and exits.
 
 
 # Text without special tokens -> ids.
@@ -507,3 +519,78 @@ def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
     if a[:shorter] == b[:shorter]:
         return shorter
     return next(n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+
+
+# Parses a completion from token ids: special tokens are recognised by their ids only.
+
+
+# The tokens that mean something in a completion: those that every vocabulary has, and others.
+_NEEDED = tuple(map(str, (BOS, EOS, THINK_START, THINK_END, DSML)))
+_FURTHER = tuple(spelling for spelling, _, _ in COMPLETION_TOKENS)
+
+
+class IdParser:
+    """Feeds a `dsv4.StreamParser` with ids.
+
+    A special token is what has its id. Text of ordinary tokens never spells one, whatever it looks
+    like.
+
+    - `tokenizer`: the vocabulary of the ids.
+    - `parser`: what reads the completion, fresh: `dsv4.StreamParser(…)` or `request.parser()`. A
+      `StreamParser` with its default options, if not given.
+
+    Raises a `VocabularyError` where the vocabulary lacks a token that completions have.
+    """
+
+    def __init__(self, tokenizer: Coder, parser: StreamParser | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._parser = StreamParser() if parser is None else parser
+        self._acting = {tokenizer.special_id(token): token for token in _NEEDED}
+        added = tokenizer.vocabulary.added
+        self._acting |= {added[token]: token for token in _FURTHER if token in added}
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._in_character = False  # whether the decoder waits for the rest of one
+
+    def feed_ids(self, ids: Iterable[int]) -> list[Event]:
+        """The events that `ids` bring, possibly none.
+
+        `ids` are the next ids of the completion; characters may be split over them. Raises an
+        `OptionError` for an id that is not in the vocabulary.
+        """
+        if type(ids) is list and len(ids) == 1:
+            id = ids[0]
+            if id.__class__ is int and id not in self._acting:
+                # Nearly all that engines send, and nearly all of it is ASCII.
+                data = self._tokenizer.bytes_of(id)
+                if self._in_character or not data.isascii():
+                    return self._feed_bytes(data)
+                return self._parser.feed_inert(data.decode("ascii"))
+        events: list[Event] = []
+        for token, run in groupby(as_list(ids, ("ids",), "a list of ids"), self._maybe_acting):
+            if token is None:
+                events += self._feed_bytes(b"".join(map(self._tokenizer.bytes_of, run)))
+                continue
+            events += self._feed_bytes(b"", final=True)
+            for _ in run:
+                events += self._parser.feed(token)
+        return events
+
+    def feed(self, text: str) -> list[Event]:
+        """The events that `text` brings, in which special tokens are spelled."""
+        return [*self._feed_bytes(b"", final=True), *self._parser.feed(text)]
+
+    def finish(self, reason: Reason | None = None) -> list[Event]:
+        """The events that the end of the text brings. `reason` is why generation ended."""
+        return [*self._feed_bytes(b"", final=True), *self._parser.finish(reason)]
+
+    def _maybe_acting(self, id: int) -> str | None:
+        try:
+            return self._acting.get(id)
+        except TypeError:  # a list, as of a whole batch: the tokenizer says so
+            return None
+
+    def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
+        """Text of ordinary tokens: what it spells does not act."""
+        text = self._decoder.decode(data, final)
+        self._in_character = bool(self._decoder.getstate()[0])
+        return self._parser.feed_inert(text) if text else []

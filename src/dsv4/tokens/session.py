@@ -16,8 +16,7 @@ from dsv4._parse.parse import Message, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.errors import EncodeError, Error, OptionError
 from dsv4.request import Request, RequestOptions
-from dsv4.tokens.coder import Coder
-from dsv4.tokens.id_parser import IdParser
+from dsv4.tokens.coder import Coder, IdParser
 from dsv4.tokens.masks import AttributedIds
 from dsv4.tokens.prefix_difference import ComparedPrompt, Difference, difference_between
 from dsv4.types import MessageInput

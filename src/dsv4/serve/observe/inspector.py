@@ -20,7 +20,7 @@ from typing import Any, AnyStr, Protocol, TypeAlias
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End
-from dsv4._playground.json_source import Utf16Offsets
+from dsv4._playground.provenance import Utf16Offsets
 from dsv4.api import ApiRequest, Usage
 from dsv4.serve.asgi import ClientGone
 from dsv4.serve.choice_reader import ChoiceReader

@@ -15,7 +15,7 @@ def store_for(settings: Settings) -> TurnStore | None:
     if kind == "memory":
         return MemoryTurnStore(settings.replay_entries, settings.replay_bytes)
     if kind == "sqlite":
-        from dsv4.serve.storage.sqlite_store import SqliteTurnStore
+        from dsv4.serve.storage.turn_store import SqliteTurnStore
 
         path = settings.replay.partition(":")[2]
         return SqliteTurnStore(path, settings.replay_entries, settings.replay_bytes)

@@ -15,7 +15,7 @@ from standins import ChatServer
 from dsv4._cli.main import main
 from dsv4._format.tokens import DSML
 from dsv4.serve.backends.demo_model import BREAKERS
-from dsv4.serve.observe.recorder import Exchange, Recorder, read_exchange
+from dsv4.serve.observe.records import Exchange, Recorder, read_exchange
 from dsv4.serve.settings import SettingError
 from dsv4.tokens import Tokenizer
 

@@ -1,0 +1,237 @@
+"""A record of every exchange, as JSON lines (the request, the prompt, what was generated), and a
+recorded exchange read again, with what differs.
+
+Records are off unless a file is named. Keys and headers are never written. A line has everything
+needed to read the completion again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any, TypeAlias
+
+from dsv4._encode.prompt import Prompt
+from dsv4._parse.parse import assemble
+from dsv4.api import ApiRequest
+from dsv4.api.api_request import ApiSettings
+from dsv4.api.protocols import PROTOCOLS, ApiProtocol
+from dsv4.errors import short_repr
+from dsv4.serve.backend import BackendError, Chunk
+from dsv4.serve.choice_reader import ChoiceReader, CompletionReader
+from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.settings import SettingError
+from dsv4.tokens import Tokenizer
+
+VERSION = 1
+
+_log = logging.getLogger("dsv4.serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One completion and how it came about.
+
+    - `protocol`, `request`, `dialect`, `settings`: what was asked, and what the server decided
+      where the request said nothing.
+    - `prompt`, `recalled`: the prompt as text, and how many turns of it were as they were sampled,
+      and not as the request has them.
+    - `completion`, `ids`, `deltas`: what was generated, as text, and as ids or as a chat server's
+      deltas where it came so.
+    - `stopped`: why generation ended, as the backend said.
+    - `finish`, `message`, `diagnostics`: what was read.
+    """
+
+    protocol: str
+    request: dict[str, Any]
+    dialect: str
+    prompt: str
+    completion: str
+    finish: str
+    message: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    recalled: int = 0
+    ids: list[int] | None = None
+    deltas: list[dict[str, Any]] | None = None
+    stopped: str | None = None
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    version: int = VERSION
+
+
+# A class, or several, for `isinstance`.
+Kind: TypeAlias = type | tuple[type, ...]
+# What each field of a line must be, and in words.
+_OPTIONAL_LIST = ((list, type(None)), "a list or null")
+_EXPECTED: dict[str, tuple[Kind, str]] = {
+    **dict.fromkeys(("protocol", "dialect", "prompt", "completion", "finish"), (str, "text")),
+    **dict.fromkeys(("request", "message", "settings"), (dict, "an object")),
+    **dict.fromkeys(("ids", "deltas"), _OPTIONAL_LIST),
+    "diagnostics": (list, "a list"),
+    "stopped": ((str, type(None)), "text or null"),
+    **dict.fromkeys(("recalled", "version"), (int, "a whole number")),
+    "seconds": ((int, float), "a number"),
+}
+_ITEMS: dict[str, tuple[Kind, str]] = {
+    "ids": (int, "a token's id"),
+    "deltas": (dict, "an object"),
+    "diagnostics": (dict, "an object"),
+}
+
+
+def read_exchange(value: object) -> Exchange:
+    """An exchange from its line's JSON. Raises a `ValueError` that says what is wrong."""
+    if not isinstance(value, dict):
+        raise ValueError(f"found {short_repr(value)}, expected an exchange: an object")
+    if isinstance(version := value.get("version"), int) and version > VERSION:
+        raise ValueError(f"version: found {version}, expected {VERSION}: a newer dsv4 wrote this")
+    given = {}
+    for each in fields(Exchange):
+        if each.name in value:
+            given[each.name] = _checked(each.name, value[each.name])
+        elif each.default is MISSING and each.default_factory is MISSING:
+            raise ValueError(f"{each.name}: missing, expected {_EXPECTED[each.name][1]}")
+    return Exchange(**given)
+
+
+def _checked(name: str, value: object) -> Any:
+    kind, words = _EXPECTED[name]
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: found {short_repr(value)}, expected {words}")
+    if name in _ITEMS and isinstance(value, list):
+        kind, words = _ITEMS[name]
+        for at, item in enumerate(value):
+            if not isinstance(item, kind):
+                raise ValueError(f"{name}[{at}]: found {short_repr(item)}, expected {words}")
+    return value
+
+
+class Recorder:
+    """Appends exchanges to a file. Whole lines are written, so workers can share it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            # What clients said is nobody else's to read.
+            self._file = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise SettingError("record", f"{path}: {error.strerror}") from None
+
+    def write(self, exchange: Exchange) -> None:
+        """Adds one exchange. What cannot be written is logged: no client is to suffer for it."""
+        try:
+            line = json.dumps(asdict(exchange), ensure_ascii=False, default=str) + "\n"
+            data = line.encode("utf-8", "replace")
+            with self._lock:
+                while data:
+                    data = data[os.write(self._file, data) :]
+        except (OSError, ValueError, RecursionError) as error:
+            _log.warning("%s: an exchange was not recorded: %s", self._path, error)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+# Reads a recorded exchange again, in the way that the gateway reads, and lists what differs.
+
+
+# Of a difference between two texts, as much before it and after it is shown.
+_BEFORE, _AFTER = 20, 60
+
+
+def differences(exchange: Exchange, tokenizer: Tokenizer | None) -> list[str]:
+    """What is read otherwise today, in words: nothing where all is as it was.
+
+    `tokenizer` is that of the server, where ids were recorded. Raises a `ValueError` for an
+    exchange that no server wrote.
+    """
+    api = _api(exchange)
+    if exchange.ids is not None and tokenizer is None:
+        raise ValueError("ids: they can be read only with the extra `tokens`")
+    settings = _settings(exchange)
+    try:
+        call = api.read(exchange.request, dialect=exchange.dialect, settings=settings)
+        prompt = call.request.encode()
+    except ValueError as error:
+        return [f"the request is refused: {error}"]
+    try:
+        reader = _reader(exchange, call, prompt, tokenizer)
+    except (AttributeError, OverflowError, TypeError) as error:  # no backend sent that
+        raise ValueError(f"ids, deltas: {error}") from None
+    except BackendError as error:
+        raise ValueError(f"stopped: {error.message}") from None
+    message = assemble(reader.events)
+    kinds = [diagnostic.get("kind") for diagnostic in exchange.diagnostics]
+    return [
+        # A prompt in which turns stand as they were sampled cannot be made from the request.
+        *([] if exchange.recalled else _changed("prompt", exchange.prompt, prompt.text)),
+        *_changed_members(exchange.message, message.to_dict()),
+        *_changed("finish", exchange.finish, message.finish),
+        *_changed("repairs", kinds, [diagnostic.kind for diagnostic in message.diagnostics]),
+    ]
+
+
+def _api(exchange: Exchange) -> ApiProtocol:
+    for name, api in PROTOCOLS.items():
+        if name == exchange.protocol:
+            return api
+    expected = ", ".join(PROTOCOLS)
+    raise ValueError(f"protocol: found {exchange.protocol!r}, expected one of {expected}")
+
+
+def _settings(exchange: Exchange) -> ApiSettings:
+    known = {each.name for each in fields(ApiSettings)} - {"loads"}
+    given = {name: value for name, value in exchange.settings.items() if name in known}
+    for name, value in given.items():
+        if not isinstance(value, (str, int, type(None))):
+            raise ValueError(f"settings.{name}: found {short_repr(value)}, expected no such value")
+    return ApiSettings(**given)
+
+
+def _reader(
+    exchange: Exchange, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None
+) -> ChoiceReader:
+    reader: ChoiceReader
+    if exchange.deltas is not None:
+        reader = HealingReader(call)
+        chunks = [Chunk(delta=delta) for delta in exchange.deltas]
+    else:
+        reader = CompletionReader(call, prompt, tokenizer)
+        chunks = [Chunk(text=exchange.completion, ids=exchange.ids)]
+    for chunk in chunks:
+        reader.feed(chunk)
+    reader.feed(Chunk(finish=exchange.stopped))
+    reader.end()
+    return reader
+
+
+def _changed_members(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*before, *now]):
+        yield from _changed(name, _without_ids(before.get(name)), _without_ids(now.get(name)))
+
+
+def _changed(name: str, before: object, now: object) -> list[str]:
+    if before == now:
+        return []
+    if isinstance(before, str) and isinstance(now, str) and max(len(before), len(now)) > _AFTER:
+        pairs = enumerate(zip(before, now, strict=False))
+        at = next((n for n, (a, b) in pairs if a != b), min(len(before), len(now)))
+        start = max(at - _BEFORE, 0)
+        before, now = before[start : at + _AFTER], now[start : at + _AFTER]
+        name = f"{name} from character {at} on"
+    return [f"{name}: {short_repr(before, 120)} -> {short_repr(now, 120)}"]
+
+
+def _without_ids(value: object) -> object:
+    """A value without the ids of calls, which are new each time."""
+    if isinstance(value, dict):
+        return {name: _without_ids(item) for name, item in value.items() if name != "id"}
+    if isinstance(value, list):
+        return [_without_ids(item) for item in value]
+    return value
