@@ -17,7 +17,7 @@ from typing import Any
 from loads import Message, agent_200, chat_4
 from parse import TOOLS, chunks_of, completion, prose
 
-from dsv4.api import ApiSettings, Usage, chat, messages, responses
+from dsv4.api import Settings, Usage, chat, messages, responses
 
 try:
     import deepseek_recipe as recipe
@@ -60,7 +60,7 @@ def body_of(load: list[Message]) -> dict[str, Any]:
     return body
 
 
-def ours(body: Any, settings: ApiSettings | None = None) -> str:
+def ours(body: Any, settings: Settings | None = None) -> str:
     return str(chat.read(body, settings=settings).request.encode())
 
 
@@ -74,7 +74,7 @@ def peer(body: Any) -> str:
 
 # What reads JSON where the settings do not say, and settings with which Python's own does.
 READER = "jiter" if importlib.util.find_spec("jiter") else "json"
-OWN = ApiSettings(loads=json.loads)
+OWN = Settings(loads=json.loads)
 
 
 def compare_requests() -> None:
@@ -124,7 +124,7 @@ PEERS = {
 }
 
 
-def stream_ours(protocol: str, chunks: list[str], settings: ApiSettings | None = None) -> int:
+def stream_ours(protocol: str, chunks: list[str], settings: Settings | None = None) -> int:
     module = MODULES[protocol]
     call = module.read({**BODIES[protocol], "stream": True}, settings=settings)
     parser = call.parser()
@@ -183,7 +183,7 @@ def compare_chinese() -> None:
         show(f"{protocol}: Chinese in {len(chunks)} chunks of 4 characters, a chunk", each)
 
 
-STREAMED = ApiSettings(calls="streamed")
+STREAMED = Settings(calls="streamed")
 
 
 def growth() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from captured import PROTOCOLS, REQUESTS, read
 
-from dsv4.api import ApiSettings
+from dsv4.api import Settings
 
 DIALECTS = ("v4", "v4-0731", "v4.1")
 SYSTEM, USER, RESULT, ASSISTANT, REASONING, CALL, TOOL = range(7)
@@ -135,7 +135,7 @@ def test_the_walk_finds_what_a_request_says() -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_nothing_is_lost(name: str, dialect: str) -> None:
     request = REQUESTS[name]
-    settings = ApiSettings(read_images=False, drop_thinking=False)
+    settings = Settings(read_images=False, drop_thinking=False)
     prompt = str(read(name, dialect=dialect, settings=settings).request.encode())
     found = dict.fromkeys(range(7), 0)
     for kind, text in leaves(request["protocol"], request["body"]):

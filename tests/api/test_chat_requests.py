@@ -9,7 +9,7 @@ import pytest
 from request_bodies import body, call, prompt, result, tools, user
 
 import dsv4
-from dsv4.api import ApiError, ApiSettings, Sampling, chat
+from dsv4.api import ApiError, Sampling, Settings, chat
 from dsv4.api.chat_requests import are_plain_turns
 from dsv4.api.neutral_request import CACHE_BYTES, CACHE_ENTRIES, ReadCache
 
@@ -246,7 +246,7 @@ def test_remembered_options_do_not_follow_the_callers_changes() -> None:
 
 def test_options_are_remembered_for_a_dialect_and_settings() -> None:
     body = {"messages": [ASK], "reasoning_effort": "max"}
-    settings = [ApiSettings(model="a"), ApiSettings(model="b")]
+    settings = [Settings(model="a"), Settings(model="b")]
     read = [chat.read(body, dialect=d, settings=s) for d in ("v4", "v4.1") for s in settings]
     assert [call.model for call in read] == ["a", "b", "a", "b"]
     assert [call.request.dialect.name for call in read] == ["v4", "v4", "v4.1", "v4.1"]

@@ -13,7 +13,7 @@ from openai.types.chat import CompletionCreateParams
 from openai.types.responses import ResponseCreateParams
 from request_bodies import body, tools, user
 
-from dsv4.api import ApiError, ApiSettings, convert
+from dsv4.api import ApiError, Settings, convert
 
 PARAMS = {
     "chat": CompletionCreateParams,
@@ -22,7 +22,7 @@ PARAMS = {
 }
 # What only Responses can say.
 PARTICULAR = ("namespace", "custom")
-SETTINGS = [ApiSettings(), ApiSettings(later_system="in_place")]
+SETTINGS = [Settings(), Settings(later_system="in_place")]
 
 
 def says(request: dict[str, Any], *kinds: str) -> bool:

@@ -14,7 +14,7 @@ from request_bodies import PROTOCOLS, body
 
 import dsv4
 from completions import block, calling, corpus, declared
-from dsv4.api import ApiError, ApiSettings, ContextOverflow, Usage
+from dsv4.api import ApiError, ContextOverflow, Settings, Usage
 from parts import part
 from rows import each_row
 
@@ -50,7 +50,7 @@ def asked(
     tools: list[dict[str, Any]] = TOOLS,
     *,
     thinking: bool = True,
-    settings: ApiSettings | None = None,
+    settings: Settings | None = None,
     **fields: Any,
 ) -> Any:
     """A request with these tools."""
@@ -504,7 +504,7 @@ def test_one_call_is_enough_where_one_was_wanted(protocol: str) -> None:
     ],
 )
 def test_the_name_of_reasoning_in_chat(field: Any, names: set[str]) -> None:
-    call = asked("chat", settings=ApiSettings(reasoning_field=field))
+    call = asked("chat", settings=Settings(reasoning_field=field))
     events = events_of(call, "Hm.</think>Yes.")
     message = PROTOCOLS["chat"].whole(call, events)["choices"][0]["message"]
     assert {name: message[name] for name in names} == dict.fromkeys(names, "Hm.")
@@ -514,7 +514,7 @@ def test_the_name_of_reasoning_in_chat(field: Any, names: set[str]) -> None:
 
 @EVERY
 def test_calls_can_be_streamed(sdk: Answering, protocol: str) -> None:
-    call = asked(protocol, settings=ApiSettings(calls="streamed"))
+    call = asked(protocol, settings=Settings(calls="streamed"))
     text = f"Hm.</think>Yes.{block(calling('bash', command='x' * 50))}{EOS}"
     check(sdk, protocol, call, text)
     frames = framed(protocol, call, events_of(call, text))
@@ -660,7 +660,7 @@ def test_names_go_back_through_the_declared_tools(dialect: str) -> None:
 def test_the_text_of_a_custom_tool_is_raw(mode: Any) -> None:
     tool = {"type": "custom", "name": "patch"}
     request = body("responses", tools=[tool])
-    call = PROTOCOLS["responses"].read(request, settings=ApiSettings(calls=mode))
+    call = PROTOCOLS["responses"].read(request, settings=Settings(calls=mode))
     given = '*** "quoted" \\ \n\té\u2028\x01'
     for arguments in ({"input": given}, {"input": given, "more": "x"}, {"other": "x"}, {}):
         events = events_of(call, f"</think>{block(calling('patch', **arguments))}{EOS}", cut=3)

@@ -9,13 +9,13 @@ import pytest
 from request_bodies import PROTOCOLS, body, call, prompt, result, tools, user
 
 import dsv4
-from dsv4.api import ApiError, ApiSettings
+from dsv4.api import ApiError, Settings
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 THINK = "<think>"
 
 
-def read(protocol: str, *turns: Any, settings: ApiSettings | None = None, **fields: Any) -> Any:
+def read(protocol: str, *turns: Any, settings: Settings | None = None, **fields: Any) -> Any:
     return PROTOCOLS[protocol].read(body(protocol, *turns, **fields), settings=settings)
 
 
@@ -226,7 +226,7 @@ def test_a_faster_reader_of_json_can_be_given(protocol: str) -> None:
         return json.loads(data)
 
     data = json.dumps(body(protocol)).encode()
-    assert prompt(protocol, data, settings=ApiSettings(loads=loads)) == prompt(protocol, data)
+    assert prompt(protocol, data, settings=Settings(loads=loads)) == prompt(protocol, data)
     assert seen == [data]
 
 
@@ -295,11 +295,11 @@ def test_settings_put_later_system_messages_elsewhere(protocol: str) -> None:
         {"role": "system", "content": "S"},
         {"role": "user", "content": "R"},
     ]
-    in_place = read(protocol, *turns, settings=ApiSettings(later_system="in_place"))
+    in_place = read(protocol, *turns, settings=Settings(later_system="in_place"))
     assert [
         {"role": m["role"], "content": m["content"]} for m in in_place.request.messages
     ] == placed
-    in_front = read(protocol, *turns, settings=ApiSettings(later_system="in_front"))
+    in_front = read(protocol, *turns, settings=Settings(later_system="in_front"))
     assert in_front.request.messages[0] == {"role": "system", "content": "S"}
 
 
@@ -314,7 +314,7 @@ def test_a_dialect_with_a_system_token_has_system_messages_in_place(protocol: st
 @pytest.mark.parametrize("later", ["reminder", "in_place"])
 def test_a_system_message_at_the_end_is_a_reminder(protocol: str, later: Any) -> None:
     turns = (user("Q"), {"role": "system", "content": "S"})
-    settings = ApiSettings(later_system=later)
+    settings = Settings(later_system=later)
     assert prompt(protocol, body(protocol, *turns), settings=settings).endswith(THINK)
     assert prompt(protocol, body(protocol, turns[1])).endswith(THINK)
 
@@ -411,7 +411,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
 @EVERY
 def test_thinking_is_on_unless_switched_off(protocol: str) -> None:
     assert read(protocol).request.thinking
-    assert not read(protocol, settings=ApiSettings(thinking=False)).request.thinking
+    assert not read(protocol, settings=Settings(thinking=False)).request.thinking
     for fields in SWITCHES[protocol]["on"]:
         assert read(protocol, **fields).request.thinking, fields
     for fields in SWITCHES[protocol]["off"]:
@@ -544,7 +544,7 @@ def test_a_forced_call_after_thinking_needs_a_grammar(protocol: str, choice: str
     fields = {**SWITCHES[protocol]["on"][0], "tools": tools(protocol, "f")}
     fields.update(choice_field(protocol, choice))
     assert "grammar" in refused(protocol, **fields).message
-    call = read(protocol, settings=ApiSettings(grammars=True), **fields)
+    call = read(protocol, settings=Settings(grammars=True), **fields)
     assert call.request.thinking
     assert str(call.request.encode()).endswith(THINK)
 
@@ -681,14 +681,14 @@ def with_image(protocol: str) -> dict[str, Any]:
 @EVERY
 def test_an_image_is_named_where_none_are_read(protocol: str) -> None:
     assert "See:\n\n[Unsupported Image]" in prompt(protocol, body(protocol, with_image(protocol)))
-    settings = ApiSettings(read_images=False)
+    settings = Settings(read_images=False)
     text = prompt(protocol, body(protocol, with_image(protocol)), dialect="v4.1", settings=settings)
     assert "See:\n\n[Unsupported Image]" in text
 
 
 @EVERY
 def test_an_image_can_be_refused(protocol: str) -> None:
-    settings = ApiSettings(unsupported_images="refuse")
+    settings = Settings(unsupported_images="refuse")
     with pytest.raises(ApiError) as caught:
         read(protocol, with_image(protocol), settings=settings)
     assert caught.value.path in ("messages[0].content[1]", "input[0].content[1]")

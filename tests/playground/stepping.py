@@ -8,7 +8,8 @@ from itertools import count
 from typing import Any
 
 import dsv4
-from dsv4.api import ApiRequest, ApiSettings, chat, messages, responses
+from dsv4.api import ApiRequest, chat, messages, responses
+from dsv4.api import Settings as ApiSettings
 from dsv4.request import Request
 
 PROTOCOLS = {"chat": chat, "responses": responses, "messages": messages}
