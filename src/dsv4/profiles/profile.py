@@ -49,7 +49,7 @@ class Profile:
     base: str = ""
 
     def release(self, dialect: str) -> Dialect:
-        """The dialect as this server writes it."""
+        """The `dialect` as this server writes it."""
         if self.base_name == GATEWAY_NAME:
             return dialect_named(dialect)
         return served_dialect(dialect)

@@ -7,7 +7,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from dsv4.profiles.server_faults import FAULTS, FaultVariant, variants
+from dsv4.profiles.fault_table import FAULTS
+from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.verify.hypotheses import (
     Counts,
     Forecaster,

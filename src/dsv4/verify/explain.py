@@ -10,8 +10,9 @@ from functools import cached_property
 from itertools import combinations
 from typing import Literal, TypeAlias
 
+from dsv4.profiles.fault_table import FAULTS
 from dsv4.profiles.request_changes import longest_text
-from dsv4.profiles.server_faults import FAULTS, FaultVariant, variants
+from dsv4.profiles.server_faults import FaultVariant, variants
 from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TEXT_PLACES, TextPlace, unshielded
 from dsv4.verify.counting_checks import counting_fault

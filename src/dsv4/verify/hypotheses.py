@@ -32,10 +32,12 @@ class Hypothesis:
 
     @property
     def server(self) -> Profile:
+        """The profile itself."""
         return profile_named(self.profile)
 
     @property
     def texts(self) -> str:
+        """The dialect, as a key of `dsv4.DIALECTS`, by the texts that are written."""
         if self.profile == GATEWAY.name:
             return self.dialect
         return SERVED_NAMES.get(self.dialect, self.dialect)
@@ -46,11 +48,11 @@ class Hypothesis:
         return tuple(sorted({each.id for each in self.faults}))
 
     def having(self, *faults: FaultVariant) -> Hypothesis:
-        """The same server with more faults."""
+        """The same server with more `faults`."""
         return replace(self, faults=ordered({*self.faults, *faults}))
 
     def prompt(self, body: Object) -> str:
-        """The prompt of a body that has marks in what callers spelled, with these marks. Raises
+        """The prompt of a `body` that has marks in what callers spelled, with these marks. Raises
         `EncodeError` for a refusal and `Unpredictable` where nobody knows it."""
         return shielded_prompt(body, self.server, self.dialect, self.faults)
 
@@ -107,8 +109,10 @@ class Forecaster:
         self._made: dict[tuple[str, str, tuple[FaultVariant, ...], str], Forecast | None] = {}
 
     def forecast(self, hypothesis: Hypothesis, id: str) -> Forecast | None:
-        """What a hypothesis says of a request. Faults that have nothing to do with it are left
-        out, so that many hypotheses share a forecast."""
+        """What a `hypothesis` says of the request with this `id`. None: nobody knows.
+
+        Faults that have nothing to do with it are left out: many hypotheses share a forecast.
+        """
         faults = tuple([f for f in hypothesis.faults if id in self.touched(f)])
         key = hypothesis.profile, hypothesis.dialect, faults, id
         if key not in self._made:
@@ -117,7 +121,7 @@ class Forecaster:
         return self._made[key]
 
     def touched(self, fault: FaultVariant) -> frozenset[str]:
-        """The requests of which a fault can change what becomes, on whatever server."""
+        """The requests of which a `fault` can change what becomes, on whatever server."""
         found = self._touched.get(fault)
         if found is None:
             found = self._touched[fault] = frozenset(self._touched_by(fault))
