@@ -110,6 +110,9 @@ class Settings:
 
     record: str | None = _setting(None, "file to record every exchange in, as JSON lines")
     playground: bool = _setting(False, "also serve the playground")
+    playground_url: str = _setting(
+        "", "address of a published playground, for links that others can open"
+    )
     inspect: bool = _setting(
         False, "keep recent requests in memory, and show them in the playground"
     )
