@@ -34,7 +34,7 @@ export const useKey = (value) => {
 export const credentials = () => (key ? { authorization: `Bearer ${key}` } : {});
 
 /** Python in this page, where it is static: null where a server answers. */
-export const python = pythonIn(document.documentElement);
+export const python = globalThis.document ? pythonIn(document.documentElement) : null;
 
 /**
  * Calls a function of the playground. Rejects with a `CallError`, or with an `AbortError` once
@@ -42,10 +42,15 @@ export const python = pythonIn(document.documentElement);
  * @type {Post}
  */
 export const post = (name, body, signal) =>
-  python ? postToPython(name, body, signal) : postTo(`api/${name}`, body, signal);
+  python ? postToPython(python, name, body, signal) : postTo(`api/${name}`, body, signal);
 
-/** @type {Post} */
-async function postToPython(name, body, signal) {
+/**
+ * @param {import("./python.js").Python} python
+ * @param {string} name
+ * @param {object} body
+ * @param {AbortSignal} [signal]
+ */
+async function postToPython(python, name, body, signal) {
   const { status, answer } = await python.call(name, body, signal);
   if (status === 200) return answer;
   throw new CallError(status, answer.error);
