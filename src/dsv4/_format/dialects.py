@@ -272,11 +272,10 @@ def dialect_for(model: str) -> Dialect:
 
 
 def _named_dialect(model: str) -> Dialect | None:
-    version = None
-    for version in _VERSION.finditer(model):
-        pass
-    if version is None:
+    versions = list(_VERSION.finditer(model))
+    if not versions:
         return None
+    version = versions[-1]
     minor = version["minor"] or version["alone"] or "0"
     found = _BY_VERSION.get((int(version["major"]), int(minor)))
     if found is None or _OTHER_FORMATS[found].search(model):

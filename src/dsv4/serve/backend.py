@@ -87,10 +87,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that the backend serves: its name, and the context length if it says."""
+    """A model that the backend serves: its name, and the context length if it says.
+
+    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer.
+    """
 
     name: str
     context: int | None = None
+    checkpoints: tuple[str, ...] = ()
 
 
 class BackendError(Exception):
@@ -184,6 +188,11 @@ def settled(finish: Reason | None, *, by_string: bool) -> Reason | None:
     """Why generation ended, for a parser. `by_string` says that a stop string may have ended it:
     where none can have, "stop" is the model's own end (rule 26)."""
     return "eos" if finish == "stop" and not by_string else finish
+
+
+def read_names(*values: object) -> tuple[str, ...]:
+    """The names of checkpoints in a backend's answer: those that are texts, and say something."""
+    return tuple(value for value in values if isinstance(value, str) and value)
 
 
 def read_number(value: object) -> int | None:

@@ -279,6 +279,8 @@ async def encode_prompt(
 
 def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[int] | None]:
     """The same, in the calling thread."""
+    if server.guesses_dialect:
+        raise ApiError(f"The server cannot make prompts: {server.dialect_problem}.", status=500)
     prompt = call.request.encode()
     try:
         return prompt, server.ids_of(prompt)

@@ -359,7 +359,10 @@ class CompletionRun:
     @property
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
-        headers = {"x-request-id": prepared.turn_ids[0]}
+        headers = {
+            "x-request-id": prepared.turn_ids[0],
+            "x-dsv4-dialect": self._server.prompt_facts.in_short,
+        }
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
         if prepared.received.unread:
