@@ -98,18 +98,36 @@ class Model:
 
 
 class BackendError(Exception):
-    """The backend failed. `status` is the one to answer a client with, before the first byte."""
+    """The backend failed. `status` is the one to answer a client with, before the first byte;
+    `retry_after` how many seconds it should wait. `final` says that no other try will help."""
 
-    def __init__(self, message: str, status: int = 502, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 502,
+        retry_after: float | None = None,
+        *,
+        final: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.status = status
         self.retry_after = retry_after
+        self.final = final
 
     @property
     def is_temporary(self) -> bool:
         """Whether the same request may work in a moment: worth another try."""
-        return self.status in (502, 503, 529)
+        return self.status in (502, 503, 529) and not self.final
+
+
+class BackendOverflow(BackendError):
+    """The prompt is longer than the backend's context: `tokens` and `limit`, where it says."""
+
+    def __init__(self, message: str, tokens: int | None, limit: int | None) -> None:
+        super().__init__(message, 400)
+        self.tokens = tokens
+        self.limit = limit
 
 
 class Backend(Protocol):
