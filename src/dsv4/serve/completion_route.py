@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import Special, markup
 from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName, client_path
@@ -47,8 +48,9 @@ from dsv4.serve.completion_run import (
 )
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
-from dsv4.tokens import VocabularyError
+from dsv4.tokens import Tokenizer, VocabularyError
 
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE_BODY = 200_000
@@ -93,11 +95,12 @@ class CompletionRoute:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
         with server.inspected_request(key.name, self._protocol, data) as seen:
-            received = await self._read(data, key)
-            with server.gate.place() as turn:
-                send_piece = scope.get(SEND_PIECE, send)
-                client = CompletionClient(key, headers, receive, send, send_piece, turn)
-                return await self._run(received, client, seen)
+            read = await self._read(data, key)
+            async with server.sessions.entered(scope, headers, key, read) as received:
+                with server.gate.place() as turn:
+                    send_piece = scope.get(SEND_PIECE, send)
+                    client = CompletionClient(key, headers, receive, send, send_piece, turn)
+                    return await self._run(received, client, seen)
 
     async def _run(
         self,
@@ -174,6 +177,7 @@ class CompletionRoute:
         prompt, ids = await encode_prompt(call, server, received.size)
         tokens = prompt_length(prompt, ids)
         shared = None if ids is None else server.prefixes.shared(key.name, ids)
+        session = received.session
         return PreparedRequest(
             key=key,
             received=received,
@@ -181,27 +185,36 @@ class CompletionRoute:
             prompt=prompt,
             ids=ids,
             prompt_tokens=tokens,
-            options=self._options(call, tokens, await self._grammar(call)),
-            turn_ids=tuple(new_id("turn_") for _ in range(call.n)),
+            options=self._options(call, tokens, await self._grammar(call), session),
+            turn_ids=session.call_ids if session else tuple(_new_turn_ids(call.n)),
+            written=written_ids(call, prompt, ids, server.tokenizer),
             shared=shared,
             recalled=recalled,
             began=began,
         )
 
-    def _options(self, call: ApiRequest, tokens: int, grammar: Grammar | None) -> Options:
+    def _options(
+        self,
+        call: ApiRequest,
+        tokens: int,
+        grammar: Grammar | None,
+        session: SessionEntry | None = None,
+    ) -> Options:
         server, context = self._server, self._server.context
         if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
         sampling = call.sampling
+        most, left = call.max_tokens, session.tokens_left if session else None
         return Options(
-            max_tokens=max(min(call.max_tokens, context - tokens), 1),
+            max_tokens=max(min(most if left is None else min(most, left), context - tokens), 1),
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
             seed=sampling.seed,
-            logprobs=call.top_logprobs if call.logprobs else None,
+            # Sessions need those of the tokens that were sampled, and no others.
+            logprobs=call.top_logprobs if call.logprobs else 0 if session else None,
             grammar=grammar,
         )
 
@@ -209,7 +222,7 @@ class CompletionRoute:
         """The grammar of a call that the model must write, or of the form of its answer."""
         form = self._server.backend.grammar_form
         request = call.request
-        forced = request.tool_choice not in ("auto", "none")
+        forced = request.tool_choice not in _FREE
         if form is None or not (forced or request.response_format):
             return None
         try:
@@ -220,6 +233,28 @@ class CompletionRoute:
             raise
         except ValueError as error:
             raise _unenforceable(call, error) from None
+
+
+def _new_turn_ids(count: int) -> Iterator[str]:
+    return (new_id("turn_") for _ in range(count))
+
+
+def written_ids(
+    call: ApiRequest, prompt: Prompt, ids: list[int] | None, tokenizer: Tokenizer | None
+) -> int:
+    """How many ids at the end of a prompt open the call that the model must write."""
+    opening = prompt.ending.open
+    if ids is None or tokenizer is None or not opening or call.request.tool_choice in _FREE:
+        return 0
+    written: list[int] = []
+    for part in markup(opening).parts:
+        is_special = isinstance(part, Special)
+        written += [tokenizer.special_id(part)] if is_special else tokenizer.encode_text(part)
+    return len(written) if ids[-len(written) :] == written else 0
+
+
+# Choices that leave it to the model whether to call.
+_FREE = ("auto", "none")
 
 
 def check_counts(body: JsonObject, settings: Settings) -> None:

@@ -36,6 +36,7 @@ class VllmBackend(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
+        self.logprobs_mode = logprobs_mode(settings, "raw")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(self._body, prompt, ids, options)
@@ -122,8 +123,9 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
     tops = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        Logprob(token, value if value is not None else 0.0, tuple((top or {}).items()))
+        Logprob(token, value, tuple(top.items()) if top else ())
         for token, value, top in zip(tokens, values, tops, strict=False)
+        if value is not None
     )
 
 
