@@ -16,7 +16,7 @@ from dsv4._format.dialects import Dialect, dialect_for, dialect_named
 from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.errors import UnknownModel
 from dsv4.serve.access import Keyring, StreamGate, read_keys
-from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
+from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
@@ -64,6 +64,11 @@ def _packed_ids(ids: Sequence[int]) -> bytes:
 _WIDTH = array("I").itemsize
 
 
+_GRAMMAR_NOTES = {
+    "server": "the backend applies grammars after the reasoning: it has a reasoning parser",
+    None: "the backend applies no grammars: forms of answers are asked for, but not enforced",
+}
+
 # Where neither the settings nor the backend say.
 DEFAULT_CONTEXT = 131_072
 
@@ -98,6 +103,7 @@ class GatewayState:
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
         self.api_settings = self._api_settings()
         self._knows_backend = False
+        self.grammar_note = ""  # what users should know of the backend's grammars
 
     def _api_settings(self) -> ApiSettings:
         settings = self.settings
@@ -138,6 +144,7 @@ class GatewayState:
     async def meet_backend(self) -> None:
         """Asks the backend for its model, as far as the settings leave it open."""
         if self._knows_backend:
+            self._note_grammars()
             return
         models = await self.backend.models()
         found = models[0] if models else Model("default")
@@ -149,6 +156,23 @@ class GatewayState:
                 self.dialect = dialect_for(found.name)
         self.api_settings = replace(self.api_settings, model=self.model.name)
         self._knows_backend = True
+        await self._check_grammars()
+
+    async def _check_grammars(self) -> None:
+        """Asks a backend that must be asked. One that takes long is asked again when a request
+        needs to know."""
+        backend = self.backend
+        if isinstance(backend, ProbedBackend):
+            seconds = self.settings.connect_timeout
+            with suppress(BackendError, asyncio.TimeoutError):
+                scope = await asyncio.wait_for(backend.check_grammars(), seconds)
+                self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
+        self._note_grammars()
+
+    def _note_grammars(self) -> None:
+        grammars = self.backend.grammar_form is not None
+        if grammars != self.api_settings.grammars:
+            self.api_settings = replace(self.api_settings, grammars=grammars)
 
     def inspected_request(
         self, owner: str, protocol: ProtocolName, data: bytes

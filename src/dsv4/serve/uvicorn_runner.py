@@ -226,6 +226,8 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         asyncio.run(_meet_backend(server))
     except BackendError as error:
         notes.append(f"{error.message}; it is asked again with the first request")
+    if server.grammar_note:
+        notes.append(server.grammar_note)
     if server.vocabulary_problem and not is_chat(server.backend):
         notes.append(f"no request can be answered: {server.vocabulary_problem}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
