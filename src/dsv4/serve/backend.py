@@ -92,25 +92,47 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that the backend serves: its name, and the context length if it says."""
+    """A model that the backend serves: its name, and the context length if it says.
+
+    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer.
+    """
 
     name: str
     context: int | None = None
+    checkpoints: tuple[str, ...] = ()
 
 
 class BackendError(Exception):
-    """The backend failed. `status` is the one to answer a client with, before the first byte."""
+    """The backend failed. `status` is the one to answer a client with, before the first byte;
+    `retry_after` how many seconds it should wait. `final` says that no other try will help."""
 
-    def __init__(self, message: str, status: int = 502, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 502,
+        retry_after: float | None = None,
+        *,
+        final: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.status = status
         self.retry_after = retry_after
+        self.final = final
 
     @property
     def is_temporary(self) -> bool:
         """Whether the same request may work in a moment: worth another try."""
-        return self.status in (502, 503, 529)
+        return self.status in (502, 503, 529) and not self.final
+
+
+class BackendOverflow(BackendError):
+    """The prompt is longer than the backend's context: `tokens` and `limit`, where it says."""
+
+    def __init__(self, message: str, tokens: int | None, limit: int | None) -> None:
+        super().__init__(message, 400)
+        self.tokens = tokens
+        self.limit = limit
 
 
 class Backend(Protocol):
@@ -202,6 +224,11 @@ def settled(finish: Reason | None, *, by_string: bool) -> Reason | None:
     """Why generation ended, for a parser. `by_string` says that a stop string may have ended it:
     where none can have, "stop" is the model's own end (rule 26)."""
     return "eos" if finish == "stop" and not by_string else finish
+
+
+def read_names(*values: object) -> tuple[str, ...]:
+    """The names of checkpoints in a backend's answer: those that are texts, and say something."""
+    return tuple(value for value in values if isinstance(value, str) and value)
 
 
 def read_number(value: object) -> int | None:

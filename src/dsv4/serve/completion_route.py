@@ -109,15 +109,15 @@ class CompletionRoute:
         server, headers, call = self._server, client.headers, received.call
         try:
             prepared = await self._prepare(received, client.key)
+            debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
+            run = CompletionRun(server, self._api, prepared, client, debug)
+            if seen is not None:
+                seen(prepared, run)
+            await run.run()
         except ContextOverflow as error:
             if not (call.stream and reads_failures_in_streams(headers)):
                 raise
             return await self._fail_in_stream(client.send, call, error)
-        debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-        run = CompletionRun(server, self._api, prepared, client, debug)
-        if seen is not None:
-            seen(prepared, run)
-        await run.run()
         return 200
 
     async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> int:
@@ -245,7 +245,8 @@ def _in_namespaces(tools: list[Any]) -> int:
 
 def retry_headers(status: int, error: Exception) -> dict[str, str]:
     """What tells a client whether, and when, to try again."""
-    headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
+    may_retry = status in (429, 502, 503, 504) and not getattr(error, "final", False)
+    headers = {"x-should-retry": "true" if may_retry else "false"}
     if status in (429, 503):
         # Some clients give up immediately without it, and others when it is long.
         headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
@@ -284,6 +285,8 @@ async def encode_prompt(
 
 def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[int] | None]:
     """The same, in the calling thread."""
+    if server.guesses_dialect:
+        raise ApiError(f"The server cannot make prompts: {server.dialect_problem}.", status=500)
     prompt = call.request.encode()
     try:
         return prompt, server.ids_of(prompt)

@@ -37,6 +37,7 @@ class SseReader:
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
+        self._after_cr = False  # an LF that comes first belongs to the line before
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes."""
@@ -49,13 +50,12 @@ class SseReader:
             and b"\r" not in chunk
         ):
             return [chunk[6:-2]]
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_cr = chunk.endswith(b"\r")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         text = self._rest + chunk if self._rest else chunk
-        if b"\r" in text:
-            # The last CR may be half of a line end.
-            held = b"\r" if text.endswith(b"\r") else b""
-            text = (
-                text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
-            )
         *lines, self._rest = text.split(b"\n")
         if len(self._rest) > LONGEST_LINE:
             raise BackendError("the backend sent a line without an end")

@@ -8,18 +8,24 @@ import asyncio
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import Dialect, dialect_for, dialect_named
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api.api_request import ApiSettings, ProtocolName
-from dsv4.errors import UnknownModel
 from dsv4.serve.access import Keyring, StreamGate, read_keys
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
+from dsv4.serve.served_model import (
+    default_context,
+    dialect_of_model,
+    dialect_problem,
+    model_asked_for,
+    prompt_facts,
+)
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage import store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
@@ -69,9 +75,6 @@ _GRAMMAR_NOTES = {
     None: "the backend applies no grammars: forms of answers are asked for, but not enforced",
 }
 
-# Where neither the settings nor the backend say.
-DEFAULT_CONTEXT = 131_072
-
 
 class GatewayState:
     """The state of one app, which its routes share."""
@@ -101,6 +104,8 @@ class GatewayState:
         self.threads = StoredThreads(self.sampled_turns.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
+        self.dialect_problem = ""  # why it is a guess, where it is one
+        self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = self._api_settings()
         self._knows_backend = False
         self.grammar_note = ""  # what users should know of the backend's grammars
@@ -122,7 +127,7 @@ class GatewayState:
 
     @property
     def context(self) -> int:
-        return self.model.context or DEFAULT_CONTEXT
+        return self.model.context or default_context(self.dialect)
 
     def ids_of(self, prompt: Prompt) -> list[int] | None:
         """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for one that
@@ -146,14 +151,14 @@ class GatewayState:
         if self._knows_backend:
             self._note_grammars()
             return
-        models = await self.backend.models()
-        found = models[0] if models else Model("default")
         settings = self.settings
+        found = model_asked_for(await self.backend.models(), settings.upstream_model)
         self.model = Model(settings.model or found.name, settings.context or found.context)
         if settings.dialect is None:
-            # Where the name says nothing the default stands.
-            with suppress(UnknownModel):
-                self.dialect = dialect_for(found.name)
+            told = dialect_of_model(found, settings.model)
+            self.dialect = told or self.dialect
+            self.dialect_problem = dialect_problem(found, settings) if told is None else ""
+            self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.model.name)
         self._knows_backend = True
         await self._check_grammars()
@@ -181,6 +186,11 @@ class GatewayState:
         if self.inspector is None:
             return nullcontext()
         return self.inspector.watched(owner, protocol, data)
+
+    @property
+    def guesses_dialect(self) -> bool:
+        """Whether prompts would be made for a release that nobody named."""
+        return bool(self.dialect_problem) and not is_chat(self.backend)
 
     async def is_ready(self) -> bool:
         """Whether the backend answers."""

@@ -21,6 +21,7 @@ from dsv4.serve.backend import (
     Model,
     Options,
     read_finish,
+    read_names,
     read_number,
     read_text,
 )
@@ -147,9 +148,14 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
 
 
 def read_models(answer: JsonObject) -> list[Model]:
-    """The models of an answer in OpenAI's form; vLLM says their context length too."""
+    """The models of an answer in OpenAI's form; vLLM says their context length too, and what it
+    loaded: of an adapter, the model that it belongs to."""
     return [
-        Model(str(model["id"]), read_number(model.get("max_model_len")))
+        Model(
+            str(model["id"]),
+            read_number(model.get("max_model_len")),
+            read_names(model.get("root"), model.get("parent")),
+        )
         for model in answer.get("data") or ()
         if isinstance(model, dict) and "id" in model
     ] or [Model("default")]
