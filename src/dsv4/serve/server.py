@@ -8,7 +8,7 @@ import asyncio
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4._encode.prompt import Prompt
