@@ -1,4 +1,4 @@
-"""Trajectories from the calls of a session, also held against a builder that is slow and obvious."""
+"""Trajectories from the calls of a session, held against a builder that is slow and obvious."""
 
 from __future__ import annotations
 
@@ -260,7 +260,9 @@ class TestAgainstTheSlowBuilder:
             spans = {turn.call: turn.sampled for turn in each.turns if turn.trained}
             trained += spans
             ones = [n for n, on in enumerate(each.loss_mask) if on]
-            assert ones == [n for s in spans.values() for start, end in s for n in range(start, end)]
+            assert ones == [
+                n for s in spans.values() for start, end in s for n in range(start, end)
+            ]
         assert sorted(trained) == sorted(c.id for c in calls if c.is_whole and c.sampled)
 
     @given(sessions())

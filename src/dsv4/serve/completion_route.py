@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.tokens import Special, markup
@@ -48,12 +48,12 @@ from dsv4.serve.completion_run import (
 )
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.server import GatewayState
-from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE_BODY = 200_000
+MakeGrammar: TypeAlias = Callable[[], Grammar]
 
 
 class CompletionRoute:
@@ -178,6 +178,7 @@ class CompletionRoute:
         tokens = prompt_length(prompt, ids)
         shared = None if ids is None else server.prefixes.shared(key.name, ids)
         session = received.session
+        options = self._options(call, tokens, *await self._grammars(call))
         return PreparedRequest(
             key=key,
             received=received,
@@ -185,7 +186,7 @@ class CompletionRoute:
             prompt=prompt,
             ids=ids,
             prompt_tokens=tokens,
-            options=self._options(call, tokens, await self._grammar(call), session),
+            options=options if session is None else session.options(options),
             turn_ids=session.call_ids if session else tuple(_new_turn_ids(call.n)),
             written=written_ids(call, prompt, ids, server.tokenizer),
             shared=shared,
@@ -194,41 +195,37 @@ class CompletionRoute:
         )
 
     def _options(
-        self,
-        call: ApiRequest,
-        tokens: int,
-        grammar: Grammar | None,
-        session: SessionEntry | None = None,
+        self, call: ApiRequest, tokens: int, grammar: Grammar | None, later: MakeGrammar | None
     ) -> Options:
         server, context = self._server, self._server.context
         if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
         sampling = call.sampling
-        most, left = call.max_tokens, session.tokens_left if session else None
         return Options(
-            max_tokens=max(min(most if left is None else min(most, left), context - tokens), 1),
+            max_tokens=max(min(call.max_tokens, context - tokens), 1),
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
             seed=sampling.seed,
-            # Sessions need those of the tokens that were sampled, and no others.
-            logprobs=call.top_logprobs if call.logprobs else 0 if session else None,
+            logprobs=call.top_logprobs if call.logprobs else None,
             grammar=grammar,
+            grammar_after_reasoning=later,
         )
 
-    async def _grammar(self, call: ApiRequest) -> Grammar | None:
-        """The grammar of a call that the model must write, or of the form of its answer."""
+    async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
+        """The grammar of a call that the model must write, or of the form of its answer; and what
+        makes the one for a backend that applies grammars only after the reasoning."""
         form = self._server.backend.grammar_form
         request = call.request
         forced = request.tool_choice not in _FREE
         if form is None or not (forced or request.response_format):
-            return None
+            return None, None
+        make = partial(for_request, request, form=form, parallel=call.parallel)
         try:
             # A hundred tools take a quarter of a second, in which other streams must go on.
-            make = partial(for_request, request, form=form, parallel=call.parallel)
-            return await asyncio.to_thread(make)
+            return await asyncio.to_thread(make), partial(make, reasoning="server")
         except ApiError:
             raise
         except ValueError as error:

@@ -25,7 +25,7 @@ from dsv4.api import ApiError
 from dsv4.errors import short_repr
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import Scope
-from dsv4.serve.backend import AnyBackend, Chunk, Chunks, is_chat
+from dsv4.serve.backend import AnyBackend, Chunk, Chunks, Options, is_chat
 from dsv4.serve.choice_reader import ChoiceReader
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.storage.session_store import SessionStore, StoreFailure
@@ -192,12 +192,20 @@ class SessionEntry:
     @property
     def tokens_left(self) -> int | None:
         """How many more tokens may be sampled: None without a limit."""
-        limits = self.record.options.get("limits") or {}
+        limits: dict[str, int] = self.record.options.get("limits") or {}
         if limits.get("turns") is not None and self.record.turns >= limits["turns"]:
             return 0
         if limits.get("tokens") is None:
             return None
         return max(limits["tokens"] - self.record.sampled, 0)
+
+    def options(self, options: Options) -> Options:
+        """How to generate within the session's limits: with the log-probabilities of the tokens
+        that are sampled, and of no others."""
+        left = self.tokens_left
+        most = options.max_tokens if left is None else max(min(options.max_tokens, left), 1)
+        logprobs = 0 if options.logprobs is None else options.logprobs
+        return replace(options, max_tokens=most, logprobs=logprobs)
 
     async def ended_stream(self) -> Chunks:
         """What a backend would send that may generate nothing more."""
@@ -293,12 +301,15 @@ class SessionEntry:
 def sampling_sent(prepared: PreparedRequest) -> dict[str, Any]:
     """How the engine was asked to sample."""
     options = prepared.options
-    names = ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed")
-    names += ("presence_penalty", "frequency_penalty")
-    given = {name: getattr(options, name) for name in names}
+    given = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
     sent = {name: value for name, value in given.items() if value is not None}
     return {**sent, "grammar": True} if options.grammar is not None else sent
 
+
+_SAMPLING_OPTIONS = (
+    *("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed"),
+    *("presence_penalty", "frequency_penalty"),
+)
 
 NO_PROMPT = "the backend makes its own prompts: which ids the model was given is not known"
 NO_TOKENIZER = "there is no tokenizer: which ids the model was given is not known"

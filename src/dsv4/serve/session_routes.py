@@ -152,7 +152,8 @@ class SessionRoutes:
         query = _query(scope)
         record = await self._known(scope)
         calls = await self._store.calls(record.id)
-        explain = self._server.tokenizer and BreakExplainer(self._server.tokenizer)
+        tokenizer = self._server.tokenizer
+        explain = None if tokenizer is None else BreakExplainer(tokenizer)
 
         def work() -> JsonObject:
             built = build(

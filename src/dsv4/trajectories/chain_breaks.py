@@ -41,11 +41,11 @@ def _cause(found: Difference, before: Request, now: Request) -> BreakCause:
         return BreakCause(_KINDS[found.cause], where + found.cause)
     if at is not None and _is_system(before, at):
         return BreakCause("new_conversation", where + found.cause)
-    if found.cause == ENDS or len(now.messages) < len(before.messages):
+    if found.cause == ENDS or len(list(now.messages)) < len(list(before.messages)):
         return BreakCause("compacted", where + COMPACTED)
     return BreakCause("rewritten", where + found.cause)
 
 
 def _is_system(request: Request, at: int) -> bool:
-    message = request.messages[at] if at < len(request.messages) else {}
+    message = dict(enumerate(request.messages)).get(at)
     return isinstance(message, dict) and message.get("role") == "system"

@@ -250,12 +250,12 @@ class SessionFile:
     def session(self, id: str) -> SessionRecord | None:
         """The session with an id; None if there is none."""
         row = self._row("SELECT * FROM sessions WHERE id = ?", id)
-        return None if row is None else _record(row)
+        return None if row is None else session_of(row)
 
     def create(self, record: SessionRecord) -> SessionRecord:
         """Makes a session. Raises `SessionRefused` where there is one of this id."""
         now = time.time()
-        said = json.dumps(_said(record), ensure_ascii=False)
+        said = json.dumps(said_of(record), ensure_ascii=False)
         try:
             self._db.execute(
                 "INSERT INTO sessions (id, owner, grouped, said, created, touched, size)"
@@ -351,12 +351,12 @@ class SessionFile:
         """Changes what is said of a session: `reward`, `reward_metadata`, `rewards`. Raises
         `SessionRefused` where there is none."""
         record = replace(self._known(id), **said)
-        text = json.dumps(_said(record), ensure_ascii=False)
+        text = json.dumps(said_of(record), ensure_ascii=False)
         self._db.execute("UPDATE sessions SET said = ? WHERE id = ?", (text, id))
         return record
 
     def close_session(self, id: str) -> SessionRecord:
-        """Closes a session: no more calls are taken. Raises `SessionRefused` where there is none."""
+        """Closes a session: it takes no more calls. Raises `SessionRefused` where there is none."""
         record = self._known(id)
         if not record.is_closed:
             record = replace(record, closed=time.time())
@@ -385,7 +385,7 @@ class SessionFile:
             f"SELECT * FROM sessions WHERE {' AND '.join(wanted)} ORDER BY number LIMIT ?",
             *(*values, *([] if group is None else [group]), limit),
         )
-        return [_record(row) for row in rows]
+        return [session_of(row) for row in rows]
 
     def calls(self, id: str) -> Iterator[RecordedCall]:
         """The calls of a session, in the order in which they began. Raises a `ValueError` for one
@@ -408,7 +408,9 @@ class SessionFile:
 
     def set_weights(self, version: WeightsVersion) -> None:
         """Notes the version of the weights from now on."""
-        self._db.execute("INSERT OR REPLACE INTO facts VALUES ('weights', ?)", (json.dumps(version),))
+        self._db.execute(
+            "INSERT OR REPLACE INTO facts VALUES ('weights', ?)", (json.dumps(version),)
+        )
 
     def sweep(self, keep: Retention) -> None:
         """Closes what is idle and deletes what is too old or too much."""
@@ -465,11 +467,13 @@ class SessionFile:
 _SAID = ("metadata", "options", "reward", "reward_metadata", "rewards")
 
 
-def _said(record: SessionRecord) -> dict[str, Any]:
+def said_of(record: SessionRecord) -> dict[str, Any]:
+    """What was said of a session."""
     return {name: getattr(record, name) for name in _SAID}
 
 
-def _record(row: Mapping[str, Any]) -> SessionRecord:
+def session_of(row: Mapping[str, Any]) -> SessionRecord:
+    """The session of a row."""
     said = json.loads(row["said"])
     same = ("id", "owner", "number", "created", "touched", "closed", "turns", "calls", "sampled")
     return SessionRecord(
