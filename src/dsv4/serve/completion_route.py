@@ -48,6 +48,7 @@ from dsv4.serve.completion_run import (
 )
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer, VocabularyError
 
@@ -96,11 +97,17 @@ class CompletionRoute:
         data = await read_body(scope, receive, server.settings)
         with server.inspected_request(key.name, self._protocol, data) as seen:
             read = await self._read(data, key)
-            async with server.sessions.entered(scope, headers, key, read) as received:
+            async with server.sessions.entered(scope, headers, key, read.call.n) as session:
+                received = read if session is None else self._in_session(read, session)
                 with server.gate.place() as turn:
                     send_piece = scope.get(SEND_PIECE, send)
                     client = CompletionClient(key, headers, receive, send, send_piece, turn)
                     return await self._run(received, client, seen)
+
+    def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
+        """A request as its session wants it."""
+        body = {**read.body, **session.sampling} if is_chat(self._server.backend) else read.body
+        return replace(read, body=body, call=session.applied(read.call), session=session)
 
     async def _run(
         self,

@@ -28,8 +28,7 @@ from dsv4.serve.served_model import (
 )
 from dsv4.serve.session_calls import Sessions
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage import store_for
-from dsv4.serve.storage.session_store import session_store_for
+from dsv4.serve.storage import session_store_for, store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads

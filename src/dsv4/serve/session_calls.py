@@ -17,11 +17,11 @@ from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dsv4._parse.parse import assemble
 from dsv4._parse.parser_options import new_id
-from dsv4.api import ApiError
+from dsv4.api import ApiError, ApiRequest
 from dsv4.errors import short_repr
 from dsv4.serve.access import Key
 from dsv4.serve.asgi import Scope
@@ -31,9 +31,6 @@ from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.storage.session_store import SessionStore, StoreFailure
 from dsv4.trajectories.recorded_calls import CallState, RecordedCall, TokenRun, WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused
-
-if TYPE_CHECKING:
-    from dsv4.serve.completion_run import PreparedRequest, ReceivedRequest
 
 SESSION_HEADER = "x-dsv4-session"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
@@ -90,17 +87,17 @@ class Sessions:
 
     @asynccontextmanager
     async def entered(
-        self, scope: Scope, headers: Mapping[str, str], key: Key, received: ReceivedRequest
-    ) -> AsyncIterator[ReceivedRequest]:
-        """A request as its session wants it, from the moment it is read to its end. Raises an
-        `ApiError` for a session that it may not use."""
+        self, scope: Scope, headers: Mapping[str, str], key: Key, choices: int
+    ) -> AsyncIterator[SessionEntry | None]:
+        """A request with so many choices in its session, from the moment it is read to its end;
+        None if it is in none. Raises an `ApiError` for a session that it may not use."""
         name = self.named(scope, headers)
         if name is None:
-            yield received
+            yield None
             return
-        entry = await self._entry(name, key, received.call.n)
+        entry = await self._entry(name, key, choices)
         try:
-            yield entry.applied(received, is_chat(self.backend))
+            yield entry
         finally:
             if not entry.has_begun:
                 self.later(name, lambda store: store.abandon(name, entry.call_ids))
@@ -156,6 +153,22 @@ def hashed(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 
+class PreparedCall(Protocol):
+    """What is recorded of a request once it has a prompt."""
+
+    @property
+    def call(self) -> ApiRequest: ...
+
+    @property
+    def ids(self) -> list[int] | None: ...
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def written(self) -> int: ...
+
+
 @dataclass(slots=True, eq=False)
 class SessionEntry:
     """One request in a session: its calls, one for each choice."""
@@ -171,23 +184,21 @@ class SessionEntry:
 
     # What the session changes.
 
-    def applied(self, received: ReceivedRequest, is_chat_server: bool) -> ReceivedRequest:
-        """The request with the session's sampling in place of the client's."""
-        options = self.record.options
-        sampling = {n: v for n, v in (options.get("sampling") or {}).items() if v is not None}
-        call = received.call
-        own = {name: value for name, value in sampling.items() if name != "max_tokens"}
-        request = call.request
-        if options.get("drop_thinking") is not None:
-            request = replace(request, drop_thinking=options["drop_thinking"])
-        call = replace(
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """How the session wants tokens to be picked, whatever the client says."""
+        return self.record.options.get("sampling") or {}
+
+    def applied(self, call: ApiRequest) -> ApiRequest:
+        """The request as the session wants it."""
+        own = {name: value for name, value in self.sampling.items() if name != "max_tokens"}
+        dropping = self.record.options.get("drop_thinking", call.request.drop_thinking)
+        return replace(
             call,
-            request=request,
+            request=replace(call.request, drop_thinking=dropping),
             sampling=replace(call.sampling, **own),
-            max_tokens=sampling.get("max_tokens", call.max_tokens),
+            max_tokens=self.sampling.get("max_tokens", call.max_tokens),
         )
-        body = {**received.body, **sampling} if is_chat_server else received.body
-        return replace(received, call=call, body=body, session=self)
 
     @property
     def tokens_left(self) -> int | None:
@@ -213,7 +224,7 @@ class SessionEntry:
 
     # What is recorded.
 
-    async def finish(self, prepared: PreparedRequest, readers: Sequence[ChoiceReader]) -> None:
+    async def finish(self, prepared: PreparedCall, readers: Sequence[ChoiceReader]) -> None:
         """Records completions that have ended, before the client has all of them."""
         self.has_ended = True
         calls, store = self._recorded(prepared, readers, None), self.sessions.store
@@ -223,7 +234,7 @@ class SessionEntry:
             self.sessions.later(self.record.id, lambda _: self._write(calls))
 
     def broke_off(
-        self, prepared: PreparedRequest, readers: Sequence[ChoiceReader], state: CallState
+        self, prepared: PreparedCall, readers: Sequence[ChoiceReader], state: CallState
     ) -> None:
         """Records completions that did not end, and that no client waits for."""
         self.has_ended = True
@@ -252,7 +263,7 @@ class SessionEntry:
 
     def _recorded(
         self,
-        prepared: PreparedRequest,
+        prepared: PreparedCall,
         readers: Sequence[ChoiceReader],
         state: CallState | None,
     ) -> list[RecordedCall]:
@@ -267,7 +278,7 @@ class SessionEntry:
         id: str,
         choice: int,
         reader: ChoiceReader,
-        prepared: PreparedRequest,
+        prepared: PreparedCall,
         state: CallState | None,
     ) -> RecordedCall:
         message = assemble(reader.events)
@@ -298,7 +309,7 @@ class SessionEntry:
         )
 
 
-def sampling_sent(prepared: PreparedRequest) -> dict[str, Any]:
+def sampling_sent(prepared: PreparedCall) -> dict[str, Any]:
     """How the engine was asked to sample."""
     options = prepared.options
     given = {name: getattr(options, name) for name in _SAMPLING_OPTIONS}
@@ -318,7 +329,7 @@ NO_LOGPROBS = "the backend gave no log-probabilities"
 
 
 def recorded_ids(
-    reader: ChoiceReader, prepared: PreparedRequest, backend: AnyBackend
+    reader: ChoiceReader, prepared: PreparedCall, backend: AnyBackend
 ) -> tuple[Sequence[int], tuple[TokenRun, ...], str]:
     """The prompt, what follows it, and why that is not all known: nothing is made up."""
     if is_chat(backend):

@@ -1,7 +1,6 @@
 """Sessions of agents -> token ids, loss masks and log-probabilities, for reinforcement learning."""
 
 from dsv4.trajectories.recorded_calls import PromptBase, RecordedCall, TokenRun
-from dsv4.trajectories.session_file import SessionFile, SessionRecord
 from dsv4.trajectories.trajectory_builder import (
     BreakCause,
     BuiltSession,
@@ -17,9 +16,7 @@ __all__ = [
     "BuiltSession",
     "PromptBase",
     "RecordedCall",
-    "SessionFile",
     "SessionNote",
-    "SessionRecord",
     "TokenRun",
     "Trajectory",
     "TrajectoryTurn",

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.settings import SettingError
 from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
 from dsv4.trajectories.session_file import Retention, SessionFile, SessionRecord, SessionRefused
 
@@ -92,28 +92,6 @@ class SessionStore(Protocol):
     async def aclose(self) -> None:
         """Frees what the store holds."""
         ...
-
-
-def session_store_for(settings: Settings) -> SessionStore | None:
-    """The store that the settings name. None where sessions are not recorded."""
-    place = settings.trajectories
-    if place is None:
-        return None
-    if place.startswith(("redis://", "rediss://")):
-        from dsv4.serve.storage.redis_sessions import RedisSessionStore
-
-        try:
-            return RedisSessionStore(place, retention_of(settings))
-        except ValueError as error:  # no URL of a server
-            raise SettingError("trajectories", f"found {place!r}: {error}") from None
-    durability = settings.trajectory_writes
-    return SqliteSessionStore(place.removeprefix("sqlite:"), retention_of(settings), durability)
-
-
-def retention_of(settings: Settings) -> Retention:
-    """How much of the sessions is kept."""
-    days = settings.trajectory_days * 24 * 3600
-    return Retention(settings.trajectory_bytes, days, settings.trajectory_idle)
 
 
 T = TypeVar("T")
