@@ -214,7 +214,14 @@ class CompletionRoute:
             return None
         try:
             # A hundred tools take a quarter of a second, in which other streams must go on.
-            make = partial(for_request, request, form=form, parallel=call.parallel)
+            tokenizer = self._server.tokenizer
+            make = partial(
+                for_request,
+                request,
+                form=form,
+                parallel=call.parallel,
+                markers="tokens" if tokenizer is None else tokenizer.vocabulary.added,
+            )
             return await asyncio.to_thread(make)
         except ApiError:
             raise
