@@ -183,6 +183,35 @@ def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+def test_a_list_of_thousands_of_values_inside_an_object(engine: Any) -> None:
+    listed = {"enum": [f"{letter}{n}" for letter in "ab" for n in range(1050)] + [*range(1050)]}
+    schema = {"type": "object", "properties": {"o": {"properties": {"e": listed}}, "n": listed}}
+    request = dsv4.Request(
+        [USER], tools=[{"name": "f", "parameters": schema}], tool_choice="f", thinking=False
+    )
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    for value, allowed in [('"b77"', True), ("1049", True), ('"c1"', False), ("1050", False)]:
+        rest = f'<｜DSML｜parameter name="o" string="false">{{"e": {value}}}</｜DSML｜parameter>\n'
+        rest += '<｜DSML｜parameter name="n" string="false">12</｜DSML｜parameter>\n'
+        rest += "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+        assert made.accepts(ids_of(rest + EOS)) == allowed, value
+
+
+@pytest.mark.parametrize("form", ["xgrammar", "lark"])
+def test_only_the_token_itself_opens_a_tag(form: Any) -> None:
+    request = dsv4.Request([USER], tools=[{"name": "f"}], tool_choice="required")
+    engine_of = XGrammar if form == "xgrammar" else LLGuidance
+    dsml, think_end = ids_of("｜DSML｜")[0], ids_of("</think>")[0]
+    begun = [*ids_of("Hm."), think_end, *ids_of("\n\n<")]
+    engine = engine_of(for_request(request, form, preamble=False).text)
+    matcher = engine.matcher()
+    assert all(engine.take(matcher, id) for id in begun)
+    allowed = engine.allowed(matcher)
+    assert allowed[dsml]
+    assert allowed.sum() == 1
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
 def test_counts_of_counts(engine: Any) -> None:
     schema = {"type": "string", "pattern": "^((ab{2}){2}c){1,2}$"}
     request = dsv4.Request([USER], response_format=schema, thinking=False)

@@ -80,7 +80,7 @@ def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[s
 
 def cuts_marker(written: str) -> bool:
     """Whether a text may end inside a special token, the rest of which must then be spelled."""
-    return written.endswith(_MARKER_STARTS)
+    return written.endswith(_MARKER_STARTS) and not written.endswith(VISIBLE)
 
 
 @dataclass(frozen=True)
@@ -326,7 +326,7 @@ class _Parameters(ValueRules):
             constants = self.constants(shape)
             if constants is not None:
                 raw += [self._raw_constant(value) for value in constants if isinstance(value, str)]
-                other += [self.json.constant(v) for v in constants if not isinstance(v, str)]
+                other.append(self.listed([v for v in constants if not isinstance(v, str)]))
                 continue
             for kind in self.kinds(shape):
                 if kind == "string":
