@@ -546,7 +546,7 @@ class IdParser:
     - `parser`: what reads the completion, fresh: `dsv4.StreamParser(…)` or `request.parser()`. A
       `StreamParser` with its default options, if not given.
     - `markers`: how the grammar of the completion writes special tokens, as `Grammar.markers` says.
-      With "text", `<think>`, `</think>` and the token of tool calls count also where ordinary
+      With "text", the tokens around reasoning and the one of tool calls count also where ordinary
       tokens spell them: such a grammar allows that, and allows no text that would spell one.
 
     Raises a `VocabularyError` where the vocabulary lacks a token that completions have.
