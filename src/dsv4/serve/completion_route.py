@@ -229,7 +229,14 @@ class CompletionRoute:
         forced = request.tool_choice not in _FREE
         if form is None or not (forced or request.response_format):
             return None, None
-        make = partial(for_request, request, form=form, parallel=call.parallel)
+        tokenizer = self._server.tokenizer
+        make = partial(
+            for_request,
+            request,
+            form=form,
+            parallel=call.parallel,
+            markers="tokens" if tokenizer is None else tokenizer.vocabulary.added,
+        )
         try:
             # A hundred tools take a quarter of a second, in which other streams must go on.
             return await asyncio.to_thread(make), partial(make, reasoning="server")

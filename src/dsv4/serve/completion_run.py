@@ -326,7 +326,7 @@ class CompletionRun:
         self._readers: Sequence[ChoiceReader] = [
             HealingReader(call, server.tokenizer)
             if healed
-            else CompletionReader(call, prepared.prompt, server.tokenizer)
+            else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
             for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open, client.turn)
