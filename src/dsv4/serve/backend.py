@@ -6,9 +6,9 @@ works as well as one behind HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.parser_options import Ended, Reason, ended_by
@@ -70,7 +70,11 @@ Chunks: TypeAlias = AsyncGenerator[Chunk, None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to generate. What is None is left to the backend."""
+    """How to generate. What is None is left to the backend.
+
+    `grammar` is that of the whole completion, reasoning included. `grammar_after_reasoning` makes
+    the one for a backend that lets reasoning pass, and applies a grammar to what follows.
+    """
 
     max_tokens: int
     temperature: float | None = None
@@ -83,6 +87,7 @@ class Options:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     grammar: Grammar | None = None
+    grammar_after_reasoning: Callable[[], Grammar] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +138,10 @@ class BackendOverflow(BackendError):
 class Backend(Protocol):
     """What generates text."""
 
-    # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
-    grammar_form: Form | None
+    @property
+    def grammar_form(self) -> Form | None:
+        """The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none."""
+        ...
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
@@ -154,10 +161,21 @@ class Backend(Protocol):
         ...
 
 
+@runtime_checkable
+class ProbedBackend(Protocol):
+    """A backend that has to be asked what it applies grammars to."""
+
+    async def check_grammars(self) -> str | None:
+        """To all that is generated ("grammar"), to what follows the reasoning ("server"), or to
+        nothing: None. Raises a `BackendError` where it does not answer."""
+        ...
+
+
 class ChatBackend(Protocol):
     """A chat server: it makes its own prompts, and takes requests in place of them."""
 
-    grammar_form: Form | None
+    @property
+    def grammar_form(self) -> Form | None: ...
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""

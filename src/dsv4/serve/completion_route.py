@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.parser_options import new_id
@@ -52,6 +52,7 @@ from dsv4.tokens import VocabularyError
 
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE_BODY = 200_000
+MakeGrammar: TypeAlias = Callable[[], Grammar]
 
 
 class CompletionRoute:
@@ -181,14 +182,16 @@ class CompletionRoute:
             prompt=prompt,
             ids=ids,
             prompt_tokens=tokens,
-            options=self._options(call, tokens, await self._grammar(call)),
+            options=self._options(call, tokens, *await self._grammars(call)),
             turn_ids=tuple(new_id("turn_") for _ in range(call.n)),
             shared=shared,
             recalled=recalled,
             began=began,
         )
 
-    def _options(self, call: ApiRequest, tokens: int, grammar: Grammar | None) -> Options:
+    def _options(
+        self, call: ApiRequest, tokens: int, grammar: Grammar | None, later: MakeGrammar | None
+    ) -> Options:
         server, context = self._server, self._server.context
         if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
@@ -203,19 +206,21 @@ class CompletionRoute:
             seed=sampling.seed,
             logprobs=call.top_logprobs if call.logprobs else None,
             grammar=grammar,
+            grammar_after_reasoning=later,
         )
 
-    async def _grammar(self, call: ApiRequest) -> Grammar | None:
-        """The grammar of a call that the model must write, or of the form of its answer."""
+    async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
+        """The grammar of a call that the model must write, or of the form of its answer; and what
+        makes the one for a backend that applies grammars only after the reasoning."""
         form = self._server.backend.grammar_form
         request = call.request
         forced = request.tool_choice not in ("auto", "none")
         if form is None or not (forced or request.response_format):
-            return None
+            return None, None
+        make = partial(for_request, request, form=form, parallel=call.parallel)
         try:
             # A hundred tools take a quarter of a second, in which other streams must go on.
-            make = partial(for_request, request, form=form, parallel=call.parallel)
-            return await asyncio.to_thread(make)
+            return await asyncio.to_thread(make), partial(make, reasoning="server")
         except ApiError:
             raise
         except ValueError as error:

@@ -8,14 +8,14 @@ import asyncio
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.serve.access import Keyring, StreamGate, read_keys
-from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
+from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
@@ -70,6 +70,12 @@ def _packed_ids(ids: Sequence[int]) -> bytes:
 _WIDTH = array("I").itemsize
 
 
+_GRAMMAR_NOTES = {
+    "server": "the backend applies grammars after the reasoning: it has a reasoning parser",
+    None: "the backend applies no grammars: forms of answers are asked for, but not enforced",
+}
+
+
 class GatewayState:
     """The state of one app, which its routes share."""
 
@@ -102,6 +108,7 @@ class GatewayState:
         self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = self._api_settings()
         self._knows_backend = False
+        self.grammar_note = ""  # what users should know of the backend's grammars
 
     def _api_settings(self) -> ApiSettings:
         settings = self.settings
@@ -142,6 +149,7 @@ class GatewayState:
     async def meet_backend(self) -> None:
         """Asks the backend for its model, as far as the settings leave it open."""
         if self._knows_backend:
+            self._note_grammars()
             return
         settings = self.settings
         found = model_asked_for(await self.backend.models(), settings.upstream_model)
@@ -153,6 +161,23 @@ class GatewayState:
             self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.model.name)
         self._knows_backend = True
+        await self._check_grammars()
+
+    async def _check_grammars(self) -> None:
+        """Asks a backend that must be asked. One that takes long is asked again when a request
+        needs to know."""
+        backend = self.backend
+        if isinstance(backend, ProbedBackend):
+            seconds = self.settings.connect_timeout
+            with suppress(BackendError, asyncio.TimeoutError):
+                scope = await asyncio.wait_for(backend.check_grammars(), seconds)
+                self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
+        self._note_grammars()
+
+    def _note_grammars(self) -> None:
+        grammars = self.backend.grammar_form is not None
+        if grammars != self.api_settings.grammars:
+            self.api_settings = replace(self.api_settings, grammars=grammars)
 
     def inspected_request(
         self, owner: str, protocol: ProtocolName, data: bytes

@@ -236,6 +236,8 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         notes.append(f"{server.dialect_problem}; {server.dialect} is assumed")
     if server.prompt_facts.note:
         notes.append(server.prompt_facts.note)
+    if server.grammar_note:
+        notes.append(server.grammar_note)
     if server.vocabulary_problem and not is_chat(server.backend):
         notes.append(f"no request can be answered: {server.vocabulary_problem}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
