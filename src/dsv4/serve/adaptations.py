@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from dsv4._format.dialects import Dialect
@@ -145,7 +145,10 @@ def _switched(body: JsonObject, server: AdaptedServer, thinking: bool) -> JsonOb
 def _asked(body: JsonObject) -> NeutralRequest:
     """What the options of a request say, in whichever fields."""
     fields = ("thinking", "reasoning_effort", "chat_template_kwargs", "tool_choice")
-    return chat_options({name: body[name] for name in fields if name in body})
+    given = {name: body[name] for name in fields if name in body}
+    if isinstance(given.get("reasoning_effort"), float):  # as SGLang counts
+        del given["reasoning_effort"]
+    return chat_options(given)
 
 
 def _is_forced(body: JsonObject) -> bool:
@@ -264,21 +267,22 @@ def _with_server_names(body: JsonObject, server: AdaptedServer) -> JsonObject:
     rename = partial(adapted_messages.renamed_tools, names=names)
     changed = {
         **body,
-        "tools": [_with_name(tool, names) for tool in body["tools"]],
+        "tools": [renamed_tool(tool, names) for tool in body["tools"]],
         "messages": [rename(message) for message in body["messages"]],
     }
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
-        changed["tool_choice"] = _with_name(choice, names)
+        changed["tool_choice"] = renamed_tool(choice, names)
     return changed
 
 
-def _with_name(tool: JsonObject, names: Mapping[str, str]) -> JsonObject:
+def renamed_tool(tool: JsonObject, names: Mapping[str, str]) -> JsonObject:
+    """A tool, or a choice of one, under another name."""
     function = _function_of(tool)
     name = function.get("name")
     if name not in names:
         return tool
-    renamed = {**function, "name": names[name]}
+    renamed = {**function, "name": names[str(name)]}
     return renamed if function is tool else {**tool, "function": renamed}
 
 
@@ -311,17 +315,20 @@ def _without_mixed_strictness(body: JsonObject, server: AdaptedServer) -> JsonOb
     """No strict tools where the server would refuse them: all or none may be, the schema must be
     of its kind, and there may be no response format beside them."""
     functions = [_function_of(tool) for tool in body.get("tools") or ()]
-    strict = [function for function in functions if function.get("strict")]
-    if not strict:
+    if not any(function.get("strict") not in (None, False) for function in functions):
         return body
-    if len(strict) == len(functions) and body.get("response_format") is None:
-        try:
-            for function in strict:
-                strict_parameters(function.get("parameters"), "parameters")
-            return body
-        except EncodeError:
-            pass
+    if all(map(_is_strict, functions)) and body.get("response_format") is None:
+        return body
     return _each_function(body, _not_strict)
+
+
+def _is_strict(function: JsonObject) -> bool:
+    """Whether a function is strict, with a schema that can be."""
+    try:
+        strict_parameters(function.get("parameters"), "parameters")
+    except EncodeError:
+        return False
+    return function.get("strict") is True
 
 
 def _not_strict(function: JsonObject) -> JsonObject:
@@ -347,7 +354,8 @@ _JSON_WORD = "Answer with a JSON object."
 def _with_visible_format(body: JsonObject, server: AdaptedServer) -> JsonObject:
     """A response format that the model can see, or that the server takes."""
     form = body.get("response_format")
-    kind = form.get("type") if isinstance(form, dict) else None
+    form = form if isinstance(form, dict) else {}
+    kind = form.get("type")
     if kind not in ("json_object", "json_schema"):
         return body
     if server.name == VLLM:
@@ -376,7 +384,8 @@ def _with_system_text(messages: Sequence[JsonObject], text: str) -> list[JsonObj
 
 def _with_continuation(body: JsonObject, server: AdaptedServer) -> JsonObject:
     messages = body["messages"]
-    if not messages or not messages[-1].get("prefix"):
+    last = messages[-1] if messages else {}
+    if last.get("role") != "assistant" or not last.get("prefix"):
         return body
     if server.name == SGLANG:
         return {**body, "continue_final_message": True}
@@ -423,8 +432,8 @@ BodyChange: TypeAlias = Callable[[JsonObject, AdaptedServer], JsonObject]
 class Adaptation:
     """One change: its id, the servers that need it, what is done and why.
 
-    `change` gives the body of a request as the server takes it: the same one where it needs nothing.
-    It is None for what needs the store of turns (`restored_turns.py`).
+    `change` gives the body of a request as the server takes it: the same one where nothing is to be
+    changed. It is None for what needs the store of turns (`request_adapter.py`).
     """
 
     id: str
@@ -472,10 +481,11 @@ ADAPTATIONS: tuple[Adaptation, ...] = (
     ),
     Adaptation(
         "message-forms",
-        RECIPE,
-        "null contents, empty lists of calls and calls without a type are written out",
+        ALL,
+        "null contents, empty lists of calls, arguments that are no text and calls without a type "
+        "are written out",
         "the server refuses them",
-        _in_messages(adapted_messages.complete_message),
+        _in_conversation(lambda m, _: adapted_messages.complete_messages(m)),
     ),
     Adaptation(
         "arguments",
@@ -647,5 +657,3 @@ def explanation(server: AdaptedServer | None) -> str:
         off = "" if adaptation.applies(server) else " (switched off)"
         lines += [f"{adaptation.id}{off}", f"    {adaptation.what}", f"    {adaptation.why}"]
     return "\n".join(lines) + "\n"
-
-

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from dsv4.api import ApiError
 from dsv4.api.api_request import reminder
-from dsv4.api.request_content import RAW_ARGUMENTS, UNSUPPORTED_IMAGE, unsupported_text
+from dsv4.api.request_content import BLANK_LINE, RAW_ARGUMENTS, UNSUPPORTED_IMAGE, unsupported_text
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.settings import MissingReasoning, SystemPlace
 
@@ -66,8 +66,9 @@ def text_of(content: object) -> str | None:
         return content or ""
     if not isinstance(content, list):
         return None
-    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
-    return "\n\n".join(texts) if all(isinstance(text, str) for text in texts) else None
+    parts = (part.get("text") if isinstance(part, dict) else part for part in content)
+    texts = [text for text in parts if isinstance(text, str)]
+    return BLANK_LINE.join(texts) if len(texts) == len(content) else None
 
 
 def readable_parts(message: JsonObject, *, images: bool) -> JsonObject:
@@ -98,8 +99,19 @@ def _readable_part(part: object, images: bool) -> object:
 # Forms that clients leave out, or write in another way.
 
 
-def complete_message(message: JsonObject) -> JsonObject:
-    """A message with everything that the API asks for, and nothing that it refuses."""
+def complete_messages(messages: ChatMessages) -> ChatMessages:
+    """The messages with everything that servers ask for, and nothing that they refuse."""
+    complete = each_message(messages, _complete_message)
+    if not any(message.get("prefix") for message in complete[:-1]):
+        return complete
+    return [*map(_without_prefix, complete[:-1]), complete[-1]]
+
+
+def _without_prefix(message: JsonObject) -> JsonObject:
+    return {name: value for name, value in message.items() if name != "prefix"}
+
+
+def _complete_message(message: JsonObject) -> JsonObject:
     if message.get("role") != "assistant":
         return message if message.get("content") is not None else {**message, "content": ""}
     changed = message
