@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from aiohttp import web
 
-from dsv4._format.tokens import Special, markup
+from dsv4._format.tokens import THINK_START, Special, markup
 from dsv4.serve import Chunk, Model
 from dsv4.tokens import Tokenizer
 
@@ -56,13 +57,13 @@ class StandIn:
     # The server.
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
+    async def running(self, port: int = 0) -> AsyncIterator[str]:
         app = web.Application(client_max_size=2**30)
         for path, method in self.routes.items():
             app.router.add_route("*", path, getattr(self, method))
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", port, reuse_address=True)
         await site.start()
         port = runner.addresses[0][1]
         try:
@@ -105,10 +106,30 @@ def event(value: Any) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
+ONE_WORD = re.compile(r'root ::= "(\w+)"')
+
+
 class VllmServer(StandIn):
-    """vLLM's `/v1/completions`."""
+    """vLLM's `/v1/completions`.
+
+    `grammars` is what it applies a grammar to: "grammar" is all of a completion; "server", with a
+    reasoning parser, is what follows the reasoning; None is nothing, as if it knew no such field.
+    It obeys grammars of one word. Requests with those are in `probes`, not among the others.
+    """
 
     routes: ClassVar[dict[str, str]] = {"/v1/completions": "complete", "/v1/models": "list_models"}
+
+    def __init__(self, *args: Any, grammars: str | None = "grammar", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.grammars = grammars
+        self.probes: list[Any] = []
+
+    async def _answer_probe(self, request: web.Request, body: Any, word: str) -> web.Response:
+        self.probes.append(body)
+        thinks = body["prompt"].endswith(THINK_START)
+        applied = self.grammars == "grammar" or (self.grammars == "server" and not thinks)
+        written = self._choice(body, self.ids(word if applied else "Hmm"), "stop")
+        return web.Response(body=event(written) + DONE, content_type="text/event-stream")
 
     async def list_models(self, request: web.Request) -> web.Response:
         model = {"id": "deepseek-ai/DeepSeek-V4", "object": "model", "max_model_len": 65536}
@@ -116,6 +137,9 @@ class VllmServer(StandIn):
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
+        grammar = (body.get("structured_outputs") or {}).get("grammar", "")
+        if word := ONE_WORD.fullmatch(grammar):
+            return await self._answer_probe(request, body, word[1])
         all_ids = self.ids(self.next_completion())
         ids = all_ids[: body.get("max_tokens", 16)]
         cut = len(ids) < len(all_ids)

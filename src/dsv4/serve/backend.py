@@ -6,9 +6,9 @@ works as well as one behind HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.parser_options import Ended, Reason, ended_by
@@ -70,7 +70,11 @@ Chunks: TypeAlias = AsyncGenerator[Chunk, None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to generate. What is None is left to the backend."""
+    """How to generate. What is None is left to the backend.
+
+    `grammar` is that of the whole completion, reasoning included. `grammar_after_reasoning` makes
+    the one for a backend that lets reasoning pass, and applies a grammar to what follows.
+    """
 
     max_tokens: int
     temperature: float | None = None
@@ -83,36 +87,61 @@ class Options:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     grammar: Grammar | None = None
+    grammar_after_reasoning: Callable[[], Grammar] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that the backend serves: its name, and the context length if it says."""
+    """A model that the backend serves: its name, and the context length if it says.
+
+    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer.
+    """
 
     name: str
     context: int | None = None
+    checkpoints: tuple[str, ...] = ()
 
 
 class BackendError(Exception):
-    """The backend failed. `status` is the one to answer a client with, before the first byte."""
+    """The backend failed. `status` is the one to answer a client with, before the first byte;
+    `retry_after` how many seconds it should wait. `final` says that no other try will help."""
 
-    def __init__(self, message: str, status: int = 502, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 502,
+        retry_after: float | None = None,
+        *,
+        final: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.status = status
         self.retry_after = retry_after
+        self.final = final
 
     @property
     def is_temporary(self) -> bool:
         """Whether the same request may work in a moment: worth another try."""
-        return self.status in (502, 503, 529)
+        return self.status in (502, 503, 529) and not self.final
+
+
+class BackendOverflow(BackendError):
+    """The prompt is longer than the backend's context: `tokens` and `limit`, where it says."""
+
+    def __init__(self, message: str, tokens: int | None, limit: int | None) -> None:
+        super().__init__(message, 400)
+        self.tokens = tokens
+        self.limit = limit
 
 
 class Backend(Protocol):
     """What generates text."""
 
-    # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
-    grammar_form: Form | None
+    @property
+    def grammar_form(self) -> Form | None:
+        """The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none."""
+        ...
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
@@ -132,10 +161,21 @@ class Backend(Protocol):
         ...
 
 
+@runtime_checkable
+class ProbedBackend(Protocol):
+    """A backend that has to be asked what it applies grammars to."""
+
+    async def check_grammars(self) -> str | None:
+        """To all that is generated ("grammar"), to what follows the reasoning ("server"), or to
+        nothing: None. Raises a `BackendError` where it does not answer."""
+        ...
+
+
 class ChatBackend(Protocol):
     """A chat server: it makes its own prompts, and takes requests in place of them."""
 
-    grammar_form: Form | None
+    @property
+    def grammar_form(self) -> Form | None: ...
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
@@ -184,6 +224,11 @@ def settled(finish: Reason | None, *, by_string: bool) -> Reason | None:
     """Why generation ended, for a parser. `by_string` says that a stop string may have ended it:
     where none can have, "stop" is the model's own end (rule 26)."""
     return "eos" if finish == "stop" and not by_string else finish
+
+
+def read_names(*values: object) -> tuple[str, ...]:
+    """The names of checkpoints in a backend's answer: those that are texts, and say something."""
+    return tuple(value for value in values if isinstance(value, str) and value)
 
 
 def read_number(value: object) -> int | None:

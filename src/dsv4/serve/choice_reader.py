@@ -24,6 +24,7 @@ from dsv4._parse.events import (
 from dsv4._parse.parser_options import Reason
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
+from dsv4.grammar import Grammar
 from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
 from dsv4.tokens import IdParser, Tokenizer
 
@@ -233,10 +234,18 @@ class ChoiceReader(ABC):
 class CompletionReader(ChoiceReader):
     """Reads what a backend generates from a prompt: ids, or text."""
 
-    def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
+    def __init__(
+        self,
+        call: ApiRequest,
+        prompt: Prompt,
+        tokenizer: Tokenizer | None,
+        grammar: Grammar | None = None,
+    ) -> None:
+        """`grammar` is what the backend was given to hold the completion to, if any."""
         super().__init__(call, tokenizer)
         self._text = call.parser(prompt)
-        self._ids = None if tokenizer is None else IdParser(tokenizer, self._text)
+        markers = "tokens" if grammar is None else grammar.markers
+        self._ids = None if tokenizer is None else IdParser(tokenizer, self._text, markers=markers)
         self._sampled_ids = array("I")
         if not call.parallel:
             self._ending_events = (StopHit, ToolCallEnd)

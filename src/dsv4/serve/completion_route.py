@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.parser_options import new_id
@@ -52,6 +52,7 @@ from dsv4.tokens import VocabularyError
 
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE_BODY = 200_000
+MakeGrammar: TypeAlias = Callable[[], Grammar]
 
 
 class CompletionRoute:
@@ -108,15 +109,15 @@ class CompletionRoute:
         server, headers, call = self._server, client.headers, received.call
         try:
             prepared = await self._prepare(received, client.key)
+            debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
+            run = CompletionRun(server, self._api, prepared, client, debug)
+            if seen is not None:
+                seen(prepared, run)
+            await run.run()
         except ContextOverflow as error:
             if not (call.stream and reads_failures_in_streams(headers)):
                 raise
             return await self._fail_in_stream(client.send, call, error)
-        debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-        run = CompletionRun(server, self._api, prepared, client, debug)
-        if seen is not None:
-            seen(prepared, run)
-        await run.run()
         return 200
 
     async def _fail_in_stream(self, send: Send, call: ApiRequest, error: ApiError) -> int:
@@ -181,14 +182,16 @@ class CompletionRoute:
             prompt=prompt,
             ids=ids,
             prompt_tokens=tokens,
-            options=self._options(call, tokens, await self._grammar(call)),
+            options=self._options(call, tokens, *await self._grammars(call)),
             turn_ids=tuple(new_id("turn_") for _ in range(call.n)),
             shared=shared,
             recalled=recalled,
             began=began,
         )
 
-    def _options(self, call: ApiRequest, tokens: int, grammar: Grammar | None) -> Options:
+    def _options(
+        self, call: ApiRequest, tokens: int, grammar: Grammar | None, later: MakeGrammar | None
+    ) -> Options:
         server, context = self._server, self._server.context
         if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
@@ -203,19 +206,28 @@ class CompletionRoute:
             seed=sampling.seed,
             logprobs=call.top_logprobs if call.logprobs else None,
             grammar=grammar,
+            grammar_after_reasoning=later,
         )
 
-    async def _grammar(self, call: ApiRequest) -> Grammar | None:
-        """The grammar of a call that the model must write, or of the form of its answer."""
+    async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
+        """The grammar of a call that the model must write, or of the form of its answer; and what
+        makes the one for a backend that applies grammars only after the reasoning."""
         form = self._server.backend.grammar_form
         request = call.request
         forced = request.tool_choice not in ("auto", "none")
         if form is None or not (forced or request.response_format):
-            return None
+            return None, None
+        tokenizer = self._server.tokenizer
+        make = partial(
+            for_request,
+            request,
+            form=form,
+            parallel=call.parallel,
+            markers="tokens" if tokenizer is None else tokenizer.vocabulary.added,
+        )
         try:
             # A hundred tools take a quarter of a second, in which other streams must go on.
-            make = partial(for_request, request, form=form, parallel=call.parallel)
-            return await asyncio.to_thread(make)
+            return await asyncio.to_thread(make), partial(make, reasoning="server")
         except ApiError:
             raise
         except ValueError as error:
@@ -240,7 +252,8 @@ def _in_namespaces(tools: list[Any]) -> int:
 
 def retry_headers(status: int, error: Exception) -> dict[str, str]:
     """What tells a client whether, and when, to try again."""
-    headers = {"x-should-retry": "true" if status in (429, 502, 503, 504) else "false"}
+    may_retry = status in (429, 502, 503, 504) and not getattr(error, "final", False)
+    headers = {"x-should-retry": "true" if may_retry else "false"}
     if status in (429, 503):
         # Some clients give up immediately without it, and others when it is long.
         headers["retry-after"] = str(math.ceil(getattr(error, "retry_after", None) or 1))
@@ -279,6 +292,8 @@ async def encode_prompt(
 
 def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[int] | None]:
     """The same, in the calling thread."""
+    if server.guesses_dialect:
+        raise ApiError(f"The server cannot make prompts: {server.dialect_problem}.", status=500)
     prompt = call.request.encode()
     try:
         return prompt, server.ids_of(prompt)

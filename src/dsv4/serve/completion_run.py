@@ -9,6 +9,7 @@ write.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -20,7 +21,7 @@ from dsv4._encode.prompt import Prompt
 from dsv4._parse.events import Diagnostic, End, Event, ReasoningDelta
 from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser_options import Reason
-from dsv4.api import ApiError, ApiRequest, Usage
+from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.errors import as_api_error
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
@@ -36,13 +37,22 @@ from dsv4.serve.asgi import (
     StreamTimer,
     send_json,
 )
-from dsv4.serve.backend import Backend, BackendError, Chunks, Options, is_chat
+from dsv4.serve.backend import (
+    Backend,
+    BackendError,
+    BackendOverflow,
+    Chunks,
+    Options,
+    is_chat,
+)
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
+
+_log = logging.getLogger("dsv4.serve")
 
 # How many pieces of a completion are shown while it comes.
 _TAIL_PIECES = 40
@@ -263,7 +273,10 @@ class Generation:
                     events = joined_events(events) if reader.joins else events
                 if events:
                     self._has_begun = True
-                    await passed(choice, events)
+                    try:
+                        await passed(choice, events)
+                    except UnicodeEncodeError as error:  # half of a pair, from an engine
+                        raise _backend_fault(error) from error
                 if reader.is_done:
                     return
 
@@ -275,7 +288,9 @@ class Generation:
 
 
 def _backend_fault(error: Exception) -> BackendError:
-    return BackendError(f"the backend failed: {type(error).__name__}: {error}")
+    """The error for whatever an engine raised. Only the log says what that was."""
+    _log.warning("the backend raised %s", type(error).__name__, exc_info=error)
+    return BackendError("the backend failed, or sent what cannot be read")
 
 
 class CompletionRun:
@@ -301,7 +316,7 @@ class CompletionRun:
         self._readers: Sequence[ChoiceReader] = [
             HealingReader(call, server.tokenizer)
             if healed
-            else CompletionReader(call, prepared.prompt, server.tokenizer)
+            else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
             for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open, client.turn)
@@ -359,7 +374,10 @@ class CompletionRun:
     @property
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
-        headers = {"x-request-id": prepared.turn_ids[0]}
+        headers = {
+            "x-request-id": prepared.turn_ids[0],
+            "x-dsv4-dialect": self._server.prompt_facts.in_short,
+        }
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
         if prepared.received.unread:
@@ -384,13 +402,26 @@ class CompletionRun:
             "diagnostics": diagnostics,
         }
 
+    async def _generate(
+        self, passed: PassEvents, alive: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        try:
+            await self._generation.run(passed, alive)
+        except BackendOverflow as error:
+            raise self._overflow(error) from error
+
+    def _overflow(self, error: BackendOverflow) -> ContextOverflow:
+        """A prompt that only the backend knows to be too long. Clients look for both numbers."""
+        limit = error.limit or self._server.context
+        return ContextOverflow(error.tokens or max(self._prepared.prompt_tokens, limit + 1), limit)
+
     # Whole.
 
     async def _whole(self) -> None:
         async def ignored(choice: int, events: list[Event]) -> None:
             return None
 
-        await self._generation.run(ignored, None)
+        await self._generate(ignored, None)
         body = self._folded(self._upstream_id)
         if self._debug:
             body["dsv4"] = self._debugged()
@@ -437,7 +468,7 @@ class CompletionRun:
             await stream.write(frames(start or writer.keep_alive()))
 
         try:
-            await generation.run(passed, alive)
+            await self._generate(passed, alive)
             for choice, events in held or ():
                 await stream.write(self._framed(writer, events, choice))
             last = writer.finish(usage=self.usage, reason=self._reason())

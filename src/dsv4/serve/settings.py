@@ -26,6 +26,7 @@ ImageRule: TypeAlias = Literal["replace", "refuse"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
+UpstreamReasoning: TypeAlias = Literal["probe", "grammar", "server"]
 
 # The type of a setting: a class, or what `typing` makes of classes.
 TypeForm: TypeAlias = object
@@ -66,6 +67,11 @@ class Settings:
     upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
     upstream_model: str | None = _setting(
         None, "model name to send to the backend; default: the first one it lists"
+    )
+    upstream_reasoning: UpstreamReasoning = _setting(
+        "probe",
+        "what a vLLM applies grammars to: `grammar`, also to reasoning; `server`, only to what "
+        "follows it, as with --reasoning-parser; `probe` finds out",
     )
     dialect: str | None = _setting(
         None, "release of the format; default: detected from the model's name"

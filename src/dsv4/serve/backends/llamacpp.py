@@ -19,6 +19,7 @@ from dsv4.serve.backend import (
     Model,
     Options,
     read_finish,
+    read_names,
     read_number,
     read_text,
 )
@@ -50,7 +51,8 @@ class LlamacppBackend(Backend):
         properties = await self._upstream.get("/props")
         settings = properties.get("default_generation_settings") or {}
         context = read_number(settings.get("n_ctx"))
-        return [Model(str(model.get("id")), context) for model in answer.get("data") or ()]
+        loaded = read_names(properties.get("model_path"))
+        return [Model(str(model.get("id")), context, loaded) for model in answer.get("data") or ()]
 
     async def aclose(self) -> None:
         await self._upstream.aclose()

@@ -18,6 +18,7 @@ from dsv4.serve.backend import (
     Model,
     Options,
     read_finish,
+    read_names,
     read_number,
     read_text,
 )
@@ -41,7 +42,9 @@ class SglangBackend(Backend):
         info = await self._upstream.get("/get_model_info")
         server = await self._upstream.get("/get_server_info")
         context = read_number(server.get("context_length") or server.get("max_total_num_tokens"))
-        return [Model(str(info.get("served_model_name") or info.get("model_path")), context)]
+        name = str(info.get("served_model_name") or info.get("model_path"))
+        loaded = read_names(info.get("model_path"), info.get("tokenizer_path"))
+        return [Model(name, context, loaded)]
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
