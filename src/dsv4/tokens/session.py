@@ -183,7 +183,7 @@ class Session:
         if logprobs is not None and len(logprobs) != len(ids):
             problem = f"found {len(logprobs)} for {len(ids)} ids, expected one for each"
             raise OptionError("logprobs", problem)
-        given = [None] * len(ids) if logprobs is None else list(logprobs)
+        given: list[float | None] = [None] * len(ids) if logprobs is None else list(logprobs)
         return _SampledIds(self.snapshot(), ids, given)
 
     def samples(self) -> list[Sample]:
