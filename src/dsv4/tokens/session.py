@@ -62,7 +62,7 @@ class Sample(NamedTuple):
     logprobs: list[float | None]
 
 
-class _SampledIds(NamedTuple):
+class _Sampling(NamedTuple):
     """What was sampled in one go, and what the session held before it."""
 
     before: Snapshot
@@ -100,7 +100,7 @@ class Session:
         self._settles = self._dialect.layout == "v4"
         self._messages: list[MessageFields] = []
         self._sampled: dict[int, _SampledTurn] = {}
-        self._samplings: list[_SampledIds] = []
+        self._samplings: list[_Sampling] = []
         self._declared: list[Any] = list(request.tools or ())
         self._shows_tools = request.tool_choice != "none"
         # Tools switch the dropping off.
@@ -179,12 +179,12 @@ class Session:
         self._samplings.append(sampling)
         return message
 
-    def _sampling(self, ids: list[int], logprobs: Sequence[float | None] | None) -> _SampledIds:
+    def _sampling(self, ids: list[int], logprobs: Sequence[float | None] | None) -> _Sampling:
         if logprobs is not None and len(logprobs) != len(ids):
             problem = f"found {len(logprobs)} for {len(ids)} ids, expected one for each"
             raise OptionError("logprobs", problem)
         given: list[float | None] = [None] * len(ids) if logprobs is None else list(logprobs)
-        return _SampledIds(self.snapshot(), ids, given)
+        return _Sampling(self.snapshot(), ids, given)
 
     def samples(self) -> list[Sample]:
         """What was sampled, as rows to train on: one for each context that the model met.
