@@ -53,7 +53,7 @@ examples: $(VENV)-training/installed
 # What trainers make of the files that `dsv4 dataset --for` writes: TRL, transformers, torchtune and
 # Megatron, on the CPU.
 test-training: $(VENV)-training/installed-for-tests
-	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py
+	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py tests/trajectories
 
 # Side by side: mypy takes one core, and leaves the other idle.
 test: $(VENV)/installed-for-tests
@@ -203,8 +203,9 @@ $(VENV)-training/installed: pyproject.toml
 	touch $@
 
 # torchtune and Megatron without what they ask for, of which the tests need little; torchtune 0.6
-# imports what newer releases of torchao have no more. Tests of what is missing are skipped.
-TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1'
+# imports what newer releases of torchao have no more. Of verl and SkyRL only the source is read.
+# Tests of what is missing are skipped.
+TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0'
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
 	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)
