@@ -26,8 +26,9 @@ from dsv4.serve.served_model import (
     model_asked_for,
     prompt_facts,
 )
+from dsv4.serve.session_calls import Sessions
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage import store_for
+from dsv4.serve.storage import session_store_for, store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads
@@ -100,6 +101,7 @@ class GatewayState:
         self.inspector = inspector_for(settings)
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         self.sampled_turns = SampledTurns(store_for(settings), seal)
+        self.sessions = Sessions(session_store_for(settings), backend, self.metrics)
         self.stored_responses = StoredResponses(self.sampled_turns.store)
         self.threads = StoredThreads(self.sampled_turns.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
@@ -202,6 +204,7 @@ class GatewayState:
 
     async def aclose(self) -> None:
         self.workers.close()
+        await self.sessions.aclose()
         await self.backend.aclose()
         if self.sampled_turns.store is not None:
             await self.sampled_turns.store.aclose()

@@ -17,6 +17,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
     read_names,
     read_number,
@@ -34,6 +35,7 @@ class SglangBackend(Backend):
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "tempered")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(_body, prompt, ids, options)
@@ -125,10 +127,11 @@ class _SglangProgress:
         return tuple(
             Logprob(
                 str(text),
-                value or 0.0,
+                value,
                 tuple((str(t), v) for v, _, t in top or ()),
                 read_number(id),
                 tuple(id for _, id, _ in top or ()),
             )
             for (value, id, text), top in list(zip(given, tops, strict=False))[first:]
+            if value is not None
         )

@@ -20,6 +20,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
     read_names,
     read_number,
@@ -36,6 +37,7 @@ class VllmBackend(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
         self._probe = GrammarProbe(settings, self._probed, lambda: self._upstream.starts)
 
     @property
@@ -152,8 +154,9 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
     tops = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        _logprob(token, value if value is not None else 0.0, top or {})
+        _logprob(token, value, top or {})
         for token, value, top in zip(tokens, values, tops, strict=False)
+        if value is not None
     )
 
 
