@@ -47,6 +47,7 @@ from dsv4.serve.completion_run import (
     is_expected,
 )
 from dsv4.serve.observe.inspector import OnBegin
+from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
@@ -117,7 +118,7 @@ class CompletionRoute:
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
-            prepared = await self._prepare(received, client.key)
+            prepared = await self._prepare(received, client)
             debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = CompletionRun(server, self._api, prepared, client, debug)
             if seen is not None:
@@ -176,11 +177,27 @@ class CompletionRoute:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
 
-    async def _prepare(self, received: ReceivedRequest, key: Key) -> PreparedRequest:
-        server = self._server
+    async def _sent(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
+        """What a chat server is sent."""
+        adapter = self._server.adapter
+        if adapter is None or client.headers.get("x-dsv4-adapt", "").lower() == "off":
+            return sent_as_given(received.call, received.body)
+        sent = await adapter.adapted(client.key.name, received.call, received.body)
+        self._server.metrics.count_adaptations(sent.adapted)
+        return sent
+
+    async def _prepare(
+        self, received: ReceivedRequest, client: CompletionClient
+    ) -> PreparedRequest:
+        server, key = self._server, client.key
         began = time.monotonic()
-        call, recalled = await server.sampled_turns.recalled(key.name, received.call)
-        server.metrics.replayed.labels("used").inc(recalled)
+        call, recalled, sent = received.call, 0, None
+        if is_chat(server.backend):
+            sent = await self._sent(received, client)
+            call = sent.read_with(call)
+        else:
+            call, recalled = await server.sampled_turns.recalled(key.name, call)
+            server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await encode_prompt(call, server, received.size)
         tokens = prompt_length(prompt, ids)
         shared = None if ids is None else server.prefixes.shared(key.name, ids)
@@ -199,6 +216,7 @@ class CompletionRoute:
             shared=shared,
             recalled=recalled,
             began=began,
+            sent=sent,
         )
 
     def _options(

@@ -25,7 +25,7 @@ from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.errors import as_api_error
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
-from dsv4.api.protocols import ApiProtocol, chat_server_body
+from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access import Busy, Key
 from dsv4.serve.asgi import (
@@ -48,6 +48,7 @@ from dsv4.serve.backend import (
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.records import Exchange
+from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
@@ -81,7 +82,8 @@ class PreparedRequest:
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
     how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
-    is how many of its last tokens open the call that the model must write.
+    is how many of its last tokens open the call that the model must write; `sent` is what a chat
+    server gets in place of the prompt.
     """
 
     key: Key
@@ -96,10 +98,16 @@ class PreparedRequest:
     recalled: int
     began: float
     written: int = 0
+    sent: SentRequest | None = None
 
     @property
     def body(self) -> JsonObject:
         return self.received.body
+
+    @property
+    def adapted(self) -> tuple[str, ...]:
+        """The ids of what was changed for a chat server."""
+        return () if self.sent is None else self.sent.adapted
 
 
 class CompletionClient(NamedTuple):
@@ -337,7 +345,8 @@ class CompletionRun:
         if session is not None and session.tokens_left == 0:
             return session.ended_stream()
         if is_chat(backend):
-            return backend.stream_request(chat_server_body(prepared.body, prepared.call.protocol))
+            assert prepared.sent is not None
+            return backend.stream_request(prepared.sent.body)
         generating = cast(Backend, backend)  # as what is no chat server must be
         return generating.stream(prepared.prompt, prepared.ids, prepared.options)
 
@@ -399,6 +408,8 @@ class CompletionRun:
         }
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
+        if prepared.adapted:
+            headers["x-dsv4-adapted"] = ",".join(prepared.adapted)
         if prepared.received.unread:
             headers["x-dsv4-ignored"] = _ignored_header(prepared.received.unread)
         return headers
@@ -419,6 +430,7 @@ class CompletionRun:
             "prompt": self._prepared.prompt.text,
             "completion": [reader.sampled for reader in self._readers],
             "diagnostics": diagnostics,
+            "adapted": list(self._prepared.adapted),
         }
 
     async def _generate(
@@ -545,20 +557,28 @@ class CompletionRun:
         server, prepared = self._server, self._prepared
         turns, sealed = server.sampled_turns, None
         if turns.seals:
-            turn = _sampled_turn(prepared.turn_ids[0], self._readers[0], prepared)
+            turn = self._turn_to_keep(prepared.turn_ids[0], self._readers[0])
             sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
         return sealed
+
+    def _turn_to_keep(self, turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
+        turn, sent = _sampled_turn(turn_id, reader, self._prepared), self._prepared.sent
+        return turn if turn is None or sent is None else sent.kept(turn)
 
     async def _store(self, response: JsonObject | None) -> None:
         """Keeps the turn before the client has all of it: it may come back immediately."""
         server, prepared = self._server, self._prepared
         before = [_plain_message(message) for message in prepared.call.request.messages]
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
-            turn = _sampled_turn(turn_id, reader, prepared)
-            if turn is not None and not is_chat(server.backend):
+            turn = self._turn_to_keep(turn_id, reader)
+            if turn is None:
+                continue
+            if prepared.sent is None:
                 await server.sampled_turns.remember(prepared.key.name, before, turn)
+            elif server.adapter is not None:
+                await server.adapter.remember(prepared.key.name, prepared.sent, turn)
         session = prepared.received.session
         if session is not None:
             await session.finish(prepared, self._readers)
@@ -596,6 +616,7 @@ class CompletionRun:
                     settings=asdict(self._server.api_settings),
                     prompt=prepared.prompt.text,
                     recalled=prepared.recalled,
+                    adapted=list(prepared.adapted),
                     completion=reader.sampled,
                     ids=list(reader.sampled_ids) if reader.has_ids else None,
                     deltas=reader.deltas,

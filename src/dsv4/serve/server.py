@@ -15,10 +15,12 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.serve.access import Keyring, StreamGate, read_keys
+from dsv4.serve.adaptations import check_ids
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
+from dsv4.serve.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.served_model import (
     default_context,
     dialect_of_model,
@@ -109,6 +111,8 @@ class GatewayState:
         self.dialect_problem = ""  # why it is a guess, where it is one
         self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = self._api_settings()
+        check_ids(settings.skip_adaptations)
+        self.adapter = self._adapter(())
         self._knows_backend = False
         self.grammar_note = ""  # what users should know of the backend's grammars
 
@@ -126,6 +130,12 @@ class GatewayState:
             calls=settings.calls,
             model=self.model.name,
         )
+
+    def _adapter(self, models: Sequence[Model]) -> RequestAdapter | None:
+        """What adapts requests to a chat server, of which these models are known."""
+        if not is_chat(self.backend):
+            return None
+        return adapter_for(self.settings, self.dialect, models, self.sampled_turns)
 
     @property
     def context(self) -> int:
@@ -154,7 +164,8 @@ class GatewayState:
             self._note_grammars()
             return
         settings = self.settings
-        found = model_asked_for(await self.backend.models(), settings.upstream_model)
+        models = await self.backend.models()
+        found = model_asked_for(models, settings.upstream_model)
         self.model = Model(settings.model or found.name, settings.context or found.context)
         if settings.dialect is None:
             told = dialect_of_model(found, settings.model)
@@ -162,6 +173,7 @@ class GatewayState:
             self.dialect_problem = dialect_problem(found, settings) if told is None else ""
             self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.model.name)
+        self.adapter = self._adapter(models)
         self._knows_backend = True
         await self._check_grammars()
 
@@ -177,7 +189,8 @@ class GatewayState:
         self._note_grammars()
 
     def _note_grammars(self) -> None:
-        grammars = self.backend.grammar_form is not None
+        # A chat server says itself what it enforces.
+        grammars = self.backend.grammar_form is not None or is_chat(self.backend)
         if grammars != self.api_settings.grammars:
             self.api_settings = replace(self.api_settings, grammars=grammars)
 

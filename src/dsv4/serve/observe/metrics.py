@@ -89,6 +89,12 @@ class Metrics:
             ["protocol", "field"],
             registry=made,
         )
+        self.adaptations = Counter(
+            "dsv4_adaptations",
+            "Changes of requests for a chat server, by the adaptation's id",
+            ["id"],
+            registry=made,
+        )
         self.backend_errors = Counter(
             "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
         )
@@ -117,6 +123,11 @@ class Metrics:
         for field in fields:
             label = field if field in HARMLESS_FIELDS[protocol] else "other"
             self.ignored_fields.labels(protocol, label).inc()
+
+    def count_adaptations(self, ids: Iterable[str]) -> None:
+        """Counts what was changed in a request."""
+        for id in ids:
+            self.adaptations.labels(id).inc()
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""
