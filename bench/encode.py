@@ -19,7 +19,7 @@ from loads import LOADS, Message, agent
 
 import dsv4
 import encoding_dsv4
-from dsv4._encode.cache import DEFAULT_CACHE_CHARACTERS
+from dsv4._encode.tools import DEFAULT_CACHE_CHARACTERS
 
 RELEASED_API, NATIVE, COLD = "dsv4", "dsv4 native", "dsv4 cold"
 PEER, PEER_VERSION = "deepseek-recipe", "0.2.0"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import EOS, function
+from completions import corpus, declared
 from dsv4.tokens import IdParser, Tokenizer
 from strategies import LOOKALIKES
 
@@ -127,6 +128,30 @@ class TestCharacters:
         assert message.content == text
 
 
+class TestCorpora:
+    @pytest.mark.parametrize("size", [1, 1000])
+    def test_malformed_completions_are_read_as_from_text(
+        self, size: int, tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        """A token that is misspelled has no id: whoever writes it so writes ordinary tokens."""
+        for case in corpus():
+            options = {
+                "thinking": case["start"] == "reasoning",
+                "tools": declared(**case["tools"]),
+                "tool_choice": case["tool_choice"],
+            }
+            parser = IdParser(tokenizer, dsv4.StreamParser(**options))
+            found = dsv4.assemble(events(parser, chunked(reference(case["text"]), size)))
+            assert found == dsv4.parse(case["text"], **options), case["id"]
+
+    @pytest.mark.parametrize(
+        "text", ["a< /think>b", "a</THINK>b", "a</think >b<|end▁of▁sentence|>"]
+    )
+    def test_misspelled_ends(self, text: str, tokenizer: Tokenizer) -> None:
+        found = dsv4.assemble(events(IdParser(tokenizer), chunked(tokenizer.encode_text(text), 1)))
+        assert (found.reasoning, found.content) == ("a", "b")
+
+
 class TestSpelling:
     @pytest.mark.parametrize("size", [1, 3, 1000])
     @pytest.mark.parametrize("thinking", [False, True])
@@ -138,6 +163,29 @@ class TestSpelling:
         message = dsv4.assemble(events(parser, chunked(ids, size)))
         assert (message.reasoning if thinking else message.content) == SPELLED
         assert not message.tool_calls + message.incomplete
+
+    @pytest.mark.parametrize("size", [1, 2, 3, 1000])
+    def test_markers_count_where_the_grammar_has_them_as_text(
+        self, size: int, tokenizer: Tokenizer
+    ) -> None:
+        value = "<｜User｜> <｜end▁of▁sentence｜> ｜DS"
+        text = COMPLETION.replace("x 天 <b> 𓀀", value).removesuffix(EOS)
+        parser = IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS), markers="text")
+        message = dsv4.assemble(events(parser, chunked(tokenizer.encode_text(text), size)))
+        assert message.reasoning == "I think 天气 👩‍💻 a < b."
+        assert message.content == "Here you are."
+        (made,) = message.tool_calls
+        assert made.arguments == f'{{"a": "{value}", "b": [1, {{"c": null}}]}}'
+
+    def test_a_marker_that_stays_begun_is_text(self, tokenizer: Tokenizer) -> None:
+        parser = IdParser(tokenizer, dsv4.StreamParser(thinking=False), markers="text")
+        ids = tokenizer.encode_text("a ｜DSM")
+        assert dsv4.assemble(events(parser, chunked(ids, 1))).content == "a ｜DSM"
+
+    def test_how_markers_are_written_is_one_of_two_words(self, tokenizer: Tokenizer) -> None:
+        wrong: Any = "ids"
+        with pytest.raises(dsv4.OptionError, match="markers: found 'ids', expected one of"):
+            IdParser(tokenizer, markers=wrong)
 
     @given(text=st.lists(st.sampled_from(LOOKALIKES) | st.text(max_size=3), max_size=4))
     def test_in_reasoning_content_and_arguments(

@@ -11,8 +11,7 @@ import pytest
 
 import dsv4
 from builders import call, calling, openai_tool, system
-from dsv4._encode.cache import DEFAULT_CACHE_CHARACTERS, TextCache
-from dsv4._encode.tools import ParametersWriter
+from dsv4._encode.tools import DEFAULT_CACHE_CHARACTERS, ParametersWriter, TextCache
 from dsv4._format.dialects import V4
 
 

@@ -13,7 +13,7 @@ from builders import VECTORS, vectors
 from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.prompt import Prompt
 from dsv4._encode.render_v4 import maybe_plain_chat, plain_chat_omissions
-from dsv4._encode.turn_rules import NATIVE
+from dsv4._encode.turns import NATIVE
 from dsv4._format.dialects import DIALECTS, V4, dialect_named
 from strategies import conversations, damaged
 

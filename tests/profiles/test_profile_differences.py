@@ -69,6 +69,9 @@ class TestComparing:
              ["arguments-malformed", "reasoning-old"]),
             ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "sglang-0.5.23",
              ["thinking", "tools-place", "choice-none"]),
+            ({"messages": [{"role": "system", "content": "x"}, USER], "tools": [TOOL],
+              "chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "low"},
+             "vllm-0.32", "verl-0.9.1", ["tools-first"]),
         ],
     )  # fmt: skip
     def test_reasons(self, body: Any, first: str, second: str, expected: list[str]) -> None:
@@ -116,11 +119,17 @@ class TestTraps:
             ({"chat_template_kwargs": {"thinking": False}}, "deepseek-api", "kwargs-ignored"),
             ({"reasoning_effort": "medium"}, "vllm-0.32", "effort-medium"),
             ({"reasoning_effort": "xhigh"}, "llama.cpp", "effort-unwritten"),
+            ({"model": "DeepSeek-V4-Pro"}, "vllm-0.32", "effort-revised"),
+            ({"model": "DeepSeek-V4-Pro", "reasoning_effort": "max"},
+             "sglang-0.5.23", "effort-revised"),
             ({"messages": calling(call("a", "x"))}, "vllm-0.32", "arguments-lost"),
             ({"messages": calling(call("b"), call("a"))}, "recipe-0.2.0", "calls-reordered"),
             ({"response_format": {"type": "json_object"}}, "vllm-0.32", "response-format-unseen"),
             ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "tools-shown"),
             ({"messages": calling(call("a", '{"x": 0.1234567}'))}, "llama.cpp", "floats-rounded"),
+            ({}, "verl-0.9.1", "thinking-off"),
+            ({"messages": [{"role": "system", "content": "x"}, USER], "tools": [TOOL]},
+             "verl-0.9.1", "tools-first"),
         ],
     )  # fmt: skip
     def test_each(self, body: Any, name: str, kind: str) -> None:
@@ -138,6 +147,8 @@ class TestTraps:
             ({}, "vllm-0.32"),
             ({}, "recipe-0.2.0"),
             ({}, "llama.cpp"),
+            ({"model": "DeepSeek-V4-Pro-0813"}, "vllm-0.32"),
+            ({"model": "DeepSeek-V4-Pro", "reasoning_effort": "low"}, "vllm-0.32"),
             ({"reasoning_effort": "high"}, "sglang-0.5.23"),
             ({"chat_template_kwargs": {"thinking": False}}, "sglang-0.5.23"),
             ({"messages": [{"role": "developer", "content": "x"}]}, "vllm-0.32"),

@@ -20,12 +20,20 @@ EVENTS = [b'{"a": 1}', b"two\nlines", b"\xc3\xa9", b"[DONE]"]
 @given(st.lists(st.integers(0, len(STREAM))), st.sampled_from([b"\n", b"\r\n", b"\r"]))
 def test_events_are_the_same_however_they_are_cut(cuts: list[int], end: bytes) -> None:
     reader, found, at = SseReader(), [], 0
-    # A CR at the very end may be half of a line end: the end of the stream decides.
-    stream = STREAM.replace(b"\n", end) + (b":" if end == b"\r" else b"")
+    stream = STREAM.replace(b"\n", end)
     for cut in sorted({*cuts, len(stream)}):
         found += reader.feed(stream[at:cut])
         at = cut
     assert found == EVENTS
+
+
+def test_an_event_is_complete_at_a_bare_cr_and_the_lf_behind_it_ends_no_other_line() -> None:
+    reader = SseReader()
+    assert reader.feed(b"data: a\r\r") == [b"a"]
+    assert reader.is_between_events
+    assert reader.feed(b"data: b\r") == []
+    assert reader.feed(b"\ndata: c\r\n") == []
+    assert reader.feed(b"\r\n") == [b"b\nc"]
 
 
 def test_half_an_event_is_seen() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from dsv4._check.training_checks import leaked_kinds, maybe_completion, message_text
-from dsv4._encode.turn_rules import NATIVE
+from dsv4._encode.turns import NATIVE
 from dsv4._inputs.input_files import InputError
 from dsv4._inputs.request_bodies import is_sharegpt, role_of, sharegpt_messages, sharegpt_tools
 

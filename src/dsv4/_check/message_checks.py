@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from dsv4._check.findings import CheckedConversation, RuleFinding, quoted_json
-from dsv4._encode.turn_rules import NATIVE
+from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.texts import UNSUPPORTED
 from dsv4._inputs.request_bodies import CHAT_FIELDS_READ, is_sharegpt, role_of

@@ -34,11 +34,11 @@ from dsv4._encode.tools import (
     qualified_function,
     schemas_text,
 )
-from dsv4._encode.turn_parts import TurnWriter
-from dsv4._encode.turn_rules import (
+from dsv4._encode.turns import (
     NATIVE,
     NATIVE_WITHOUT_TOOLS,
     Conventions,
+    TurnWriter,
     any_tools,
     are_plain,
     count_skipped_by_release,

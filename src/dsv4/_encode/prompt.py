@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from dsv4._encode.fragments import SAME_MESSAGE, Fragment, Piece, ending_of, pieces_of
 from dsv4._encode.inputs import RawTurn
-from dsv4._encode.omissions import Omission
+from dsv4._encode.turns import Omission
 from dsv4._format.dialects import Dialect
 from dsv4._format.endings import Ending
 from dsv4._format.tokens import THINK_END, MarkupText, Special, spelled

@@ -32,10 +32,8 @@ from dsv4._encode.inputs import (
     text_of,
     unknown_role,
 )
-from dsv4._encode.omissions import Omission, omissions_v32
 from dsv4._encode.tools import schemas_text
-from dsv4._encode.turn_parts import TurnWriter
-from dsv4._encode.turn_rules import Conventions
+from dsv4._encode.turns import Conventions, Omission, TurnWriter, omissions_v32
 from dsv4._format.dialects import Dialect
 from dsv4.errors import EncodeError
 

@@ -51,12 +51,15 @@ from dsv4._encode.inputs import (
     type_of,
     unknown_role,
 )
-from dsv4._encode.omissions import Omission, omissions
-from dsv4._encode.turn_parts import TextBesideBlocks, TurnWriter, UnseenImage
-from dsv4._encode.turn_rules import (
+from dsv4._encode.turns import (
     NATIVE,
     Conventions,
+    Omission,
+    TextBesideBlocks,
+    TurnWriter,
+    UnseenImage,
     call_places,
+    omissions,
     result_place,
     sort_results,
     survives_dropping,

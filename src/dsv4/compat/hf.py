@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from dsv4._encode.inputs import as_inputs, as_message, maybe_dict
 from dsv4._encode.prompt import Prompt, maybe_open_reasoning, without_final_header
-from dsv4._encode.turn_rules import NATIVE
+from dsv4._encode.turns import NATIVE
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect, dialect_named
 from dsv4._parse.parse import Message, assemble

@@ -20,7 +20,7 @@ from dsv4._encode.encode import effort_text, render_conversation
 from dsv4._encode.inputs import as_message, as_messages, check_roles, maybe_list, text_of
 from dsv4._encode.render_v4 import NEVER_SHOWN, RendererV4, maybe_plain_chat
 from dsv4._encode.tools import function_of, parameters_writer, schemas_text
-from dsv4._encode.turn_rules import (
+from dsv4._encode.turns import (
     RELEASED,
     Conventions,
     call_places,

@@ -12,7 +12,7 @@ from typing import Any
 from dsv4._encode.encode import render_conversation
 from dsv4._encode.inputs import as_messages, check_roles
 from dsv4._encode.render_v32 import RendererV32
-from dsv4._encode.turn_rules import RELEASED
+from dsv4._encode.turns import RELEASED
 from dsv4._format.dialects import V3_2
 from dsv4.compat.release import (
     _MODES,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dsv4._encode.turn_rules import VLLM
+from dsv4._encode.turns import VLLM
 from dsv4.compat.release import *  # noqa: F403
 from dsv4.compat.release import __all__ as __all__
 from dsv4.compat.release import _encode_by, _parameters_by, _parse_by, _render_by

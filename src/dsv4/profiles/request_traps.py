@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dsv4.errors import EncodeError, Location
+from dsv4._format.dialects import V4, dialect_for
+from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
 from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
 
-VLLM, SGLANG, RECIPE, LLAMA = PROFILES
+VLLM, SGLANG, RECIPE, LLAMA, VERL = PROFILES
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,13 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     return ()
 
 
+def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
+    """Thinking is off, and no option of the template says so."""
+    arguments = request.body.get("chat_template_kwargs") or {}
+    told = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
+    return None if request.thinking or told else ()
+
+
 def _asked_to_think(body: Object) -> bool | None:
     """What a top-level `thinking` or an `enable_thinking` says."""
     given = body.get("thinking")
@@ -137,6 +145,24 @@ def _effort(*names: str) -> TrapFinder:
         return ("reasoning_effort",) if written else None
 
     return find
+
+
+def _revised_effort(request: AcceptedRequest) -> Location | None:
+    """The model is V4 as it was released, by its name, and the server writes another text than its
+    encoder did."""
+    if not request.thinking or not _is_first_release(request.body.get("model")):
+        return None
+    effort = request.body.get("reasoning_effort")
+    released = V4.efforts["max"] if effort in ("max", "ultra") else V4.efforts["high"]
+    written = request.profile.mode(request.body, request.dialect).effort
+    return ("reasoning_effort",) if written != released else None
+
+
+def _is_first_release(model: object) -> bool:
+    try:
+        return isinstance(model, str) and dialect_for(model) is V4
+    except UnknownModel:
+        return False
 
 
 _RULES: tuple[_TrapRule, ...] = (
@@ -178,6 +204,14 @@ _RULES: tuple[_TrapRule, ...] = (
         _effort("xhigh", "ultra"),
         "this effort writes nothing, as if none were asked for; only high and max do",
         (LLAMA,),
+    ),
+    _TrapRule(
+        "effort-revised",
+        _revised_effort,
+        "the effort texts are those of 31 July for every V4, one step above what this model was "
+        "released with; `dsv4 serve` writes its own",
+        (VLLM, SGLANG),
+        ("v4",),
     ),
     _TrapRule(
         "arguments-lost",
@@ -236,6 +270,12 @@ _RULES: tuple[_TrapRule, ...] = (
         (LLAMA,),
     ),
     _TrapRule(
+        "answer-last",
+        _where_fact_holds(request_facts.answer_last),
+        "an assistant message at the end is history, and a new answer begins after it",
+        (VERL,),
+    ),
+    _TrapRule(
         "tools-shown",
         _where_fact_holds(request_facts.choice_none),
         'tool_choice "none" leaves the tools in the prompt',
@@ -246,5 +286,17 @@ _RULES: tuple[_TrapRule, ...] = (
         _where_fact_holds(request_facts.long_floats),
         "floats are rounded to six significant digits",
         (LLAMA,),
+    ),
+    _TrapRule(
+        "thinking-off",
+        _thinking_off_without_switch,
+        "the model does not think unless chat_template_kwargs.enable_thinking is true",
+        (VERL,),
+    ),
+    _TrapRule(
+        "tools-first",
+        _where_fact_holds(request_facts.tools_and_leading_system),
+        "the tools section stands before the system text; servers write it after it",
+        (VERL,),
     ),
 )

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
+from weakref import WeakSet
 
 import httptools
 
@@ -36,6 +37,7 @@ class SseReader:
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
+        self._after_cr = False  # an LF that comes first belongs to the line before
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes."""
@@ -48,13 +50,12 @@ class SseReader:
             and b"\r" not in chunk
         ):
             return [chunk[6:-2]]
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_cr = chunk.endswith(b"\r")
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         text = self._rest + chunk if self._rest else chunk
-        if b"\r" in text:
-            # The last CR may be half of a line end.
-            held = b"\r" if text.endswith(b"\r") else b""
-            text = (
-                text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
-            )
         *lines, self._rest = text.split(b"\n")
         if len(self._rest) > LONGEST_LINE:
             raise BackendError("the backend sent a line without an end")
@@ -230,6 +231,8 @@ class HttpClient:
         self._connect_timeout = connect_timeout
         self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
         self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
+        self._made: WeakSet[HttpConnection] = WeakSet()
+        self._starts = 0
 
     def _fixed(self, headers: Mapping[str, str], parts: SplitResult) -> str:
         if parts.username is not None:
@@ -264,7 +267,15 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         making = loop.create_connection(HttpConnection, self._host, self._port, ssl=self._tls)
         _, answer = await asyncio.wait_for(making, self._connect_timeout)
+        self._starts = self.starts
+        self._made.add(answer)
         return answer
+
+    @property
+    def starts(self) -> int:
+        """How often the server may have been started: as long as a connection is open it is the
+        same process, and when none is, the next one may be to another."""
+        return self._starts + (not any(connection.is_open for connection in self._made))
 
     def release(self, answer: HttpConnection) -> None:
         """Keeps a connection for the next request if its answer was read to the end."""

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 from dsv4.api.request_fields import JsonObject, fast_json_reader
+from dsv4.errors import short_repr
 from dsv4.serve.backend import BackendError, Chunk, Chunks
 from dsv4.serve.http_client import HttpClient, HttpConnection, HttpError, SseReader
 from dsv4.serve.settings import SettingError, Settings
+from dsv4.serve.upstream_failures import error_text, failure, overflow_of
 
 _DONE = b"[DONE]"
 # The types of what may be a stream. A server that says nothing sends the second.
@@ -32,11 +35,16 @@ class Upstream:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
-        if settings.upstream_key_file:
-            key = _read_key(settings.upstream_key_file)
-            headers["authorization"] = f"Bearer {key}"
+        self._key = _read_key(settings.upstream_key_file) if settings.upstream_key_file else None
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
         url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
         self._client = HttpClient(url, headers, settings.connect_timeout)
+
+    @property
+    def starts(self) -> int:
+        """Another number than before where the server may have been restarted meanwhile."""
+        return self._client.starts
 
     async def get(self, path: str) -> JsonObject:
         """The JSON object of a GET; an empty one where it is no object."""
@@ -48,7 +56,7 @@ class Upstream:
     async def _got(self, path: str) -> JsonObject:
         answer = await self._client.request("GET", path)
         try:
-            await _refuse_failure(answer)
+            await self._refuse_failure(answer)
             return _object(json.loads(await answer.rest(_MAX_ANSWER)))
         finally:
             self._client.release(answer)
@@ -62,7 +70,7 @@ class Upstream:
         Every token passes here. So backends give what reads their events, in place of a loop of
         their own around this one: each would take as long again.
         """
-        reader, ended = SseReader(), False
+        reader, events, ended = SseReader(), _EventReader(), False
         before: JsonObject = {}
         last: JsonObject = {}
         async with self._opened(path, await asked()) as answer:
@@ -74,8 +82,10 @@ class Upstream:
                 more = len(found)
                 for data in found:
                     more -= 1
-                    before, last = last, _event_json(data)
-                    yield read(last, more > 0)
+                    before, last = last, events.read(data)
+                    yield _read_chunk(read, last, more > 0)
+        if ended and not last:
+            raise BackendError("the backend sent an empty answer")
         if not ended and not reader.is_between_events:
             raise BackendError("the backend broke off in the middle of an event")
         # What ends without a word was cut: no client may take it for the whole.
@@ -93,13 +103,18 @@ class Upstream:
                 f"the backend cannot be reached: {_error_words(error)}", 503
             ) from None
         try:
-            await _refuse_failure(answer)
+            await self._refuse_failure(answer)
             _refuse_other_types(answer)
             yield answer
         except (HttpError, OSError) as error:
             raise BackendError(f"the backend broke off: {_error_words(error)}") from None
         finally:
             self._client.release(answer)
+
+    async def _refuse_failure(self, answer: HttpConnection) -> None:
+        if answer.status >= 300:
+            body = (await answer.rest(4096)).decode("utf-8", "replace")
+            raise failure(answer.status, answer.headers, body, self._key)
 
     async def aclose(self) -> None:
         self._client.close()
@@ -124,18 +139,6 @@ def _error_words(error: BaseException) -> str:
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
-def _event_json(data: bytes) -> JsonObject:
-    try:
-        event = _parse_event(data)
-    except (ValueError, RecursionError):
-        event = _slow_event_json(data)
-    if event.__class__ is not dict:
-        return {}
-    if event.get("error"):
-        raise BackendError(f"the backend failed: {_error_text(event['error'])}")
-    return event
-
-
 def _object(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
@@ -155,37 +158,72 @@ def _slow_event_json(data: bytes) -> Any:
 _parse_event = fast_json_reader() or _slow_event_json
 
 
+class _EventReader:
+    """Reads the events of one stream.
+
+    A character beyond the first 65,536 may come as halves of a pair, in two events: a server that
+    writes JSON piece by piece knows no better. The first half waits for the second.
+    """
+
+    def __init__(self) -> None:
+        self._halves: dict[_Place, str] = {}
+
+    def read(self, data: bytes) -> JsonObject:
+        try:
+            event = _parse_event(data)
+        except (ValueError, RecursionError):
+            event = _slow_event_json(data)
+        # Half of a pair has no bytes of its own, so it comes as an escape.
+        if self._halves or b"\\ud" in data or b"\\uD" in data:
+            event = self._joined(event, ())
+        if event.__class__ is not dict:
+            return {}
+        if event.get("error"):
+            raise _event_failure(event["error"])
+        return event
+
+    def _joined(self, value: object, place: _Place) -> Any:
+        """A copy of a value with the pairs in its texts joined."""
+        if isinstance(value, dict):
+            return {name: self._joined(item, (*place, name)) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._joined(item, (*place, n)) for n, item in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        text = self._halves.pop(place, "") + value if value else value
+        if _FIRST_HALF.match(text[-1:]) and place != _CUMULATIVE:
+            self._halves[place], text = text[-1], text[:-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_Place: TypeAlias = tuple[str | int, ...]
+_FIRST_HALF = re.compile("[\ud800-\udbff]")
+# SGLang's text begins anew with each event.
+_CUMULATIVE = ("text",)
+
+
+def _event_failure(error: object) -> BackendError:
+    text = error_text(error)
+    return overflow_of(_object(error), text) or BackendError(f"the backend failed: {text}")
+
+
+def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:
+    """What an event says. Its texts are texts: all that comes after relies on it."""
+    try:
+        chunk = read(event, more)
+        if chunk.text.__class__ is str and (chunk.delta is None or chunk.delta.__class__ is dict):
+            return chunk
+    except (TypeError, AttributeError, LookupError, ValueError):
+        pass
+    raise BackendError(f"the backend sent an event of another form: {short_repr(event)}")
+
+
 def _is_end(event: JsonObject) -> bool:
     """Whether an event says why generation ended, in the words of any server."""
     return bool(
         event.get("stop")
         or _object(event.get("meta_info")).get("finish_reason")
         or any(_object(choice).get("finish_reason") for choice in event.get("choices") or ())
-    )
-
-
-def _error_text(error: object) -> str:
-    text = error.get("message") if isinstance(error, dict) else error
-    return str(text)[:500]
-
-
-async def _refuse_failure(answer: HttpConnection) -> None:
-    if answer.status < 300:
-        return
-    body = (await answer.rest(4096)).decode("utf-8", "replace")
-    try:
-        read = json.loads(body)
-        body = _error_text(read.get("error", read.get("message", body)))
-    except (ValueError, AttributeError):
-        pass
-    # Load is for the client to wait for; a request that the backend refuses is the client's own;
-    # everything else is ours and the backend's.
-    status = {429: 429, 503: 503, 529: 503, 400: 400, 413: 400, 422: 400}.get(answer.status, 502)
-    retry = answer.headers.get("retry-after", "")
-    raise BackendError(
-        f"the backend answered {answer.status}: {body[:500]}",
-        status,
-        float(retry) if retry.isdecimal() else None,
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsv4._encode.fragments import Piece
 from dsv4._encode.inputs import MessageFields, as_message, maybe_list
 from dsv4._encode.prompt import Prompt
-from dsv4._encode.turn_rules import call_places
+from dsv4._encode.turns import call_places
 from dsv4.errors import OptionError, short_repr
 from dsv4.request import Request, RequestOptions
 from dsv4.tokens.coder import Coder, common_prefix_length

@@ -15,6 +15,8 @@ from dsv4.profiles.server_requests import Object
 from dsv4.profiles.text_shields import TextPlace, shielded, unshielded
 from dsv4.verify.token_counts import PromptCounter, places_in
 
+# What people talk to over HTTP: a trainer's prompts are no server's.
+SERVERS = ("vllm-0.32", "sglang-0.5.23", "recipe-0.2.0", "llama.cpp")
 # What other servers write for the dialect that they call "v4".
 SERVED_NAMES = {"v4": "v4-0731"}
 
@@ -65,7 +67,7 @@ def clean_servers() -> list[Hypothesis]:
     """Every known server with every dialect that it writes."""
     return [
         Hypothesis(profile.name, dialect)
-        for profile in (*PROFILES.values(), GATEWAY)
+        for profile in (*(PROFILES[name] for name in SERVERS), GATEWAY)
         for dialect in profile.dialects
     ]
 

@@ -17,10 +17,13 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
+    read_names,
     read_number,
     read_text,
 )
+from dsv4.serve.backends.vllm import bias_fields
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -32,6 +35,7 @@ class SglangBackend(Backend):
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "tempered")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(_body, prompt, ids, options)
@@ -41,7 +45,9 @@ class SglangBackend(Backend):
         info = await self._upstream.get("/get_model_info")
         server = await self._upstream.get("/get_server_info")
         context = read_number(server.get("context_length") or server.get("max_total_num_tokens"))
-        return [Model(str(info.get("served_model_name") or info.get("model_path")), context)]
+        name = str(info.get("served_model_name") or info.get("model_path"))
+        loaded = read_names(info.get("model_path"), info.get("tokenizer_path"))
+        return [Model(name, context, loaded)]
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
@@ -61,6 +67,8 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
         sampling["sampling_seed"] = options.seed
     if options.stop:
         sampling["stop"] = list(options.stop)
+    if options.logit_bias is not None:
+        sampling["logit_bias"] = bias_fields(options)
     if options.grammar is not None:
         sampling |= options.grammar.fields("sglang")["sampling_params"]
     body: dict[str, Any] = {"text": prompt.text} if ids is None else {"input_ids": list(ids)}
@@ -117,6 +125,13 @@ class _SglangProgress:
         tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(given)
         first, self._logprobs = self._logprobs, len(given)
         return tuple(
-            Logprob(str(text), value or 0.0, tuple((str(t), v) for v, _, t in top or ()))
-            for (value, _, text), top in list(zip(given, tops, strict=False))[first:]
+            Logprob(
+                str(text),
+                value,
+                tuple((str(t), v) for v, _, t in top or ()),
+                read_number(id),
+                tuple(id for _, id, _ in top or ()),
+            )
+            for (value, id, text), top in list(zip(given, tops, strict=False))[first:]
+            if value is not None
         )

@@ -1,0 +1,580 @@
+"""Turns: the rules that merge, sort and drop them (docs/format.md, section 3), what the format
+leaves out of them, and the parts that they share in every layout.
+
+Nothing is copied or moved. A turn is a range of messages: one message, or a run of user and tool
+messages that merge into one user turn. `Conventions` has one field for each point in which the
+native API, the released modules and vLLM's copy differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dsv4._encode.fragments import (
+    BETWEEN_CALLS,
+    BETWEEN_ITEMS,
+    BETWEEN_MODEL_ITEMS,
+    CALL_NAME_END,
+    IMAGE,
+    MODEL_IMAGE,
+    RESPONSE_FORMAT_START,
+    DialectFragments,
+    fragments_of,
+)
+from dsv4._encode.inputs import (
+    IMAGE_TYPES,
+    MessageFields,
+    RawTurn,
+    image_record,
+    is_nonempty,
+    maybe_dict,
+    maybe_list,
+    read_block,
+    text_of,
+    type_of,
+)
+from dsv4._encode.tools import (
+    ParametersWriter,
+    PrewrittenText,
+    json_at,
+    parameters_writer,
+    qualified_call_name,
+    schemas_text,
+)
+from dsv4._format.dialects import NAMESPACE_END, Arguments, Dialect
+from dsv4.errors import EncodeError, Location, OptionError, short_repr
+
+
+class Conventions(NamedTuple):
+    """Whose rules a conversation is read by: one field for each difference.
+
+    The released modules, vLLM's copy and the native API write the same bytes. They differ in a few
+    field names and in what they refuse.
+    """
+
+    # The names of an assistant's thinking text; the first that is not empty wins.
+    reasoning_fields: tuple[str, str] = ("reasoning_content", "reasoning")
+    # Any of these, when true, leaves an assistant turn without its EOS.
+    open_turn_fields: tuple[str, ...] = ("wo_eos", "prefix")
+    # The field that gives the read_url task its URL, where there is one.
+    url_field: str | None = "extracted_url"
+    # What the caller knows the option for the effort as.
+    effort_option: str = "effort"
+    # What arguments may be, where that is not for the dialect to say.
+    arguments: Arguments | None = None
+    # Roles that no release has are an error even where dropping would remove them.
+    known_roles_only: bool = True
+    # Every tool must have a name.
+    named_tools: bool = True
+    # Tools are shown. Where they are not, they do not keep reasoning from being dropped either.
+    shows_tools: bool = True
+    # docs/format.md, section 3, last paragraph: the context is dropped once more, by itself.
+    context_dropped_alone: bool = False
+
+
+NATIVE = Conventions()
+NATIVE_WITHOUT_TOOLS = NATIVE._replace(shows_tools=False)
+RELEASED = Conventions(
+    open_turn_fields=("wo_eos",),
+    url_field=None,
+    effort_option="reasoning_effort",
+    known_roles_only=False,
+    named_tools=False,
+    context_dropped_alone=True,
+)
+VLLM = RELEASED._replace(reasoning_fields=("reasoning", "reasoning_content"), arguments="object")
+
+
+# What stays before the last user turn when old reasoning is dropped. The last of them is no role of
+# any release, but the released function keeps it, and then has no way to write it.
+SURVIVING_ROLES = (
+    *("system", "user", "assistant", "tool", "latest_reminder"),
+    "direct_search_results",
+)
+_MERGING = ("user", "tool")
+
+
+def survives_dropping(message: MessageFields) -> bool:
+    """Whether a message stays when it comes before *last*. It may lose its reasoning."""
+    return message["role"] in SURVIVING_ROLES
+
+
+# Step 1, merging.
+
+
+def turn_stop(messages: Sequence[MessageFields], start: int) -> int:
+    """Where the turn that begins at `start` ends.
+
+    A user message joins a user turn unless that carries a task; a tool result always does.
+    """
+    message = messages[start]
+    if message["role"] not in _MERGING:
+        return start + 1
+    tasked = message["role"] == "user" and message.get("task") is not None
+    joining = ("tool",) if tasked else _MERGING
+    stop = start + 1
+    while stop < len(messages) and messages[stop]["role"] in joining:
+        stop += 1
+    return stop
+
+
+def last_turn_start(messages: Sequence[MessageFields]) -> int:
+    """Where the last turn begins."""
+    start = run = len(messages) - 1
+    while run >= 0 and messages[run]["role"] in _MERGING:
+        start, run = run, run - 1
+    while (stop := turn_stop(messages, start)) < len(messages):
+        start = stop
+    return start
+
+
+# Step 2, sorting.
+
+
+def call_places(calls: Sequence[Any]) -> dict[Any, int]:
+    """Call id -> place. A repeated id takes its last, an empty id is none."""
+    places: dict[Any, int] = {}
+    for place, call in enumerate(calls):
+        fields = call if call.__class__ is dict else maybe_dict(call) or {}
+        id = fields.get("id")
+        if not isinstance(id, (str, int)) or not id:
+            id = (maybe_dict(fields.get("function")) or {}).get("id")
+        if isinstance(id, (str, int)) and id:
+            places[id] = place
+    return places
+
+
+def result_place(id: object, places: dict[Any, int]) -> int:
+    """Where a result belongs. One whose call is unknown counts as the first call's."""
+    return places.get(id, 0) if isinstance(id, (str, int)) else 0
+
+
+_RESULT_PLACE = itemgetter(0)
+
+
+def sort_results(blocks: list[Any]) -> None:
+    """Puts the results among the blocks in order, and leaves all else where it is.
+
+    The first item of a block is where it belongs among the results, None if it is none.
+    """
+    try:
+        blocks[:] = sorted(blocks, key=_RESULT_PLACE)
+    except TypeError:  # there are not only results
+        slots = [n for n, block in enumerate(blocks) if block[0] is not None]
+        results = sorted((blocks[slot] for slot in slots), key=_RESULT_PLACE)
+        for slot, block in zip(slots, results, strict=True):
+            blocks[slot] = block
+
+
+def last_calls(context: Sequence[MessageFields]) -> Sequence[Any] | None:
+    """The calls of a context that results after it may answer."""
+    for message in reversed(context):
+        if message["role"] == "assistant" and (calls := maybe_list(message.get("tool_calls"))):
+            return calls
+    return None
+
+
+# Step 3, dropping.
+
+
+def last_asking_index(messages: Sequence[MessageFields], dialect: Dialect, first: bool) -> int:
+    """The index of *last*, taken at its last message. -1 for none.
+
+    `first` says whether the messages begin the conversation: a system turn that is the first asks
+    in no dialect.
+    """
+    index = len(messages) - 1
+    while index >= 0:
+        role = messages[index]["role"]
+        if role == "user" or role == "tool":
+            break
+        if role == "developer" and role in dialect.roles:
+            break
+        if role == "system" and dialect.systems_ask == "later" and (index or not first):
+            break
+        index -= 1
+    return index
+
+
+def are_plain(messages: Sequence[Any]) -> bool:
+    """Whether all messages are dicts, and none has tools: most conversations, seen in one walk."""
+    for message in messages:  # noqa: SIM110  (a generator takes twice as long)
+        if message.__class__ is not dict or "tools" in message:
+            return False
+    return True
+
+
+def any_tools(messages: Sequence[MessageFields], users_keep_tools: bool) -> bool:
+    """Whether a turn has tools, which switches dropping off."""
+    for message in messages:
+        if "tools" in message and is_nonempty(message["tools"]):
+            return _tools_after_merging(messages, users_keep_tools)
+    return False
+
+
+def _tools_after_merging(messages: Sequence[MessageFields], users_keep_tools: bool) -> bool:
+    """Merging takes tools off whatever joins a turn, and in most dialects off user turns."""
+    losing = ("tool",) if users_keep_tools else _MERGING
+    start = 0
+    while start < len(messages):
+        if is_nonempty(messages[start].get("tools")) and messages[start]["role"] not in losing:
+            return True
+        start = turn_stop(messages, start)
+    return False
+
+
+def first_surviving_index(messages: Sequence[MessageFields], last: int) -> int:
+    index = 0
+    while index < last and not survives_dropping(messages[index]):
+        index += 1
+    return index
+
+
+def last_task(context: Sequence[MessageFields], dropped: bool) -> Any:
+    """The task of the context's last turn that stays."""
+    end = len(context)
+    while dropped and end and not survives_dropping(context[end - 1]):
+        end -= 1
+    if not end:
+        return None
+    last = context[last_turn_start(context[:end])]
+    return last.get("task") if last["role"] != "tool" else None
+
+
+def count_skipped_by_release(
+    messages: Sequence[MessageFields], context: Sequence[MessageFields], dialect: Dialect
+) -> int:
+    """How many messages the released function passes over, with dropping on and a context.
+
+    It counts what dropping the context by itself would leave. What stands at or after the context's
+    own *last*, and yet is dropped, is counted too much: as many turns disappear.
+    """
+    last = max(last_asking_index(context, dialect, first=True), 0)
+    turns = sum(not survives_dropping(message) for message in context[last:])
+    start = 0
+    while turns and start < len(messages):
+        turns -= 1
+        start = turn_stop(messages, start)
+    return start
+
+
+# What the format leaves out of a prompt, and by which rule (docs/encoding.md).
+
+
+OmissionRule: TypeAlias = Literal[
+    "old_reasoning",  # it comes before the last user turn, and nothing keeps it
+    "chat_mode",  # there is no reasoning without thinking
+    "task_answer",  # what answers a task has no reasoning
+    "vanished",  # the role does not stay before the last user turn
+    "joined",  # the message joined a user turn, which keeps the fields of its first message
+    "not_asked",  # the task is followed by something that does not answer it
+    "tool_choice",  # no tools are shown with tool_choice="none"
+    "unseen_block",  # a block that is neither text nor an image, on another role than a user's
+    "unread",  # the format has no use for this field on this role
+]
+"""Why something is not in the prompt."""
+
+
+class Omission(NamedTuple):
+    """Something that the prompt does not show.
+
+    `message` is the index in the caller's messages, `field` the name of the field, or "message" for
+    all of it, and `rule` says why.
+    """
+
+    message: int
+    field: str
+    rule: OmissionRule
+
+
+# What is read of each role besides its content. No text is lost with ids: they order results.
+_READ: dict[str, tuple[str, ...]] = {
+    "system": ("tools", "response_format", "task"),
+    "developer": ("tools", "response_format", "task"),
+    "user": ("task",),
+    "assistant": ("tool_calls", "task"),
+    "tool": ("tool_call_id",),
+    "latest_reminder": ("task",),
+}
+_ANSWERING = ("assistant", "latest_reminder")
+
+
+def omissions(
+    messages: Sequence[MessageFields],
+    dialect: Dialect,
+    rules: Conventions,
+    shown_from: float,
+    vanishing_before: int,
+    task_before: object,
+) -> tuple[Omission, ...]:
+    """All that was left out, in the order of the messages."""
+    found: list[Omission] = []
+    task, start = task_before, 0
+    while start < len(messages):
+        first, stop = messages[start], turn_stop(messages, start)
+        if start < vanishing_before and not survives_dropping(first):
+            found.append(Omission(start, "message", "vanished"))
+            start = stop
+            continue
+        if first["role"] == "assistant":
+            hidden = _reasoning_rule(task, start, shown_from)
+            if hidden:
+                found += (
+                    Omission(start, name, hidden)
+                    for name in rules.reasoning_fields
+                    if is_nonempty(first.get(name))
+                )
+        for index in range(start, stop):
+            found += _of_message(messages[index], index, index > start, dialect, rules)
+        task = first.get("task") if first["role"] != "tool" else None
+        if task is not None and stop < len(messages) and messages[stop]["role"] not in _ANSWERING:
+            found.append(Omission(start, "task", "not_asked"))
+        start = stop
+    return tuple(found)
+
+
+# V3.2 reads neither tasks nor what leaves a turn open, and ignores ids.
+_READ_V32: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("system", "developer"), ("tools", "response_format")),
+    "assistant": ("tool_calls", "reasoning_content", "reasoning"),
+    "tool": ("tool_call_id",),
+}
+
+
+def omissions_v32(
+    messages: Sequence[MessageFields],
+    rules: Conventions,
+    shown_from: float,
+    vanished: Set[int],
+) -> tuple[Omission, ...]:
+    """The same for V3.2's layout."""
+    found: list[Omission] = []
+    for index, message in enumerate(messages):
+        if index in vanished:
+            found.append(Omission(index, "message", "vanished"))
+            continue
+        read = {"role", "content", *_READ_V32.get(message["role"], ())}
+        hidden = _reasoning_rule(None, index, shown_from)
+        for field in filter(lambda field: is_nonempty(message[field]), message):
+            if field in rules.reasoning_fields and message["role"] == "assistant" and hidden:
+                found.append(Omission(index, field, hidden))
+            elif field == "tools" and not rules.shows_tools and field in read:
+                found.append(Omission(index, field, "tool_choice"))
+            elif field not in read:
+                found.append(Omission(index, field, "unread"))
+    return tuple(found)
+
+
+def _reasoning_rule(task: object, index: int, shown_from: float) -> OmissionRule | None:
+    if task is not None:
+        return "task_answer"
+    if shown_from == float("inf"):
+        return "chat_mode"
+    return "old_reasoning" if index <= shown_from else None
+
+
+def _of_message(
+    message: MessageFields, index: int, joined: bool, dialect: Dialect, rules: Conventions
+) -> Iterator[Omission]:
+    role = message["role"]
+    read = {"role", "content", *_READ.get(role, ())}
+    if role == "assistant":
+        read.update(rules.reasoning_fields, rules.open_turn_fields)
+    task = message.get("task")
+    if role == "user" and isinstance(task, str) and task == "read_url" and rules.url_field:
+        read.add(rules.url_field)
+    blocks = dialect.lists_are_blocks and message.get("content_blocks") is not None
+    if blocks:
+        read.add("content_blocks")
+        if role == "user" and message.get("content") is not None:
+            yield Omission(index, "content", "unread")
+    for field, value in message.items():
+        if not is_nonempty(value):
+            continue
+        if field == "tools" and not rules.shows_tools and "tools" in read:
+            yield Omission(index, "tools", "tool_choice")
+        elif joined and field not in ("role", "content", "content_blocks", "tool_call_id"):
+            yield Omission(index, field, "joined")
+        elif field not in read:
+            yield Omission(index, field, "unread")
+    if dialect.lists_are_blocks and role != "user":
+        field = "content_blocks" if blocks else "content"
+        for item in maybe_list(message.get(field)) or ():
+            if type_of(item) not in ("text", *IMAGE_TYPES):
+                yield Omission(index, field, "unseen_block")
+
+
+# The parts that turns share in every layout: content, tools, reasoning, calls.
+
+
+class TurnWriter:
+    """Writes parts of turns to `flat`, and the images among them to `images`.
+
+    Indices are those of the caller's messages.
+    """
+
+    # Few conversations have these, so they are only set where there are some.
+    images: list[MessageFields] | None = None
+    # What a tokenizer places as it was sampled, by message.
+    sampled: dict[int, RawTurn] | None = None
+    # The calls that results may answer.
+    _last_calls: Sequence[Any] | None = None
+    # What calls are written with, looked up for the first of them.
+    _for_calls: tuple[DialectFragments, ParametersWriter] | None = None
+
+    def __init__(
+        self, messages: Sequence[MessageFields], dialect: Dialect, rules: Conventions
+    ) -> None:
+        self.messages = messages
+        self.dialect = dialect
+        self.rules = rules
+        self.flat: list[str] = []
+
+    def omissions(self) -> tuple[Omission, ...]:
+        """What was left out of the prompt."""
+        raise NotImplementedError
+
+    def _add_image(self, block: MessageFields, location: Location) -> None:
+        if self.images is None:
+            self.images = []
+        self.images.append(image_record(block, location))
+
+    def _add_sampled(self, index: int, turn: RawTurn) -> None:
+        if turn.sampled.ids is not None:
+            self.sampled = self.sampled or {}
+            self.sampled[index] = turn
+
+    def _extras(self, message: MessageFields, location: Location) -> None:
+        """Tools and response format of a message, or of the request."""
+        tools, response_format = message.get("tools"), message.get("response_format")
+        if is_nonempty(tools) and self.rules.shows_tools:
+            words, rules = fragments_of(self.dialect), self.rules
+            place = (*location, "tools")
+            schemas = schemas_text(tools, rules.named_tools, self.dialect.namespaces, place)
+            self.flat += words.tools_start, schemas, words.tools_end
+        if is_nonempty(response_format):
+            if type(response_format) is PrewrittenText:
+                schema = str.__str__(response_format)
+            else:
+                schema = json_at(response_format, (*location, "response_format"))
+            self.flat += RESPONSE_FORMAT_START, schema
+
+    def _content(self, content: object, index: int, between: str = BETWEEN_ITEMS) -> None:
+        """Content that may be a list: texts, and images where the dialect has them, joined."""
+        location = ("messages", index, "content")
+        listed = maybe_list(content) if self.dialect.lists_are_blocks else None
+        if listed is None:
+            self.flat.append(text_of(content, location))
+            return
+        image = MODEL_IMAGE if between is BETWEEN_MODEL_ITEMS else IMAGE
+        is_first = True
+        for n, item in enumerate(listed):
+            block = maybe_dict(item) or {}
+            kind = type_of(block)
+            if kind in IMAGE_TYPES:
+                self._add_image(block, (*location, n))
+                written: str = image
+            elif kind == "text":
+                written = read_block(block, (*location, n)).content
+            elif item.__class__ is UnseenImage:
+                self._add_image(item.image, (*location, n))
+                continue
+            elif item.__class__ is TextBesideBlocks:
+                written = str.__str__(item)
+            else:
+                continue
+            if not is_first:
+                self.flat.append(between)
+            self.flat.append(written)
+            is_first = False
+
+    def _reasoning(self, message: MessageFields, index: int) -> str:
+        field, other = self.rules.reasoning_fields
+        text = message.get(field)
+        if type(text) is str and text:
+            return text
+        if not is_nonempty(text):
+            field, text = other, message.get(other)
+        return text if type(text) is str else text_of(text, ("messages", index, field))
+
+    def _calls(self, calls: object, index: int) -> None:
+        listed = calls if type(calls) is list else _call_list(calls, index)
+        if not listed:
+            return
+        self._last_calls = listed
+        words, writer = self._for_calls or self._look_up_for_calls()
+        flat, opening, namespaces = self.flat, words.block_open, self.dialect.namespaces
+        for n, call in enumerate(listed):
+            if call.__class__ is not dict or call.get("function").__class__ is not dict:
+                call = _plain_call(call, ("messages", index, "tool_calls", n))
+            function = call["function"]
+            name = function.get("name")
+            if name.__class__ is not str:
+                name = _exact_name(name, ("messages", index, "tool_calls", n, "function", "name"))
+            if namespaces and (
+                NAMESPACE_END in name or "namespace" in call or "namespace" in function
+            ):
+                name = qualified_call_name(call, function, ("messages", index, "tool_calls", n))
+            arguments = function.get("arguments")
+            known = writer.cache.recent.get(arguments) if arguments.__class__ is str else None
+            parameters = self._parameters(writer, function, index, n) if known is None else known
+            flat += opening, words.invoke_open, name, CALL_NAME_END, parameters, words.invoke_close
+            opening = BETWEEN_CALLS
+        flat.append(words.block_close)
+
+    def _parameters(
+        self, writer: ParametersWriter, function: MessageFields, index: int, n: int
+    ) -> str:
+        if "arguments" not in function:
+            return ""
+        try:
+            return writer.write(function["arguments"])
+        except (EncodeError, OptionError) as error:
+            place = ("messages", index, "tool_calls", n, "function", "arguments", *error.location)
+            raise EncodeError(place, error.problem) from None
+
+    def _look_up_for_calls(self) -> tuple[DialectFragments, ParametersWriter]:
+        rule = self.rules.arguments or self.dialect.arguments
+        self._for_calls = fragments_of(self.dialect), parameters_writer(self.dialect.tags, rule)
+        return self._for_calls
+
+
+class TextBesideBlocks(str):
+    """The text of a message that has blocks as well."""
+
+    __slots__ = ()
+
+
+class UnseenImage:
+    """An image that is returned, though the text of its message is written instead of it."""
+
+    def __init__(self, image: MessageFields) -> None:
+        self.image = image
+
+
+def _call_list(calls: object, index: int) -> Sequence[Any]:
+    listed = () if calls is None else maybe_list(calls)
+    if listed is None:
+        problem = f"found {short_repr(calls)}, expected a list of calls"
+        raise EncodeError(("messages", index, "tool_calls"), problem)
+    return listed
+
+
+def _plain_call(call: object, location: Location) -> MessageFields:
+    """A call and its function object as dicts."""
+    fields = maybe_dict(call)
+    if fields is None:
+        raise EncodeError(location, f"found {short_repr(call)}, expected a call object")
+    function = maybe_dict(fields.get("function"))
+    if function is None:
+        problem = f"found {short_repr(fields.get('function'))}, expected a function object"
+        raise EncodeError((*location, "function"), problem)
+    return {**fields, "function": function}
+
+
+def _exact_name(name: object, location: Location) -> str:
+    if not isinstance(name, str):
+        raise EncodeError(location, f"found {short_repr(name)}, expected the tool's name")
+    return str.__str__(name)

@@ -1,0 +1,117 @@
+"""What an answer of the backend means that is a failure: whose it is, whether another try may
+help, and what the client is told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.backend import BackendError, BackendOverflow, read_number
+
+# Clients give up where they are told to wait for long, and a backend may say anything.
+LONGEST_WAIT = 60.0
+
+# What is between the gateway and its backend: nothing that a client could do about it, and the
+# backend's own words may quote the gateway's key. By status.
+_MISCONFIGURED = {
+    401: "the backend refuses the gateway's key: see `upstream_key_file`",
+    403: "the backend refuses the gateway's key: see `upstream_key_file`",
+    404: "the backend does not have this route: see `upstream` and `backend`",
+    405: "the backend does not have this route: see `upstream` and `backend`",
+    407: "a proxy before the backend asks for a password: see `upstream`",
+}
+_REDIRECTED = "the backend redirects to another address: see `upstream`"
+# Load is for the client to wait for; a request that the backend refuses is the client's own;
+# everything else is ours and the backend's.
+_STATUSES = {429: 429, 503: 503, 529: 503, 400: 400, 413: 400, 422: 400}
+
+# How servers say that a prompt is too long: OpenAI, DeepSeek and vLLM, SGLang, llama.cpp.
+_OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
+_OVERFLOW = re.compile(
+    r"maximum context length|context[ _](?:length|size|window)|maximum input length"
+    r"|prompt is too long|too many tokens|longer than the (?:maximum )?model",
+    re.IGNORECASE,
+)
+# The bound, and what was found: named, or by its place in the sentence.
+_LIMIT = re.compile(
+    r"(?:context[ _](?:length|size|window)|max_model_len|maximum input length|maximum)"
+    r"\D{0,30}?(\d[\d,]*)",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d[\d,]*")
+
+
+def failure(status: int, headers: Mapping[str, str], body: str, key: str | None) -> BackendError:
+    """The error for an answer with this status. `key` is the gateway's own, which is never told."""
+    if 300 <= status < 400:
+        return BackendError(f"{_REDIRECTED} (status {status})", final=True)
+    if status in _MISCONFIGURED:
+        return BackendError(f"{_MISCONFIGURED[status]} (status {status})", final=True)
+    said = _error_object(body)
+    text = error_text(said.get("message", body))
+    if key:
+        text = text.replace(key, "…")
+    mapped = _STATUSES.get(status, 502)
+    if mapped == 400 and (overflow := overflow_of(said, text)):
+        return overflow
+    message = f"the backend answered {status}: {text}"
+    return BackendError(message, mapped, waiting_time(headers.get("retry-after", "")))
+
+
+def overflow_of(said: JsonObject, text: str) -> BackendOverflow | None:
+    """The error for a prompt that is too long for the backend, if that is what it says."""
+    kinds = (said.get("code"), said.get("type"), said.get("error_type"))
+    if not (any(kind in _OVERFLOW_CODES for kind in kinds) or _OVERFLOW.search(text)):
+        return None
+    limit = read_number(said.get("n_ctx")) or _limit_in(text)
+    tokens = read_number(said.get("n_prompt_tokens"))
+    if tokens is None and limit is not None:
+        found = [_value(number) for number in _NUMBER.findall(text)]
+        tokens = max((number for number in found if number > limit), default=None)
+    return BackendOverflow(f"the backend's context is too small: {text}", tokens, limit)
+
+
+def _limit_in(text: str) -> int | None:
+    found = _LIMIT.search(text)
+    return _value(found[1]) if found else None
+
+
+def _value(number: str) -> int:
+    return int(number.replace(",", ""))
+
+
+def _error_object(body: str) -> JsonObject:
+    """What a body says of an error, by the names of any server."""
+    try:
+        read = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(read, dict):
+        return {}
+    said = read.get("error", read.get("detail", read))
+    return said if isinstance(said, dict) else {"message": said}
+
+
+def error_text(error: object) -> str:
+    """What an error says, and not too much of it."""
+    text = error.get("message") if isinstance(error, dict) else error
+    return str(text)[:500]
+
+
+def waiting_time(text: str) -> float | None:
+    """How many seconds a `Retry-After` asks to wait: it has a number or a date. None for neither,
+    and never longer than clients wait."""
+    try:
+        seconds = float(text) if text.strip().isdecimal() else _until(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), LONGEST_WAIT)
+
+
+def _until(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp() - time.time()
