@@ -102,6 +102,7 @@ class Matrix:
 
     @property
     def score(self) -> float:
+        """The share of the pairs that are told apart."""
         return self.apart / self.pairs if self.pairs else 1.0
 
 
