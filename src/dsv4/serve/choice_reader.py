@@ -146,6 +146,7 @@ class ChoiceReader(ABC):
         # What generation can end with: whatever comes after it would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
+        self.token_logprobs: list[float] = []  # of the ids, as far as the backend gave them
         self.has_ids = False
         self.counts = Counts()
         self.finish: Reason | None = None
@@ -255,6 +256,8 @@ class CompletionReader(ChoiceReader):
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
             self._sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            if chunk.logprobs:
+                self.token_logprobs += [known.logprob for known in chunk.logprobs]
             return events
         if not chunk.text:
             return []
