@@ -334,7 +334,7 @@ class Meant:
     @property
     def shown(self) -> list[dict[str, Any]]:
         """The messages without the reasoning that the prompt leaves out."""
-        last = max(n for n, m in enumerate(self.messages) if m["role"] == "user")
+        last = max(n for n, m in enumerate(self.messages) if m["role"] in ("user", "tool"))
         dropped = self.options["drop_thinking"] and not self.has_tools
         return [
             {
