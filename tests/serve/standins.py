@@ -10,10 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from aiohttp import web
 
 from dsv4._format.tokens import THINK_START, Special, markup
@@ -334,3 +340,33 @@ class Scripted:
 
     async def aclose(self) -> None:
         pass
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def redis_server(folder: Path, port: int = 0) -> Iterator[str]:
+    """The URL of a Redis server of the tests' own, which keeps its data in a folder where it is
+    given a port. Skips the test where none is installed."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not installed")
+    keeps = ["--appendonly", "yes", "--appendfsync", "always"] if port else []
+    port = port or free_port()
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
+    server = subprocess.Popen([*command, *keeps], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()

@@ -32,7 +32,12 @@ class Counts:
     reasoning: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# What log-probabilities are of: the model's own distribution ("raw"), the one that was sampled from
+# ("processed"), or the model's after the temperature and before top-p ("tempered").
+LogprobsMode: TypeAlias = Literal["raw", "processed", "tempered"]
+
+
+@dataclass(slots=True)  # one is made for every token, as of `Chunk`
 class Logprob:
     """A token with its log probability, and those that might have stood in its place."""
 
@@ -94,12 +99,14 @@ class Options:
 class Model:
     """A model that the backend serves: its name, and the context length if it says.
 
-    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer.
+    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer. `owner`
+    is whose model it is, by the backend's list.
     """
 
     name: str
     context: int | None = None
     checkpoints: tuple[str, ...] = ()
+    owner: str = ""
 
 
 class BackendError(Exception):
@@ -136,7 +143,11 @@ class BackendOverflow(BackendError):
 
 
 class Backend(Protocol):
-    """What generates text."""
+    """What generates text.
+
+    One that has an attribute `logprobs_mode`, of `LogprobsMode`, says what its log-probabilities
+    are of.
+    """
 
     @property
     def grammar_form(self) -> Form | None:
@@ -191,6 +202,12 @@ class ChatBackend(Protocol):
 
 
 AnyBackend: TypeAlias = Backend | ChatBackend
+
+
+def logprobs_mode_of(setting: str, default: LogprobsMode) -> LogprobsMode:
+    """What a server's log-probabilities are of: `setting` says so if it was started otherwise."""
+    modes: dict[str, LogprobsMode] = {"raw": "raw", "processed": "processed"}
+    return modes.get(setting, default)
 
 
 def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:

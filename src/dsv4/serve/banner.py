@@ -22,6 +22,7 @@ class ServerSummary:
     keys: int
     ids: bool
     facts: PromptFacts
+    adapted_to: str = "nothing"
     notes: tuple[str, ...] = ()
 
 
@@ -69,6 +70,8 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
         ),
         f"  replay      {settings.replay}",
     ]
+    if settings.backend == "chat":
+        lines.append(f"  adapted to  {summary.adapted_to}")
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]

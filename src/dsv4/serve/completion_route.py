@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import Special, markup
 from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName, client_path
@@ -46,9 +47,11 @@ from dsv4.serve.completion_run import (
     is_expected,
 )
 from dsv4.serve.observe.inspector import OnBegin
+from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
-from dsv4.tokens import VocabularyError
+from dsv4.tokens import Tokenizer, VocabularyError
 
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE_BODY = 200_000
@@ -94,11 +97,18 @@ class CompletionRoute:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
         with server.inspected_request(key.name, self._protocol, data) as seen:
-            received = await self._read(data, key)
-            with server.gate.place() as turn:
-                send_piece = scope.get(SEND_PIECE, send)
-                client = CompletionClient(key, headers, receive, send, send_piece, turn)
-                return await self._run(received, client, seen)
+            read = await self._read(data, key)
+            async with server.sessions.entered(scope, headers, key, read.call.n) as session:
+                received = read if session is None else self._in_session(read, session)
+                with server.gate.place() as turn:
+                    send_piece = scope.get(SEND_PIECE, send)
+                    client = CompletionClient(key, headers, receive, send, send_piece, turn)
+                    return await self._run(received, client, seen)
+
+    def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
+        """A request as its session wants it."""
+        body = {**read.body, **session.sampling} if is_chat(self._server.backend) else read.body
+        return replace(read, body=body, call=session.applied(read.call), session=session)
 
     async def _run(
         self,
@@ -108,7 +118,7 @@ class CompletionRoute:
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
-            prepared = await self._prepare(received, client.key)
+            prepared = await self._prepare(received, client)
             debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = CompletionRun(server, self._api, prepared, client, debug)
             if seen is not None:
@@ -167,14 +177,32 @@ class CompletionRoute:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
 
-    async def _prepare(self, received: ReceivedRequest, key: Key) -> PreparedRequest:
-        server = self._server
+    async def _sent(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
+        """What a chat server is sent."""
+        adapter = self._server.adapter
+        if adapter is None or client.headers.get("x-dsv4-adapt", "").lower() == "off":
+            return sent_as_given(received.call, received.body)
+        sent = await adapter.adapted(client.key.name, received.call, received.body)
+        self._server.metrics.count_adaptations(sent.adapted)
+        return sent
+
+    async def _prepare(
+        self, received: ReceivedRequest, client: CompletionClient
+    ) -> PreparedRequest:
+        server, key = self._server, client.key
         began = time.monotonic()
-        call, recalled = await server.sampled_turns.recalled(key.name, received.call)
-        server.metrics.replayed.labels("used").inc(recalled)
+        call, recalled, sent = received.call, 0, None
+        if is_chat(server.backend):
+            sent = await self._sent(received, client)
+            call = sent.read_with(call)
+        else:
+            call, recalled = await server.sampled_turns.recalled(key.name, call)
+            server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await encode_prompt(call, server, received.size)
         tokens = prompt_length(prompt, ids)
         shared = None if ids is None else server.prefixes.shared(key.name, ids)
+        session = received.session
+        options = self._options(call, tokens, *await self._grammars(call))
         return PreparedRequest(
             key=key,
             received=received,
@@ -182,11 +210,13 @@ class CompletionRoute:
             prompt=prompt,
             ids=ids,
             prompt_tokens=tokens,
-            options=self._options(call, tokens, *await self._grammars(call)),
-            turn_ids=tuple(new_id("turn_") for _ in range(call.n)),
+            options=options if session is None else session.options(options),
+            turn_ids=session.call_ids if session else tuple(_new_turn_ids(call.n)),
+            written=written_ids(call, prompt, ids, server.tokenizer),
             shared=shared,
             recalled=recalled,
             began=began,
+            sent=sent,
         )
 
     def _options(
@@ -214,10 +244,17 @@ class CompletionRoute:
         makes the one for a backend that applies grammars only after the reasoning."""
         form = self._server.backend.grammar_form
         request = call.request
-        forced = request.tool_choice not in ("auto", "none")
+        forced = request.tool_choice not in _FREE
         if form is None or not (forced or request.response_format):
             return None, None
-        make = partial(for_request, request, form=form, parallel=call.parallel)
+        tokenizer = self._server.tokenizer
+        make = partial(
+            for_request,
+            request,
+            form=form,
+            parallel=call.parallel,
+            markers="tokens" if tokenizer is None else tokenizer.vocabulary.added,
+        )
         try:
             # A hundred tools take a quarter of a second, in which other streams must go on.
             return await asyncio.to_thread(make), partial(make, reasoning="server")
@@ -225,6 +262,28 @@ class CompletionRoute:
             raise
         except ValueError as error:
             raise _unenforceable(call, error) from None
+
+
+def _new_turn_ids(count: int) -> Iterator[str]:
+    return (new_id("turn_") for _ in range(count))
+
+
+def written_ids(
+    call: ApiRequest, prompt: Prompt, ids: list[int] | None, tokenizer: Tokenizer | None
+) -> int:
+    """How many ids at the end of a prompt open the call that the model must write."""
+    opening = prompt.ending.open
+    if ids is None or tokenizer is None or not opening or call.request.tool_choice in _FREE:
+        return 0
+    written: list[int] = []
+    for part in markup(opening).parts:
+        is_special = isinstance(part, Special)
+        written += [tokenizer.special_id(part)] if is_special else tokenizer.encode_text(part)
+    return len(written) if ids[-len(written) :] == written else 0
+
+
+# Choices that leave it to the model whether to call.
+_FREE = ("auto", "none")
 
 
 def check_counts(body: JsonObject, settings: Settings) -> None:

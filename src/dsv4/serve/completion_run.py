@@ -25,7 +25,7 @@ from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.errors import as_api_error
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
-from dsv4.api.protocols import ApiProtocol, chat_server_body
+from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access import Busy, Key
 from dsv4.serve.asgi import (
@@ -48,9 +48,12 @@ from dsv4.serve.backend import (
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.records import Exchange
+from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
+from dsv4.trajectories.recorded_calls import CallState
 
 _log = logging.getLogger("dsv4.serve")
 
@@ -70,6 +73,7 @@ class ReceivedRequest:
     size: int
     unread: tuple[str, ...] = ()
     in_thread: bool = False
+    session: SessionEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,9 @@ class PreparedRequest:
     """A request with its prompt and the options for the backend.
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `began` is when preparing it began.
+    how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
+    is how many of its last tokens open the call that the model must write; `sent` is what a chat
+    server gets in place of the prompt.
     """
 
     key: Key
@@ -91,10 +97,17 @@ class PreparedRequest:
     shared: int | None
     recalled: int
     began: float
+    written: int = 0
+    sent: SentRequest | None = None
 
     @property
     def body(self) -> JsonObject:
         return self.received.body
+
+    @property
+    def adapted(self) -> tuple[str, ...]:
+        """The ids of what was changed for a chat server."""
+        return () if self.sent is None else self.sent.adapted
 
 
 class CompletionClient(NamedTuple):
@@ -160,6 +173,11 @@ class Generation:
     def client_gone(self) -> None:
         """Frees the backend immediately."""
         self._fail(ClientGone())
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client is gone."""
+        return isinstance(self._failure, ClientGone)
 
     def _late(self, setting: str) -> None:
         if setting == "send_timeout":
@@ -316,21 +334,28 @@ class CompletionRun:
         self._readers: Sequence[ChoiceReader] = [
             HealingReader(call, server.tokenizer)
             if healed
-            else CompletionReader(call, prepared.prompt, server.tokenizer)
+            else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
             for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open, client.turn)
 
     def _open(self) -> Chunks:
         backend, prepared = self._server.backend, self._prepared
+        session = prepared.received.session
+        if session is not None and session.tokens_left == 0:
+            return session.ended_stream()
         if is_chat(backend):
-            return backend.stream_request(chat_server_body(prepared.body, prepared.call.protocol))
+            assert prepared.sent is not None
+            return backend.stream_request(prepared.sent.body)
         generating = cast(Backend, backend)  # as what is no chat server must be
         return generating.stream(prepared.prompt, prepared.ids, prepared.options)
 
     async def run(self) -> None:
         """Answers the client. Raises what could not be told to it."""
         watch = DisconnectWatch(self._receive, self._generation.client_gone)
+        session = self._prepared.received.session
+        if session is not None:
+            session.has_begun = True
         try:
             if self._prepared.call.stream:
                 await self._stream()
@@ -339,6 +364,9 @@ class CompletionRun:
         finally:
             self._generation.timer.close()
             await watch.close()
+            if session is not None and not session.has_ended:
+                state: CallState = "left" if self._generation.has_left else "failed"
+                session.broke_off(self._prepared, self._readers, state)
             self._count_and_record()
 
     # For the inspector.
@@ -380,6 +408,8 @@ class CompletionRun:
         }
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
+        if prepared.adapted:
+            headers["x-dsv4-adapted"] = ",".join(prepared.adapted)
         if prepared.received.unread:
             headers["x-dsv4-ignored"] = _ignored_header(prepared.received.unread)
         return headers
@@ -400,6 +430,7 @@ class CompletionRun:
             "prompt": self._prepared.prompt.text,
             "completion": [reader.sampled for reader in self._readers],
             "diagnostics": diagnostics,
+            "adapted": list(self._prepared.adapted),
         }
 
     async def _generate(
@@ -426,7 +457,14 @@ class CompletionRun:
         if self._debug:
             body["dsv4"] = self._debugged()
         await self._store(body)
+        self._tell_whether_delivered()
         await send_json(self._send, 200, body, self._headers)
+
+    def _tell_whether_delivered(self) -> None:
+        """Asked before the very end: after it every client is gone."""
+        session = self._prepared.received.session
+        if session is not None and self._generation.has_left:
+            session.undelivered()
 
     def _folded(self, id: str | None) -> dict[str, Any]:
         """The whole response, under an id if there is one already."""
@@ -476,7 +514,9 @@ class CompletionRun:
                 last[-1]["dsv4"] = self._debugged()
             await self._store(last[-1].get("response") or self._message(writer.id))
             await stream.write(frames(last))
+            self._tell_whether_delivered()
         except ClientGone:
+            self._tell_whether_delivered()
             raise
         except Exception as error:
             if not stream.has_begun:
@@ -517,20 +557,31 @@ class CompletionRun:
         server, prepared = self._server, self._prepared
         turns, sealed = server.sampled_turns, None
         if turns.seals:
-            turn = _sampled_turn(prepared.turn_ids[0], self._readers[0])
+            turn = self._turn_to_keep(prepared.turn_ids[0], self._readers[0])
             sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
         return sealed
+
+    def _turn_to_keep(self, turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
+        turn, sent = _sampled_turn(turn_id, reader, self._prepared), self._prepared.sent
+        return turn if turn is None or sent is None else sent.kept(turn)
 
     async def _store(self, response: JsonObject | None) -> None:
         """Keeps the turn before the client has all of it: it may come back immediately."""
         server, prepared = self._server, self._prepared
         before = [_plain_message(message) for message in prepared.call.request.messages]
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
-            turn = _sampled_turn(turn_id, reader)
-            if turn is not None and not is_chat(server.backend):
+            turn = self._turn_to_keep(turn_id, reader)
+            if turn is None:
+                continue
+            if prepared.sent is None:
                 await server.sampled_turns.remember(prepared.key.name, before, turn)
+            elif server.adapter is not None:
+                await server.adapter.remember(prepared.key.name, prepared.sent, turn)
+        session = prepared.received.session
+        if session is not None:
+            await session.finish(prepared, self._readers)
         if response is not None and prepared.call.protocol == "responses":
             await server.stored_responses.keep(prepared.key.name, prepared.body, response)
         if response is not None and prepared.received.in_thread:
@@ -565,6 +616,7 @@ class CompletionRun:
                     settings=asdict(self._server.api_settings),
                     prompt=prepared.prompt.text,
                     recalled=prepared.recalled,
+                    adapted=list(prepared.adapted),
                     completion=reader.sampled,
                     ids=list(reader.sampled_ids) if reader.has_ids else None,
                     deltas=reader.deltas,
@@ -611,14 +663,21 @@ def _plain_message(message: object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _sampled_turn(turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
+def _sampled_turn(
+    turn_id: str, reader: ChoiceReader, prepared: PreparedRequest
+) -> SampledTurn | None:
     message = assemble(reader.events)
     if message.incomplete:
         return None  # what the client got is not what was sampled
+    # The opening of a call that was asked for is no part of what was sampled, but of the turn.
+    is_opened = prepared.call.request.tool_choice not in ("auto", "none")
+    opening = prepared.prompt.ending.open if is_opened else ""
+    opened = prepared.ids[-prepared.written :] if prepared.ids and prepared.written else []
+    has_ids = reader.has_ids and bool(opened) == bool(opening)
     return SampledTurn(
         id=turn_id,
-        text=reader.sampled,
-        ids=tuple(reader.sampled_ids) if reader.has_ids else None,
+        text=opening + reader.sampled,
+        ids=(*opened, *reader.sampled_ids) if has_ids else None,
         content=message.content,
         reasoning=message.reasoning,
         calls=tuple(SampledCall(c.id, _full_name(c), c.arguments) for c in message.tool_calls),

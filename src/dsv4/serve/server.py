@@ -15,10 +15,12 @@ from dsv4._encode.prompt import Prompt
 from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.serve.access import Keyring, StreamGate, read_keys
+from dsv4.serve.adaptations import check_ids
 from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
+from dsv4.serve.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.served_model import (
     default_context,
     dialect_of_model,
@@ -26,8 +28,9 @@ from dsv4.serve.served_model import (
     model_asked_for,
     prompt_facts,
 )
+from dsv4.serve.session_calls import Sessions
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage import store_for
+from dsv4.serve.storage import session_store_for, store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads
@@ -100,6 +103,7 @@ class GatewayState:
         self.inspector = inspector_for(settings)
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         self.sampled_turns = SampledTurns(store_for(settings), seal)
+        self.sessions = Sessions(session_store_for(settings), backend, self.metrics)
         self.stored_responses = StoredResponses(self.sampled_turns.store)
         self.threads = StoredThreads(self.sampled_turns.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
@@ -107,6 +111,8 @@ class GatewayState:
         self.dialect_problem = ""  # why it is a guess, where it is one
         self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = self._api_settings()
+        check_ids(settings.skip_adaptations)
+        self.adapter = self._adapter(())
         self._knows_backend = False
         self.grammar_note = ""  # what users should know of the backend's grammars
 
@@ -124,6 +130,12 @@ class GatewayState:
             calls=settings.calls,
             model=self.model.name,
         )
+
+    def _adapter(self, models: Sequence[Model]) -> RequestAdapter | None:
+        """What adapts requests to a chat server, of which these models are known."""
+        if not is_chat(self.backend):
+            return None
+        return adapter_for(self.settings, self.dialect, models, self.sampled_turns)
 
     @property
     def context(self) -> int:
@@ -152,7 +164,8 @@ class GatewayState:
             self._note_grammars()
             return
         settings = self.settings
-        found = model_asked_for(await self.backend.models(), settings.upstream_model)
+        models = await self.backend.models()
+        found = model_asked_for(models, settings.upstream_model)
         self.model = Model(settings.model or found.name, settings.context or found.context)
         if settings.dialect is None:
             told = dialect_of_model(found, settings.model)
@@ -160,6 +173,7 @@ class GatewayState:
             self.dialect_problem = dialect_problem(found, settings) if told is None else ""
             self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.model.name)
+        self.adapter = self._adapter(models)
         self._knows_backend = True
         await self._check_grammars()
 
@@ -175,7 +189,8 @@ class GatewayState:
         self._note_grammars()
 
     def _note_grammars(self) -> None:
-        grammars = self.backend.grammar_form is not None
+        # A chat server says itself what it enforces.
+        grammars = self.backend.grammar_form is not None or is_chat(self.backend)
         if grammars != self.api_settings.grammars:
             self.api_settings = replace(self.api_settings, grammars=grammars)
 
@@ -202,6 +217,7 @@ class GatewayState:
 
     async def aclose(self) -> None:
         self.workers.close()
+        await self.sessions.aclose()
         await self.backend.aclose()
         if self.sampled_turns.store is not None:
             await self.sampled_turns.store.aclose()

@@ -26,6 +26,9 @@ ImageRule: TypeAlias = Literal["replace", "refuse"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
+MissingReasoning: TypeAlias = Literal["space", "empty", "refuse"]
+ForcedCalls: TypeAlias = Literal["thinking-off", "auto", "refuse"]
+LogprobsSetting: TypeAlias = Literal["auto", "raw", "processed"]
 UpstreamReasoning: TypeAlias = Literal["probe", "grammar", "server"]
 
 # The type of a setting: a class, or what `typing` makes of classes.
@@ -106,6 +109,22 @@ class Settings:
     )
     debug: bool = _setting(False, "answer `x-dsv4-debug: 1` with the prompt and the raw completion")
 
+    adapt_for: str | None = _setting(
+        None,
+        "adapt requests to the chat server upstream: deepseek-api, vllm, sglang, a file saved by "
+        "`dsv4 verify`, or none; default: deepseek-api where the upstream says so",
+    )
+    skip_adaptations: tuple[str, ...] = _setting((), "ids of adaptations that are not made")
+    missing_reasoning: MissingReasoning = _setting(
+        "space", "what a turn gets whose reasoning a server asks for, and nobody has"
+    )
+    forced_calls: ForcedCalls = _setting(
+        "thinking-off", "what to do about a forced call where a server refuses it while thinking"
+    )
+    strip_markup: bool = _setting(
+        False, "remove calls from answers to requests that declare no tools"
+    )
+
     replay: str = _setting(
         "memory",
         "where to keep turns for exact replay: off, memory, sealed, sqlite:PATH or redis://HOST",
@@ -115,6 +134,22 @@ class Settings:
     seal_key_file: str | None = _setting(None, "file with the key for sealed replay")
 
     record: str | None = _setting(None, "file to record every exchange in, as JSON lines")
+    trajectories: str | None = _setting(
+        None, "where to record sessions for training: a file, or redis://HOST"
+    )
+    trajectory_writes: Literal["disk", "system", "nothing"] = _setting(
+        "disk", "what the end of an answer waits for: its record is on disk, or written, or nothing"
+    )
+    trajectory_days: float = _setting(30.0, "days to keep a session after its last call", 0)
+    trajectory_bytes: int = _setting(
+        16 * 1024 * MIB, "most bytes of sessions to keep; closed ones go first", 1
+    )
+    trajectory_idle: float = _setting(
+        24 * 3600.0, "seconds without a call after which a session is closed", 0.01
+    )
+    logprobs_mode: LogprobsSetting = _setting(
+        "auto", "which log-probabilities the backend was started to give"
+    )
     playground: bool = _setting(False, "also serve the playground")
     inspect: bool = _setting(
         False, "keep recent requests in memory, and show them in the playground"
@@ -335,13 +370,25 @@ def _toml_value(value: object) -> str:
 _ABSENT = argparse.SUPPRESS
 _METAVARS = {
     **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
-    **dict.fromkeys(("config", "record"), "FILE"),
+    **dict.fromkeys(("config", "record", "trajectories"), "FILE"),
     **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
     "upstream": "URL",
+    "adapt_for": "SERVER",
     "tokenizer": "PATH",
     "host": "ADDRESS",
     "replay": "STORE",
 }
+
+
+# Settings whose flag is not their name.
+_FLAGS = {"adapt_for": "--for"}
+# Those that a command switches on, and its users may switch off.
+_SWITCHES = ("strip_markup",)
+
+
+def flag_of(name: str) -> str:
+    """The flag of a setting."""
+    return _FLAGS.get(name) or f"--{name.replace('_', '-')}"
 
 
 def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
@@ -351,23 +398,28 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
     """
     fixed = fixed or {}
     for field in dataclasses.fields(Settings):
-        if fixed.get(field.name) is True:
+        if fixed.get(field.name) is True and field.name not in _SWITCHES:
             continue
         kind = SETTING_TYPES[field.name]
-        option = f"--{field.name.replace('_', '-')}"
+        option = flag_of(field.name)
         help = field.metadata["help"] + _default_help(fixed.get(field.name, field.default))
+        described: dict[str, Any] = {"help": help, "default": _ABSENT, "dest": field.name}
         if kind is bool and field.name.startswith("no_"):
             # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
-            parser.add_argument(option, action="store_true", default=_ABSENT, help=help)
+            parser.add_argument(option, action="store_true", **described)
         elif kind is bool:
             parser.add_argument(
-                option, action=argparse.BooleanOptionalAction, default=_ABSENT, help=help
+                option,
+                action=argparse.BooleanOptionalAction,
+                default=_ABSENT,
+                help=help,
+                dest=field.name,
             )
         elif get_origin(kind) is Literal:
-            parser.add_argument(option, choices=get_args(kind), default=_ABSENT, help=help)
+            parser.add_argument(option, choices=get_args(kind), **described)
         else:
             metavar = _METAVARS.get(field.name) or _metavar(kind)
-            parser.add_argument(option, metavar=metavar, default=_ABSENT, help=help)
+            parser.add_argument(option, metavar=metavar, **described)
 
 
 def _default_help(value: object) -> str:
@@ -387,7 +439,7 @@ def flags_of(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given as flags."""
     given = {name: v for name, v in vars(args).items() if name in SETTING_TYPES}
     return {
-        name: read_value(value, SETTING_TYPES[name], f"--{name.replace('_', '-')}")
+        name: read_value(value, SETTING_TYPES[name], flag_of(name))
         if isinstance(value, str) and get_origin(SETTING_TYPES[name]) is not Literal
         else value
         for name, value in given.items()

@@ -250,6 +250,7 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         keys=len(server.keys),
         ids=server.tokenizer is not None,
         facts=server.prompt_facts,
+        adapted_to="nothing" if server.adapter is None else server.adapter.server.title,
         notes=tuple(notes),
     )
     return banner_text(server.settings, summary)

@@ -18,6 +18,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
     read_names,
     read_number,
@@ -35,6 +36,7 @@ class LlamacppBackend(Backend):
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self._upstream = Upstream(settings)
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
         self._tokenizer = tokenizer
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
@@ -101,7 +103,11 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
         )
         if stopped
         else None,
-        logprobs=tuple(map(_logprob, event.get("completion_probabilities") or ())),
+        logprobs=tuple(
+            _logprob(known)
+            for known in event.get("completion_probabilities") or ()
+            if isinstance(known.get("logprob"), (int, float))
+        ),
         more=more,
     )
 
@@ -109,7 +115,7 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
 def _logprob(known: JsonObject) -> Logprob:
     tops = known.get("top_logprobs") or ()
     top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
-    return Logprob(str(known.get("token")), float(known.get("logprob") or 0), top)
+    return Logprob(str(known.get("token")), float(known["logprob"]), top)
 
 
 # Why it ended, in its own words, and in those that all servers know.

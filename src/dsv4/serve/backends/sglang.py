@@ -17,6 +17,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
     read_names,
     read_number,
@@ -33,6 +34,7 @@ class SglangBackend(Backend):
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "tempered")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(_body, prompt, ids, options)
@@ -120,6 +122,7 @@ class _SglangProgress:
         tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(given)
         first, self._logprobs = self._logprobs, len(given)
         return tuple(
-            Logprob(str(text), value or 0.0, tuple((str(t), v) for v, _, t in top or ()))
+            Logprob(str(text), value, tuple((str(t), v) for v, _, t in top or ()))
             for (value, _, text), top in list(zip(given, tops, strict=False))[first:]
+            if value is not None
         )

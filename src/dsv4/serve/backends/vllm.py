@@ -20,6 +20,7 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
     read_names,
     read_number,
@@ -36,6 +37,7 @@ class VllmBackend(Backend):
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
         self._probe = GrammarProbe(settings, self._probed, lambda: self._upstream.starts)
 
     @property
@@ -142,8 +144,9 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
     tops = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        Logprob(token, value if value is not None else 0.0, tuple((top or {}).items()))
+        Logprob(token, value, tuple(top.items()) if top else ())
         for token, value, top in zip(tokens, values, tops, strict=False)
+        if value is not None
     )
 
 
@@ -155,6 +158,7 @@ def read_models(answer: JsonObject) -> list[Model]:
             str(model["id"]),
             read_number(model.get("max_model_len")),
             read_names(model.get("root"), model.get("parent")),
+            read_text(model.get("owned_by")) or "",
         )
         for model in answer.get("data") or ()
         if isinstance(model, dict) and "id" in model

@@ -89,8 +89,25 @@ class Metrics:
             ["protocol", "field"],
             registry=made,
         )
+        self.adaptations = Counter(
+            "dsv4_adaptations",
+            "Changes of requests for a chat server, by the adaptation's id",
+            ["id"],
+            registry=made,
+        )
         self.backend_errors = Counter(
             "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
+        )
+        self.session_calls = Counter(
+            "dsv4_session_calls",
+            "Completions of sessions, by how they ended: finished, cut, left, failed",
+            ["state"],
+            registry=made,
+        )
+        self.lost_records = Counter(
+            "dsv4_session_records_lost",
+            "Calls of sessions that could not be recorded",
+            registry=made,
         )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
@@ -106,6 +123,11 @@ class Metrics:
         for field in fields:
             label = field if field in HARMLESS_FIELDS[protocol] else "other"
             self.ignored_fields.labels(protocol, label).inc()
+
+    def count_adaptations(self, ids: Iterable[str]) -> None:
+        """Counts what was changed in a request."""
+        for id in ids:
+            self.adaptations.labels(id).inc()
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""
