@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from shlex import quote
 from typing import NamedTuple
 
@@ -12,6 +12,8 @@ from dsv4._cli.command_output import DONE, write_text
 EXAMPLE = """
 source <(dsv4 completion bash)
 dsv4 completion zsh > ~/.zfunc/_dsv4
+dsv4 completion fish > ~/.config/fish/completions/dsv4.fish
+dsv4 completion powershell >> $PROFILE
 """
 
 
@@ -30,11 +32,12 @@ class CompletionCommand(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh"), help="the shell")
+    shells = ("bash", "zsh", "fish", "powershell")
+    parser.add_argument("shell", choices=shells, help="the shell")
 
 
 def run(args: argparse.Namespace) -> int:
-    script = _bash if args.shell == "bash" else _zsh
+    script = {"bash": _bash, "zsh": _zsh, "fish": _fish, "powershell": _powershell}[args.shell]
     write_text(None, "".join(script(list(completion_commands()))))
     return DONE
 
@@ -127,3 +130,57 @@ def _zsh_option(name: str, option: CompletionOption) -> str:
 def _without_punctuation(text: str) -> str:
     """Without what the shell's own descriptions are punctuated with."""
     return "".join(" " if char in "[]:\\" else char for char in text)
+
+
+# Fish.
+
+
+def _fish(commands: list[CompletionCommand]) -> Iterator[str]:
+    yield "# The completion of dsv4 for fish\n"
+    for command in commands:
+        words = _fish_quoted(command.help)
+        yield f"complete -c dsv4 -n __fish_use_subcommand -f -a {command.name} -d {words}\n"
+    for command in commands:
+        here = f"complete -c dsv4 -n '__fish_seen_subcommand_from {command.name}'"
+        for option in command.options:
+            yield f"{here} {_fish_option(option)}\n"
+        if command.operands:
+            yield f"{here} -f -a {_fish_quoted(' '.join(command.operands))}\n"
+
+
+def _fish_option(option: CompletionOption) -> str:
+    names = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in option.names)
+    values = f" -x -a {_fish_quoted(' '.join(option.choices))}" if option.choices else " -r"
+    return f"{names}{values if option.takes_value else ''} -d {_fish_quoted(option.help)}"
+
+
+def _fish_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+# PowerShell.
+
+
+def _powershell(commands: list[CompletionCommand]) -> Iterator[str]:
+    yield "# The completion of dsv4 for PowerShell\n"
+    yield "Register-ArgumentCompleter -Native -CommandName dsv4 -ScriptBlock {\n"
+    yield "    param($word, $ast, $cursor)\n    $words = @{\n"
+    yield f"        '' = {_powershell_list(command.name for command in commands)}\n"
+    for command in commands:
+        names = [name for option in command.options for name in option.names]
+        yield f"        '{command.name}' = {_powershell_list([*names, *command.operands])}\n"
+        for option in command.options:
+            for name in option.names if option.choices else ():
+                yield f"        '{command.name} {name}' = {_powershell_list(option.choices)}\n"
+    yield '    }\n    $said = @($ast.CommandElements | ForEach-Object { "$_" })\n'
+    yield "    if ($word) { $said = @($said | Select-Object -SkipLast 1) }\n"
+    yield "    $command = if ($said.Count -gt 1) { $said[1] } else { '' }\n"
+    yield '    $known = $words["$command $($said[-1])"]\n'
+    yield "    if (-not $known) { $known = $words[$command] }\n"
+    yield '    $known | Where-Object { $_ -like "$word*" } | ForEach-Object {\n'
+    yield "        [System.Management.Automation.CompletionResult]::new($_)\n    }\n}\n"
+
+
+def _powershell_list(words: Iterable[str]) -> str:
+    return "@(" + ", ".join("'" + word.replace("'", "''") + "'" for word in words) + ")"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -68,7 +69,8 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         from dsv4._view.characters import terminal_safe
 
-        self.exit(MISUSE, terminal_safe(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+        hint = _closest_choice(message) or f"(see {self.prog} --help)"
+        self.exit(MISUSE, terminal_safe(f"{self.prog}: {message} {hint}") + "\n")
 
     def _print_message(self, message: str, file: SupportsWrite | None = None) -> None:
         # The inherited one says nothing when the disk is full.
@@ -92,11 +94,17 @@ class LazyCommandParser:
         return getattr(self.parser, name)
 
 
+WIDEST = 100
+NARROWEST = 60
+
+
 class StableFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help of one width in every Python and terminal: the documentation is written from it."""
+    """Help of one form in every Python: the documentation is written from it. On a narrow terminal
+    it is as wide as that.
+    """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28, width=100)
+        super().__init__(prog, max_help_position=28, width=_help_width())
         self._action_max_length = 20  # so that all commands have their column in common
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
@@ -104,6 +112,31 @@ class StableFormatter(argparse.RawDescriptionHelpFormatter):
             return super()._format_action_invocation(action)
         value = self._format_args(action, action.dest.upper())
         return f"{', '.join(action.option_strings)} {value}"
+
+
+def _help_width() -> int:
+    if sys.stdout is None or not sys.stdout.isatty():
+        return WIDEST
+    from shutil import get_terminal_size
+
+    return max(NARROWEST, min(WIDEST, get_terminal_size().columns))
+
+
+# What argparse says of a word that is none of those it knows.
+_WRONG_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)", re.DOTALL)
+
+
+def _closest_choice(message: str) -> str:
+    """What somebody may have meant, where argparse complains of a choice; else nothing."""
+    wrong = _WRONG_CHOICE.search(message)
+    return _did_you_mean(wrong[1], re.findall(r"[\w.-]+", wrong[2])) if wrong else ""
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1)
+    return f"(did you mean {close[0]}?)" if close else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,11 +173,20 @@ def _run(arguments: list[str]) -> int:
         return MISUSE
     if arguments[0] == "--version":
         arguments[0] = "version"
-    args, unknown = make_parser(arguments[:1]).parse_known_args(arguments)
+    parser = make_parser(arguments[:1])
+    args, unknown = parser.parse_known_args(arguments)
     if unknown:
-        hint = f"(see dsv4 {args.command} --help)"
+        close = _did_you_mean(unknown[0].partition("=")[0], _options_of(parser, args.command))
+        hint = close or f"(see dsv4 {args.command} --help)"
         raise Failure(f"unrecognized arguments: {' '.join(unknown)} {hint}")
     return load_command(args.command).run(args)
+
+
+def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
+    """The options of a command, as they are written."""
+    commands = next(action for action in parser._actions if isinstance(action.choices, dict))
+    known = dict(commands.choices or {})[command]
+    return [name for action in known._actions for name in action.option_strings]
 
 
 def load_command(name: str) -> CommandModule:

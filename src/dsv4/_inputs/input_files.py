@@ -39,6 +39,7 @@ def open_input(path: str | None) -> Iterator[BinaryIO]:
         if path is None or path == "-":
             if sys.stdin is None:
                 raise InputError("stdin is closed: give a file")
+            _say_that_stdin_is_read()
             yield sys.stdin.buffer
         else:
             with open(path, "rb") as file:
@@ -47,6 +48,13 @@ def open_input(path: str | None) -> Iterator[BinaryIO]:
         if isinstance(error, BrokenPipeError):  # of the program that reads our output
             raise
         raise InputError(f"{input_name(path)}: {os_error_reason(error)}") from None
+
+
+def _say_that_stdin_is_read() -> None:
+    """On a terminal, where a command that waits would look as if it did nothing."""
+    if sys.stdin.isatty() and sys.stderr is not None:
+        end = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
+        print(f"dsv4: reading stdin; {end} ends it", file=sys.stderr, flush=True)
 
 
 BYTE_ORDER_MARK = "\ufeff"  # some editors put one in front

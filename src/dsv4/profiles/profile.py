@@ -104,10 +104,17 @@ def profile_named(name: str | Profile) -> Profile:
         return name
     known = {**PROFILES, GATEWAY_NAME: GATEWAY}
     found = known.get(ALIASES.get(name, name)) if isinstance(name, str) else None
+    found = found or _newest(name)
     if found is None:
         expected = ", ".join((*known, *ALIASES))
         raise server_refusal("profile", f"found {short_repr(name)}, expected one of {expected}")
     return found
+
+
+def _newest(server: object) -> Profile | None:
+    """The profile of a server that is named without its version: the last one listed."""
+    versions = [profile for name, profile in PROFILES.items() if name.partition("-")[0] == server]
+    return versions[-1] if versions else None
 
 
 def render(body: RequestBody, name: str | Profile, *, dialect: str = "v4") -> str:
