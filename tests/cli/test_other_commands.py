@@ -62,12 +62,17 @@ def test_the_template(tmp_path: Path) -> None:
 
 
 class TestCompletion:
-    @pytest.mark.parametrize("shell", ["bash", "zsh"])
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
     def test_the_shell_can_read_it(self, shell: str) -> None:
         script = printed("completion", shell)
         assert all(name in script for name in COMMANDS)
         if shutil.which(shell):
             subprocess.run([shell, "-n"], input=script.encode(), check=True)
+
+    def test_powershell_gets_every_command_and_option(self) -> None:
+        script = printed("completion", "powershell")
+        assert all(f"'{name}' = @(" in script for name in COMMANDS)
+        assert "'encode --mode' = @('thinking', 'chat')" in script
 
     @pytest.mark.parametrize(
         ("words", "completed"),
@@ -75,7 +80,7 @@ class TestCompletion:
             ("dsv4 enc", "encode"),
             ("dsv4 encode --mo", "--mode --model"),
             ("dsv4 encode --mode ''", "thinking chat"),
-            ("dsv4 completion ''", "bash zsh"),
+            ("dsv4 completion ''", "bash zsh fish powershell"),
             ("dsv4 encode ''", ""),
         ],
     )

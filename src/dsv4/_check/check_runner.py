@@ -26,6 +26,7 @@ from dsv4._inputs.input_files import InputError, error_location
 from dsv4._inputs.request_bodies import (
     CHAT_OPTION_NAMES,
     RequestOverrides,
+    chat_form,
     messages_of,
     options_of,
     role_of,
@@ -59,6 +60,8 @@ def run_checks(
     if purpose is not None and purpose not in PURPOSES:
         expected = f"None or one of {', '.join(PURPOSES)}"
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
+    if isinstance(body, dict) and "input" in body:
+        body = chat_form(body)  # of the Responses API: no field of it is one of Chat's
     found = _find_all(body, overrides)
     if profile is not None:
         # Servers read it, or do not: the profile knows.

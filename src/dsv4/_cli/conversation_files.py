@@ -7,6 +7,7 @@ A file holds a list of messages or a Chat request, or one of these on each line.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,29 @@ def read_text(path: str | None) -> str:
     """The whole of a file, exactly: line ends and all."""
     with open_input(path) as file:
         return decode_utf8(file.read(), input_name(path))
+
+
+def hint_at_json(text: str, path: str | None, wanted: str) -> None:
+    """Says on stderr that a text is JSON, where a command reads `wanted`, which is no JSON."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    kinds = [
+        kind for names, kind in _KINDS_OF_JSON if isinstance(value, dict) and names & set(value)
+    ]
+    kind, *_ = [*kinds, "JSON"]
+    print(f"dsv4: {input_name(path)}: found {kind}, expected {wanted}", file=sys.stderr)
+
+
+# By fields that only one of them has.
+_KINDS_OF_JSON = (
+    ({"completion", "settings"}, "a record of `dsv4 serve --record`, which `dsv4 replay` reads"),
+    ({"choices"}, "a Chat response, whose text is in choices[0].message.content"),
+    ({"messages", "input"}, "a request, which `dsv4 encode` and `dsv4 show` read"),
+)
 
 
 def read_json(path: str | None) -> Any:

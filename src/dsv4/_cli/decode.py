@@ -14,7 +14,7 @@ from dsv4._cli.command_options import (
     load_tokenizer,
 )
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, json_text, output
-from dsv4._cli.conversation_files import read_text
+from dsv4._cli.conversation_files import hint_at_json, read_text
 from dsv4._inputs.input_files import input_name
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
 
     dialect = dialect_option(args)
     prompt: Any = read_text(args.file)
+    if not args.ids:
+        hint_at_json(prompt, args.file, "the text of a prompt")
     if args.unescape:
         prompt = unescaped_prompt(prompt.strip())
     if args.ids:

@@ -135,7 +135,7 @@ def _closest_choice(message: str) -> str:
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), n=1)
+    close = get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f"(did you mean {close[0]}?)" if close else ""
 
 

@@ -19,7 +19,7 @@ from dsv4._cli.command_options import (
     dialect_option,
 )
 from dsv4._cli.command_output import DONE, FINDINGS, Failure, Paint, json_text, output, plural
-from dsv4._cli.conversation_files import read_text, read_tools
+from dsv4._cli.conversation_files import hint_at_json, read_text, read_tools
 from dsv4._format.tokens import EOS
 from dsv4._inputs.input_files import decode_utf8, input_name, line_and_column, open_input
 from dsv4._view.characters import terminal_safe
@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_message(args: argparse.Namespace, parser: dsv4.StreamParser) -> None:
     text = "".join(_without_last_newline([read_text(args.file)]))
+    hint_at_json(text, args.file, "the text of a completion")
     message = dsv4.assemble([*parser.feed(text), *parser.finish()])
     with output() as file:
         if args.explain:
@@ -122,6 +123,13 @@ def _mention_repairs(message: dsv4.Message) -> None:
 # --explain.
 
 
+# Nothing had to be repaired, so any parser would have read it.
+SHOWN_AS_TEXT = (
+    "If you saw this in an answer: the markup is well-formed, and the server did not parse it.\n"
+    "docs/why-dsml.md says what to do.\n"
+)
+
+
 def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterator[str]:
     """The lines to print."""
     repairs = sorted(message.diagnostics, key=lambda repair: (repair.start, repair.end))
@@ -130,6 +138,8 @@ def explanation_lines(text: str, message: dsv4.Message, paint: Paint) -> Iterato
     for number, repair in enumerate(repairs, 1):
         yield _explanation(number, repair, text, paint)
     yield _explanation_summary(message, len(repairs), paint)
+    if message.tool_calls and not repairs:
+        yield SHOWN_AS_TEXT
 
 
 def _marked_text(text: str, repairs: Sequence[dsv4.Diagnostic], paint: Paint) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from dsv4._format.dialects import Dialect, dialect_for
 from dsv4._inputs.input_files import InputError
@@ -113,8 +113,74 @@ def request_of(body: object) -> Request:
     """The request in a JSON value: a list of messages, or an object that has one."""
     if isinstance(body, Request):
         return body
+    body = chat_form(body)
     request = Request(messages_of(body))
     return replace(request, **options_of(body)) if isinstance(body, dict) else request
+
+
+def chat_form(body: object) -> object:
+    """A body as a Chat request has it: one of Anthropic's Messages or OpenAI's Responses is
+    converted, a `prompt` and its `completion` become messages. Anything else is given back.
+    """
+    protocol = guess_protocol(body)
+    if isinstance(body, dict) and (protocol == "messages" or protocol == "responses"):
+        from dsv4.api import ApiError, convert  # not needed for most files
+
+        try:
+            return convert(body, protocol, "chat")
+        except ApiError as error:
+            place = f"{error.path}: " if error.path else ""
+            raise InputError(f"{place}{error.message}") from None
+    if isinstance(body, dict) and "completion" in body and "prompt" in body:
+        prompt, completion = (_turns(body[name], name) for name in ("prompt", "completion"))
+        rest = {name: body[name] for name in body if name not in ("prompt", "completion")}
+        return {**rest, "messages": prompt + completion}
+    return body
+
+
+_ROLES_OF_TEXTS = {"prompt": "user", "completion": "assistant"}
+
+
+def _turns(value: object, name: str) -> list[Any]:
+    """The messages of a prompt or a completion: a list of them, or a text that is one."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return [{"role": _ROLES_OF_TEXTS[name], "content": value}]
+    raise InputError(f"{name}: found {short_repr(value)}, expected text or a list of messages")
+
+
+SourceProtocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
+"""How a value is read: as a gateway reads a request of one of the protocols, or, as the commands
+read a file: a list of messages, a Chat request with the format's own fields, ShareGPT's form."""
+
+# Fields that only files have.
+_FILE_ONLY_FIELDS = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
+_ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")
+
+
+def guess_protocol(value: object) -> SourceProtocol:
+    """The protocol that a value is most likely in, by fields that only one of them has."""
+    if not isinstance(value, dict) or any(name in value for name in _FILE_ONLY_FIELDS):
+        return "file"
+    if "input" in value or "instructions" in value:
+        return "responses"
+    if "system" in value or "max_tokens_to_sample" in value or _has_anthropic_fields(value):
+        return "messages"
+    return "chat" if "messages" in value else "file"
+
+
+def _has_anthropic_fields(value: Mapping[str, Any]) -> bool:
+    tools = value.get("tools")
+    if isinstance(tools, list) and any(isinstance(t, dict) and "input_schema" in t for t in tools):
+        return True
+    listed = value.get("messages")
+    for message in listed if isinstance(listed, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") in _ANTHROPIC_BLOCKS:
+                return True
+    return False
 
 
 def messages_of(body: object) -> Any:

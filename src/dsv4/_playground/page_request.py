@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
-from dsv4._inputs.request_bodies import RequestOverrides, request_of
+from dsv4._inputs.request_bodies import RequestOverrides, SourceProtocol, guess_protocol, request_of
 from dsv4._playground.page_problem import (
     PageProblem,
     choice_field,
@@ -49,16 +49,7 @@ class PlaygroundContext:
 
 
 ProtocolName: TypeAlias = Literal["chat", "responses", "messages"]
-SourceProtocol: TypeAlias = Literal["file", "chat", "responses", "messages"]
-"""How a value is read: as a gateway reads a request of one of the protocols, or, as the commands
-read a file: a list of messages, a Chat request with the format's own fields, ShareGPT's form."""
-
 SOURCE_PROTOCOLS: tuple[SourceProtocol, ...] = ("file", "chat", "responses", "messages")
-
-
-# Fields that only files have.
-_FILE_ONLY_FIELDS = ("dialect", "drop_thinking", "bos", "context", "prefix", "conversations")
-_ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
 _PROTOCOL_CHOICES: tuple[SourceProtocol | Literal["auto"], ...] = ("auto", *SOURCE_PROTOCOLS)
@@ -95,30 +86,6 @@ class Switches:
         given = {name: value for name, value in vars(self).items() if value is not None}
         given.pop("dialect", None)
         return replace(request, **given) if given else request
-
-
-def guess_protocol(value: object) -> SourceProtocol:
-    """The protocol that a value is most likely in, by fields that only one of them has."""
-    if not isinstance(value, dict) or any(name in value for name in _FILE_ONLY_FIELDS):
-        return "file"
-    if "input" in value or "instructions" in value:
-        return "responses"
-    if "system" in value or "max_tokens_to_sample" in value or _has_anthropic_fields(value):
-        return "messages"
-    return "chat" if "messages" in value else "file"
-
-
-def _has_anthropic_fields(value: Mapping[str, Any]) -> bool:
-    tools = value.get("tools")
-    if isinstance(tools, list) and any(isinstance(t, dict) and "input_schema" in t for t in tools):
-        return True
-    listed = value.get("messages")
-    for message in listed if isinstance(listed, list) else ():
-        content = message.get("content") if isinstance(message, dict) else None
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and block.get("type") in _ANTHROPIC_BLOCKS:
-                return True
-    return False
 
 
 def request_from(

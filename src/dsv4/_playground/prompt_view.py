@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from dsv4._encode.prompt import Prompt, prompt_from_tokens
 from dsv4._format.dialects import DIALECTS, dialect_named
 from dsv4._format.tokens import markup
+from dsv4._inputs.request_bodies import SourceProtocol
 from dsv4._playground.page_problem import PageProblem, choice_field, flag_field
 from dsv4._playground.page_request import (
     PageRequest,
     PlaygroundContext,
-    SourceProtocol,
     location_in_source,
 )
 from dsv4._playground.provenance import (
