@@ -22,6 +22,7 @@ from dsv4.serve.asgi import AsgiApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError
 from dsv4.serve.backends import backend_named
 from dsv4.serve.completion_route import CompletionRoute
+from dsv4.serve.drain import DrainedApp
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.server import GatewayState
@@ -39,14 +40,14 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
     server = GatewayState(settings, backend or backend_named(settings, tokenizer), tokenizer)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, GatewayState]]:
         if tokenizer is not None:
             await asyncio.to_thread(_make_ready, tokenizer)
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
         try:
-            yield
+            yield {"gateway": server}
         finally:
             await server.aclose()
 
@@ -84,7 +85,7 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 
 def _middleware(server: GatewayState) -> list[Middleware]:
     origins = server.settings.cors_origins
-    layers = []
+    layers = [Middleware(DrainedApp, drain=server.drain)]
     if not server.keys.asks:
         layers.append(Middleware(GuardedApp, guard=SiteGuard(server.settings, origins)))
     if origins:

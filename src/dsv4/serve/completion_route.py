@@ -46,6 +46,7 @@ from dsv4.serve.completion_run import (
     is_expected,
 )
 from dsv4.serve.observe.inspector import OnBegin
+from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import Settings
 from dsv4.tokens import VocabularyError
@@ -63,59 +64,71 @@ class CompletionRoute:
         self._api = PROTOCOLS[protocol]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status = 500
+        report = RequestReport(self._protocol, scope["path"])
         try:
-            status = await self._answer(scope, receive, send)
+            report.status = await self._answer(scope, receive, send, report)
         except ClientGone:
-            status = 499
+            report.status = CLIENT_GONE
+            report.fail(ClientGone("the client went away"))
             self._server.metrics.gone.inc()
-        except BrokenOff:
+        except BrokenOff as error:
+            report.fail(error)
             raise  # the client knows
         except Exception as error:
-            status = await self._refuse(send, error)
+            report.status = await self._refuse(send, error, report)
             if not is_expected(error):
                 raise
         finally:
-            self._server.metrics.requests.labels(self._protocol, str(status)).inc()
+            self._server.metrics.requests.labels(self._protocol, str(report.status)).inc()
+            report.log()
 
-    async def _refuse(self, send: Send, error: Exception) -> int:
+    async def _refuse(self, send: Send, error: Exception, report: RequestReport) -> int:
         """An error before the first byte, in the protocol's own form."""
         self._server.metrics.count_failure(error)
-        status, body = self._api.error(client_error(error))
-        await send_json(send, status, body, retry_headers(status, error))
+        told = client_error(error)
+        report.fail(told)
+        status, body = self._api.error(told)
+        headers = {"x-request-id": report.id, **retry_headers(status, error)}
+        await send_json(send, status, body, headers)
         return status
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+    ) -> int:
         server = self._server
         headers = headers_of(scope)
         key = server.keys.owner(headers)
         if key is None:
             raise ApiError("The API key is missing or not known here.", status=401)
+        report.key = key.name
         data = await read_body(scope, receive, server.settings)
         with server.inspected_request(key.name, self._protocol, data) as seen:
             received = await self._read(data, key)
             with server.gate.place() as turn:
                 send_piece = scope.get(SEND_PIECE, send)
                 client = CompletionClient(key, headers, receive, send, send_piece, turn)
-                return await self._run(received, client, seen)
+                return await self._run(received, client, seen, report)
 
     async def _run(
         self,
         received: ReceivedRequest,
         client: CompletionClient,
         seen: OnBegin | None,
+        report: RequestReport,
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
-            prepared = await self._prepare(received, client.key)
+            prepared = report.prepared = await self._prepare(received, client.key, report.id)
             debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
-            run = CompletionRun(server, self._api, prepared, client, debug)
+            run = report.run = CompletionRun(server, self._api, prepared, client, debug)
             if seen is not None:
                 seen(prepared, run)
-            await run.run()
+            if failure := await run.run():
+                report.fail(failure)
         except ContextOverflow as error:
             if not (call.stream and reads_failures_in_streams(headers)):
                 raise
+            report.fail(error)
             return await self._fail_in_stream(client.send, call, error)
         return 200
 
@@ -166,7 +179,7 @@ class CompletionRoute:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
 
-    async def _prepare(self, received: ReceivedRequest, key: Key) -> PreparedRequest:
+    async def _prepare(self, received: ReceivedRequest, key: Key, id: str) -> PreparedRequest:
         server = self._server
         began = time.monotonic()
         call, recalled = await server.sampled_turns.recalled(key.name, received.call)
@@ -182,7 +195,7 @@ class CompletionRoute:
             ids=ids,
             prompt_tokens=tokens,
             options=self._options(call, tokens, await self._grammar(call)),
-            turn_ids=tuple(new_id("turn_") for _ in range(call.n)),
+            turn_ids=(id, *(new_id("turn_") for _ in range(1, call.n))),
             shared=shared,
             recalled=recalled,
             began=began,

@@ -328,14 +328,15 @@ class CompletionRun:
         generating = cast(Backend, backend)  # as what is no chat server must be
         return generating.stream(prepared.prompt, prepared.ids, prepared.options)
 
-    async def run(self) -> None:
-        """Answers the client. Raises what could not be told to it."""
+    async def run(self) -> ApiError | None:
+        """Answers the client. Returns the error that a stream ended with, if it did; raises what
+        could not be told to the client."""
         watch = DisconnectWatch(self._receive, self._generation.client_gone)
         try:
             if self._prepared.call.stream:
-                await self._stream()
-            else:
-                await self._whole()
+                return await self._stream()
+            await self._whole()
+            return None
         finally:
             self._generation.timer.close()
             await watch.close()
@@ -443,7 +444,7 @@ class CompletionRun:
 
     # Streamed.
 
-    async def _stream(self) -> None:
+    async def _stream(self) -> ApiError | None:
         generation = self._generation
         writer = self._api.Writer(self._prepared.call, seal=self._seal)
         stream = EventStream(self._send, self._headers, generation.timer, self._send_piece)
@@ -479,12 +480,14 @@ class CompletionRun:
             if not stream.has_begun:
                 raise
             # The protocol's own error, and then no clean end: clients take that for the answer.
-            await stream.write(frames(writer.fail(client_error(error))))
+            told = client_error(error)
+            await stream.write(frames(writer.fail(told)))
             if not is_expected(error):
-                raise BrokenOff from error
+                raise BrokenOff(told.message) from error
             self._server.metrics.count_failure(error)
-            return
+            return told
         await stream.end()
+        return None
 
     def _first_events(self, writer: EventWriter) -> Events:
         """What opens the response, under the upstream's name for it if that is known."""

@@ -5,6 +5,8 @@ prefixes seen.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -17,7 +19,9 @@ from dsv4.api.api_request import ApiSettings, ProtocolName
 from dsv4.errors import UnknownModel
 from dsv4.serve.access import Keyring, StreamGate, read_keys
 from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
+from dsv4.serve.drain import Drain
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
+from dsv4.serve.observe.logs import log_fields, logger
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.settings import SettingError, Settings
@@ -85,6 +89,7 @@ class GatewayState:
         self.tokenizer = tokenizer
         self.keys = read_keys(settings.api_key_file) if settings.api_key_file else Keyring()
         self.metrics = Metrics()
+        self.drain = Drain()
         self.gate = StreamGate(settings.streams, settings.queue, self.metrics.count_places)
         self.workers = WorkerThreads(self.gate)
         self.prefixes = SeenPrefixes()
@@ -165,6 +170,24 @@ class GatewayState:
         except (BackendError, asyncio.TimeoutError):
             return False
         return True
+
+    async def reload(self) -> None:
+        """Reads anew what may change while the server runs. What cannot be used changes nothing."""
+        path = self.settings.api_key_file
+        try:
+            if path:
+                self.keys = read_keys(path)
+        except SettingError as error:
+            logger.error("nothing was read anew, all stays as it was: %s", error)
+        else:
+            logger.info("read anew: %s keys", len(self.keys))
+
+    async def summarize(self) -> None:
+        """Logs what this process is doing, and what was counted where nobody else does."""
+        doing = {"running": self.gate.running, "waiting": self.gate.waiting}
+        log_fields(logging.INFO, f"process {os.getpid()}", doing)
+        if not self.metrics.counts_for_all:
+            self.metrics.log_summary()
 
     async def aclose(self) -> None:
         self.workers.close()

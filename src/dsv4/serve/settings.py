@@ -114,6 +114,8 @@ class Settings:
         False, "keep recent requests in memory, and show them in the playground"
     )
     metrics_port: int | None = _setting(None, "separate port for /metrics", 0, LAST_PORT)
+    metrics_host: str = _setting("127.0.0.1", "address of the port for /metrics")
+    log_format: Literal["text", "json"] = _setting("text", "form of the lines that are logged")
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "least severe messages to log"
     )
@@ -135,6 +137,9 @@ class Settings:
     )
     drain_timeout: float = _setting(
         60.0, "seconds that running streams get to finish after SIGTERM", 0
+    )
+    worker_timeout: float = _setting(
+        60.0, "seconds that a worker may give no answer before another takes its place", 1
     )
     retries: int = _setting(
         2, "retries of a request of which nothing has been sent to the client", 0
@@ -333,7 +338,7 @@ _METAVARS = {
     **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
     "upstream": "URL",
     "tokenizer": "PATH",
-    "host": "ADDRESS",
+    **dict.fromkeys(("host", "metrics_host"), "ADDRESS"),
     "replay": "STORE",
 }
 

@@ -210,7 +210,8 @@ def _read_chunk(read: ReadEvent, event: JsonObject, more: bool) -> Chunk:
             return chunk
     except (TypeError, AttributeError, LookupError, ValueError):
         pass
-    raise BackendError(f"the backend sent an event of another form: {short_repr(event)}")
+    fields = short_repr(list(event))
+    raise BackendError(f"the backend sent an event of another form, with the fields {fields}")
 
 
 def _is_end(event: JsonObject) -> bool:

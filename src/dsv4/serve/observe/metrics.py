@@ -6,6 +6,7 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterable
@@ -25,12 +26,25 @@ from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
+from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+# What a summary tells, by the samples that it adds up.
+_SUMMARY = {
+    "dsv4_streams_running": "running",
+    "dsv4_streams_waiting": "waiting",
+    "dsv4_requests_total": "requests",
+    "dsv4_tokens_total": "tokens",
+    "dsv4_repairs_total": "repairs",
+    "dsv4_backend_errors_total": "backend_errors",
+    "dsv4_clients_gone_total": "clients_gone",
+}
 
 
 class Metrics:
@@ -134,6 +148,21 @@ class Metrics:
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
         return generate_latest(self.all())
+
+    def log_summary(self) -> None:
+        """Logs what has been counted: by all workers, where there are several."""
+        totals = {
+            name: int(sum(sample.value for sample in found.samples if sample.name in _SUMMARY))
+            for found in self.all().collect()
+            for name in (_SUMMARY.get(f"{found.name}_total") or _SUMMARY.get(found.name),)
+            if name is not None
+        }
+        log_fields(logging.INFO, "summary", totals)
+
+    @property
+    def counts_for_all(self) -> bool:
+        """Whether this process sees what other workers count as well."""
+        return _FOLDER_VARIABLE in os.environ
 
     def listen(self, host: str, port: int) -> None:
         """Shows them on a port of their own. Raises a `SettingError` if it is taken."""

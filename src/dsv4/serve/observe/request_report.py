@@ -1,0 +1,85 @@
+"""What is known of one request while it is answered, and the line that is logged at its end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from dsv4._parse.events import Diagnostic
+from dsv4._parse.parser_options import new_id
+from dsv4.api import ApiError
+from dsv4.serve.observe.logs import log_fields
+
+if TYPE_CHECKING:
+    from dsv4.api import Usage
+    from dsv4.serve.completion_run import CompletionRun, PreparedRequest
+
+# A client that went away before its answer. No HTTP status: nginx has made it known.
+CLIENT_GONE = 499
+
+
+class RequestReport:
+    """A request: what it is called, whose it is, what came of it.
+
+    `id` is the name that the client is told, in the header `x-request-id`.
+    """
+
+    def __init__(self, protocol: str, path: str) -> None:
+        self.protocol = protocol
+        self.path = path
+        self.id = new_id("turn_")
+        self.began = time.monotonic()
+        self.key: str | None = None
+        self.status = 500
+        self.failure: str | None = None
+        self.prepared: PreparedRequest | None = None
+        self.run: CompletionRun | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Notes why it failed; the first reason is the one that counts."""
+        self.failure = self.failure or _reason(error)
+
+    @property
+    def usage(self) -> Usage | None:
+        return None if self.run is None else self.run.usage
+
+    @property
+    def repairs(self) -> int | None:
+        """How many deviations from the grammar were repaired in what was generated."""
+        if self.run is None:
+            return None
+        events = (event for reader in self.run.readers for event in reader.events)
+        return sum(isinstance(event, Diagnostic) for event in events)
+
+    def fields(self) -> dict[str, Any]:
+        """What the log says of it. What is None is not known."""
+        usage, prepared = self.usage, self.prepared
+        return {
+            "id": self.id,
+            "key": self.key,
+            "protocol": self.protocol,
+            "path": self.path,
+            "model": None if prepared is None else prepared.call.model,
+            "status": self.status,
+            "seconds": round(time.monotonic() - self.began, 3),
+            "prompt_tokens": None if usage is None else usage.prompt,
+            "cached_tokens": None if usage is None else usage.cached,
+            "completion_tokens": None if usage is None else usage.completion,
+            "shared_tokens": None if prepared is None else prepared.shared,
+            "repairs": self.repairs,
+            "error": self.failure,
+        }
+
+    def log(self) -> None:
+        """Logs it, as a warning where the server or its backend is to blame."""
+        is_ours = self.status >= 500 or (self.status == 200 and self.failure is not None)
+        log_fields(logging.WARNING if is_ours else logging.INFO, "request", self.fields())
+
+
+def _reason(error: Exception) -> str:
+    """Why a request failed. What is wrong with a request may be a text of its own, so only its
+    place is told."""
+    if isinstance(error, ApiError) and error.path is not None:
+        return f"{error.code or error.type} at {error.path}"
+    return str(error) or type(error).__name__
