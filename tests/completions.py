@@ -79,10 +79,10 @@ TOOLS = declared(
 )
 
 
-def events_of(chunks: Iterable[str], **options: Any) -> list[Any]:
+def events_of(chunks: Iterable[str], *, reason: Any = None, **options: Any) -> list[Any]:
     """All events of a completion that comes in these chunks."""
     parser = dsv4.StreamParser(**options)
-    return [*(event for chunk in chunks for event in parser.feed(chunk)), *parser.finish()]
+    return [*(event for chunk in chunks for event in parser.feed(chunk)), *parser.finish(reason)]
 
 
 DELTAS = (dsv4.ReasoningDelta, dsv4.ContentDelta, dsv4.ArgumentsDelta)

@@ -35,7 +35,7 @@ ENGINE = (
 )
 LIBRARY = (
     {"dsv4._inputs", "dsv4.api", "dsv4.grammar", "dsv4.profiles", "dsv4.tokens"},
-    {"dsv4._check", "dsv4.compat"},
+    {"dsv4._check", "dsv4.compat", "dsv4.trajectories"},
 )
 APPLICATIONS = (
     {"dsv4._view", "dsv4.dataset"},

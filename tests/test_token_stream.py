@@ -139,6 +139,29 @@ class TestSpelling:
         assert (message.reasoning if thinking else message.content) == SPELLED
         assert not message.tool_calls + message.incomplete
 
+    @pytest.mark.parametrize("size", [1, 2, 3, 1000])
+    def test_markers_count_where_the_grammar_has_them_as_text(
+        self, size: int, tokenizer: Tokenizer
+    ) -> None:
+        value = "<｜User｜> <｜end▁of▁sentence｜> ｜DS"
+        text = COMPLETION.replace("x 天 <b> 𓀀", value).removesuffix(EOS)
+        parser = IdParser(tokenizer, dsv4.StreamParser(tools=TOOLS), markers="text")
+        message = dsv4.assemble(events(parser, chunked(tokenizer.encode_text(text), size)))
+        assert message.reasoning == "I think 天气 👩‍💻 a < b."
+        assert message.content == "Here you are."
+        (made,) = message.tool_calls
+        assert made.arguments == f'{{"a": "{value}", "b": [1, {{"c": null}}]}}'
+
+    def test_a_marker_that_stays_begun_is_text(self, tokenizer: Tokenizer) -> None:
+        parser = IdParser(tokenizer, dsv4.StreamParser(thinking=False), markers="text")
+        ids = tokenizer.encode_text("a ｜DSM")
+        assert dsv4.assemble(events(parser, chunked(ids, 1))).content == "a ｜DSM"
+
+    def test_how_markers_are_written_is_one_of_two_words(self, tokenizer: Tokenizer) -> None:
+        wrong: Any = "ids"
+        with pytest.raises(dsv4.OptionError, match="markers: found 'ids', expected one of"):
+            IdParser(tokenizer, markers=wrong)
+
     @given(text=st.lists(st.sampled_from(LOOKALIKES) | st.text(max_size=3), max_size=4))
     def test_in_reasoning_content_and_arguments(
         self, text: list[str], tokenizer: Tokenizer, reference: Ids

@@ -106,6 +106,23 @@ def test_unknown_dialect(dialect: Any) -> None:
         ("DeepSeek-V4.1", "v4.1"),
         ("deepseek-ai/DeepSeek-V4.1-Flash", "v4.1"),
         ("deepseek-v4_1", "v4.1"),
+        # A provider's spelling of the point, and the checkpoint in a folder named after another.
+        ("accounts/fireworks/models/deepseek-v4p1-flash", "v4.1"),
+        ("deepseek-v4-1-flash", "v4.1"),
+        ("/models/DeepSeek-V4/DeepSeek-V4.1-Flash-1017", "v4.1"),
+        ("bedrock/eu.deepseek.v3.2", "v3.2"),
+        ("deepseek-v3-2-251201", "v3.2"),
+        # What follows the version is no minor number.
+        ("deepseek-v4-1m", "v4"),
+        ("DeepSeek-V4-4bit", "v4"),
+        # Dates, in the forms that providers write.
+        ("DeepSeek-V4-Pro-0424", "v4"),
+        ("DeepSeek-V4-0730", "v4"),
+        ("DeepSeek-V4-0915", "v4-0731"),
+        ("deepseek-v4-pro-260813", "v4-0731"),
+        ("deepseek-v4-pro-2026-08-13", "v4-0731"),
+        ("deepseek-v4-pro-270115", "v4-0731"),
+        ("DeepSeek-V4-Flash-4096", "v4"),
     ],
 )
 def test_dialect_of_a_model(model: str, dialect: str) -> None:
@@ -116,7 +133,9 @@ def test_dialect_of_a_model(model: str, dialect: str) -> None:
     "model",
     [
         *("", "gpt-4", "DeepSeek-V3", "DeepSeek-V3.2-Exp", "DeepSeek-V40", "DeepSeek-V4.2"),
-        *("DeepSeek-V4.10", "DeepSeek-V4-0915", "llama-v4", None, 4),
+        *("DeepSeek-V4.10", "DeepSeek-V4-2", "llama-v4", "deepseek-v3p2-exp", None, 4),
+        # A date without a year, from before the release; and another model that learned from it.
+        *("DeepSeek-V4-0115", "Qwen3-8B-DeepSeek-V4-Distill"),
     ],
 )
 def test_a_model_that_tells_nothing(model: Any) -> None:

@@ -555,11 +555,9 @@ class TestTalkingAboutMarkup:
         its_close=shape(
             f"So:\n{BLOCK} let me see\nhm {BLOCK_END}Fine.",
             content="So:\nFine.",
-            kinds="unexpected_text text_after_block",
+            kinds="dropped_call text_after_block",
         ),
-        a_blank_line=shape(
-            f"{BLOCK} let me see\n\nFine.", content="Fine.", kinds="unexpected_text"
-        ),
+        a_blank_line=shape(f"{BLOCK} let me see\n\nFine.", content="Fine.", kinds="dropped_call"),
         the_end=shape(
             f"So:\n{BLOCK} let me see",
             content="So:\n",
@@ -595,7 +593,7 @@ class TestTalkingAboutMarkup:
             content="So ",
             kinds="json_calls",
         ),
-        no_call=shape(f"{BLOCK}[1, 2]{BLOCK_END}", kinds="unexpected_text"),
+        no_call=shape(f"{BLOCK}[1, 2]{BLOCK_END}", kinds="unexpected_text dropped_call"),
     )
     def test_a_wrapper_of_json(self, case: Shape) -> None:
         check(case)

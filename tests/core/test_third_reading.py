@@ -50,14 +50,7 @@ def third() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-# Readings that are disputable, and differ from ours.
-NOT_READ_SO = {"B14-array-one-item-at-a-time", "D19-fullwidth-punctuation"} | {
-    "D42-tool-json-stray-closer"
-}
-
-cases = pytest.mark.parametrize(
-    "case", [pytest.param(c, id=c["id"]) for c in third() if c["id"] not in NOT_READ_SO]
-)
+cases = pytest.mark.parametrize("case", [pytest.param(c, id=c["id"]) for c in third()])
 
 
 def options(case: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
@@ -290,11 +283,25 @@ class TestWhatIsMeant:
             f'{BLOCK}{BASH}<{DSML}parameters>{{"command": "ls"}}</{DSML}parameters>{INVOKE_END}',
             f'{BLOCK}<{DSML}invoke name=\\"bash\\">{COMMAND}ls{PARAMETER_END}{ENDS}',
             '<|tool▁calls▁begin|><|tool▁call▁begin|>bash<|tool▁sep|>{"command": "ls"}',
+            f"{BLOCK}{calling('bash', command='ls')}{BLOCK_END}".replace("<｜", "<<｜"),
+            f"<{BASH}{COMMAND}ls{PARAMETER_END}{INVOKE_END}",
+            f"{BLOCK}{calling('bash', command='ls')}{BLOCK_END}".translate(
+                str.maketrans('<>="/', "＜＞＝＂／")
+            ),
+            '<tool>{"name": "bash", "arguments": {"command": "ls"}}</parameter></tool>',
         ],
-        ids=["stutter", "two closes", "container", "JSON in a container", "escaped", "ASCII bars"],
+        ids=[
+            *("stutter", "two closes", "container", "JSON in a container", "escaped"),
+            *("ASCII bars", "doubled brackets", "one doubled bracket", "full-width", "stray close"),
+        ],
     )
     def test_is_read(self, text: str) -> None:
         assert tuple(calls_of(read_everywhere(text, tools=TOOLS))) == self.LS
+
+    def test_brackets_before_a_tag_are_text_in_a_value(self) -> None:
+        value = f"a <<{BASH[1:]} b <<"
+        message = read_everywhere(block(calling("bash", command=value)) + EOS, tools=TOOLS)
+        assert calls_of(message) == [("bash", {"command": value})]
 
     def test_a_thought_may_end_in_capitals(self) -> None:
         message = read_everywhere("Hm.</THINK>Ok.", thinking=True)
@@ -304,10 +311,165 @@ class TestWhatIsMeant:
         assert read_everywhere("Ok.<|end▁of▁sentence|>").content == "Ok."
 
 
-class TestWhiteSpaceBehindAClose:
-    def test_may_be_of_any_length(self) -> None:
-        text = f"{BLOCK}{BASH}{COMMAND}ls{PARAMETER_END}{' ' * 5000}{INVOKE_END}{BLOCK_END}"
-        assert calls_of(dsv4.parse(text, **OPTIONS)) == [("bash", {"command": "ls"})]
+class TestParametersThatAreGivenAgain:
+    """Rule 28: those of a declared array make a list; of others the last counts."""
+
+    TOOLS = declared(search={"query": "string", "tags": "array"}, ping={})
+
+    def read(self, *parameters: str, end: str = ENDS, **options: Any) -> dsv4.Message:
+        text = "\n".join((BLOCK, invoke("search"), *parameters, end))
+        return read_everywhere(text, **{"tools": self.TOOLS, **options})
+
+    @staticmethod
+    def given(key: str, value: str, string: str = "true") -> str:
+        tag = f'<{DSML}parameter name="{key}" string="{string}">'
+        return f"{tag}{value}{PARAMETER_END}"
+
+    A, B, QUERY = given("tags", "a"), given("tags", "b"), given("query", "q")
+    ONE, LIST = given("tags", "1", "false"), given("tags", '["c"]', "false")
+
+    @pytest.mark.parametrize("calls", ["streamed", "whole"])
+    @pytest.mark.parametrize(
+        ("parameters", "tags"),
+        [
+            pytest.param((A, B), ["a", "b"], id="strings"),
+            pytest.param((A, QUERY, ONE, B), ["a", 1, "b"], id="scalars, and others between"),
+            pytest.param((A, B, LIST), ["c"], id="a list at last"),
+            pytest.param((LIST, B), "b", id="a list at first"),
+            pytest.param((LIST, A, B), ["a", "b"], id="a list, and then several"),
+        ],
+    )
+    def test_of_an_array(self, parameters: tuple[str, ...], tags: object, calls: Any) -> None:
+        message = self.read(*parameters, calls=calls)
+        ((name, arguments),) = calls_of(message)
+        assert (name, arguments["tags"]) == ("search", tags)
+        assert set(kinds_of(message)) == {"duplicate_parameter"}
+
+    def test_the_list_is_the_last_that_the_stream_writes(self) -> None:
+        text = "\n".join((BLOCK, invoke("search"), self.A, self.B, ENDS))
+        events = events_of([text], thinking=False, tools=self.TOOLS)
+        deltas = [event.text for event in events if isinstance(event, dsv4.ArgumentsDelta)]
+        assert "".join(deltas) == '{"tags": "a", "tags": ["a", "b"]}'
+
+    def test_a_call_that_is_cut_has_the_list_so_far(self) -> None:
+        (call,) = self.read(self.A, self.B, self.QUERY[:-30], end="").incomplete
+        assert json.loads(call.arguments)["tags"] == ["a", "b"]
+
+    def test_without_the_token(self) -> None:
+        a, b = (f'<parameter name="tags">{value}</parameter>' for value in "ab")
+        message = read_everywhere(f'<invoke name="search">{a}{b}</invoke>', tools=self.TOOLS)
+        assert calls_of(message) == [("search", {"tags": ["a", "b"]})]
+
+    @pytest.mark.parametrize(
+        ("before", "lost"),
+        [
+            pytest.param(given("query", "a <b\n c"), "a <b\n c", id="a string"),
+            pytest.param(given("query", "[1, 2]", "false"), "[1, 2]", id="JSON"),
+            pytest.param('{"query": "a"}', '{"query": "a"}', id="a body"),
+            pytest.param(
+                f'<{DSML}parameter name="query" string="a"/>',
+                f'<{DSML}parameter name="query" string="a"/>',
+                id="a tag that closes itself",
+            ),
+        ],
+    )
+    def test_what_is_lost_is_quoted(self, before: str, lost: str) -> None:
+        message = self.read(before, self.QUERY)
+        assert calls_of(message) == [("search", {"query": "q"})]
+        (found,) = (d for d in message.diagnostics if d.kind == "duplicate_parameter")
+        assert found.raw == lost
+
+    def test_a_whole_call_has_each_key_once(self) -> None:
+        message = self.read(self.given("query", "a"), self.QUERY, calls="whole")
+        assert [call.arguments for call in message.tool_calls] == ['{"query": "q"}']
+
+
+class TestCallsThatAreNotMade:
+    """Rule 28: `message.dropped` has them, in both ways of giving calls."""
+
+    @pytest.mark.parametrize("calls", ["streamed", "whole"])
+    @pytest.mark.parametrize("reason", [None, "stop", "eos", "length"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            pytest.param(f"{BLOCK}I should look.{BLOCK_END}", id="prose alone"),
+            pytest.param(f"{BLOCK}\nI should look.\n\nWell.", id="prose, and prose behind it"),
+            pytest.param(f"{BLOCK}\nI should look.", id="prose in an open block"),
+            pytest.param(f"Ok.\n\n{BLOCK}\n", id="an open block"),
+            pytest.param(f"{BLOCK}{EOS}", id="an open block before EOS"),
+            pytest.param(f"{BLOCK}{BASH[:-3]}", id="a call that breaks off in a block"),
+            pytest.param(f"Ok.\n\n{BASH[:-3]}", id="a call that breaks off"),
+            pytest.param(f"{BLOCK}{BASH[:-3]}{EOS}", id="a call that breaks off before EOS"),
+            pytest.param(f"{BLOCK}{BASH}{COMMAND}ls{PARAMETER_END}{COMMAND[:-9]}", id="half a tag"),
+            pytest.param(f"{BLOCK}[1, 2]{BLOCK_END}", id="JSON that is no call"),
+        ],
+    )
+    def test_are_dropped(self, text: str, reason: Any, calls: Any) -> None:
+        message = read_everywhere(text, tools=TOOLS, reason=reason, calls=calls)
+        assert message.tool_calls == ()
+        assert len(message.dropped) == 1
+
+    @pytest.mark.parametrize("calls", ["streamed", "whole"])
+    @pytest.mark.parametrize("reason", [None, "stop", "length"])
+    @pytest.mark.parametrize("text", [f"{BLOCK}{BASH}", f"{BLOCK}{BASH}{COMMAND}ls"])
+    def test_are_cut(self, text: str, reason: Any, calls: Any) -> None:
+        message = read_everywhere(text, tools=TOOLS, reason=reason, calls=calls)
+        (found,) = message.dropped
+        assert (found.kind, message.finish) == ("cut_short", "length")
+        assert message.incomplete or found.raw == text.removeprefix(BLOCK)
+
+    @pytest.mark.parametrize("end", [f"{COMMAND[:-9]}{EOS}", COMMAND[:-9]])
+    def test_a_call_is_not_made_without_a_parameter_that_breaks_off(self, end: str) -> None:
+        text = f"{BLOCK}{BASH}{COMMAND}ls{PARAMETER_END}{end}"
+        message = read_everywhere(text, tools=TOOLS, reason="eos")
+        assert (message.tool_calls, len(message.dropped)) == ((), 1)
+        assert [json.loads(call.arguments) for call in message.incomplete] == [{"command": "ls"}]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            block(calling("ping")),
+            f"{BLOCK}{calling('ping')}{EOS}",
+            f"{BLOCK}{BLOCK_END}",
+            f"Calls stand in `{BLOCK}`.",
+        ],
+    )
+    def test_nothing_is_dropped_where_no_call_is_missing(self, text: str) -> None:
+        assert read_everywhere(text, tools=TOOLS).dropped == ()
+
+
+class TestWhiteSpaceBetweenTags:
+    """Rule 21: any amount, and the parts of a call stay parts of it."""
+
+    PARTS = (
+        *(f"Ok.\n\n{BLOCK}", BASH, f"{COMMAND}ls{PARAMETER_END}"),
+        f'<{DSML}parameter name="timeout" string="false">5{PARAMETER_END}',
+        *(INVOKE_END, invoke("write_file"), f"{parameter('path')}a{PARAMETER_END}"),
+        *(f"{parameter('content')}b{PARAMETER_END}", INVOKE_END, BLOCK_END, EOS),
+    )
+    CALLS = (
+        ("bash", {"command": "ls", "timeout": 5}),
+        ("write_file", {"path": "a", "content": "b"}),
+    )
+
+    @pytest.mark.parametrize("size", [300, 5_000, 100_000])
+    @pytest.mark.parametrize("space", [" ", "\n", " \n\t"])
+    def test_may_be_of_any_length(self, space: str, size: int) -> None:
+        places = range(1, len(self.PARTS) - 1) if size < 100_000 else (3, 5)
+        for place in places:
+            between = (space * size)[:size]
+            text = "".join(self.PARTS[:place]) + between + "".join(self.PARTS[place:])
+            for chunks in ([text], [text[at : at + 97] for at in range(0, len(text), 97)]):
+                message = dsv4.assemble(events_of(chunks, **OPTIONS))
+                assert (message.content, tuple(calls_of(message))) == ("Ok.", self.CALLS)
+                assert not message.diagnostics
+
+    def test_also_behind_a_value_that_was_not_closed_and_behind_eos(self) -> None:
+        space = "\n" + " " * 1_000
+        text = f"{BLOCK}{BASH}{COMMAND}ls{space}{INVOKE_END}{space}{BLOCK_END}{space}{EOS}{space}"
+        message = dsv4.parse(text, **OPTIONS)
+        ((name, arguments),) = calls_of(message)
+        assert (name, arguments["command"].strip(), message.finish) == ("bash", "ls", "tool_calls")
 
 
 def test_a_doubtful_call_that_the_prompt_opened_goes_on() -> None:

@@ -14,6 +14,9 @@ MOST_REPEATED = 2000
 _NAME = re.compile(r"[a-zA-Z0-9-]+")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "[": "[", "]": "]"}
 _CODES = {"x": 2, "u": 4, "U": 8}
+# Tokens by their ids, as the texts that they are: this reader is given text.
+_TOKEN = re.compile(r"<\[(\d+)\]>")
+_TOKENS = {"128821": "<think>", "128822": "</think>", "128825": "｜DSML｜"}
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,9 @@ class Gbnf:
             return tuple(made)
         if self.take("["):
             return (self.set(),)
+        if token := _TOKEN.match(self.text, self.at):
+            self.at = token.end()
+            return tuple(Set(((c, c),), False) for c in _TOKENS[token.group(1)])
         if self.take("("):
             self.space(True)
             ways = self.alternatives(nested=True)

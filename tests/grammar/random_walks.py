@@ -25,15 +25,19 @@ def _leading_ids() -> Any:
     return numpy.array(sorted(ids))
 
 
-def walk(engine: XGrammar | LLGuidance, random: Random) -> str | None:
-    """A completion, without its EOS. None where it came to no end."""
+def text_of(ids: list[int]) -> str:
+    return b"".join(token_bytes(id) for id in ids).decode("utf-8", "replace")
+
+
+def walk(engine: XGrammar | LLGuidance, random: Random) -> list[int] | None:
+    """The ids of a completion, without its EOS. None where it came to no end."""
     matcher = engine.matcher()
     taken: list[int] = []
     for step in range(MOST_TOKENS):
         allowed = engine.allowed(matcher)
         id = _chosen(allowed, random, hurry=step > 60)
         if id == END_ID:
-            return b"".join(token_bytes(id) for id in taken).decode("utf-8", "replace")
+            return taken
         assert engine.take(matcher, id)
         taken.append(id)
     return None

@@ -17,11 +17,12 @@ pytest.importorskip("jsonschema")
 
 from gbnf_reader import Gbnf
 from grammar_cases import EOS, USER, Case, fits, random_case, spoiled
-from grammar_engines import LLGuidance, XGrammar, ids_of
-from random_walks import walk
+from grammar_engines import END_ID, LLGuidance, XGrammar, ids_of
+from random_walks import text_of, walk
 
 import dsv4
 from dsv4.grammar import Grammar, for_request
+from dsv4.tokens import IdParser, Tokenizer
 from parts import fewer
 
 # How many cases make one test: an engine takes a third of a second for each.
@@ -88,35 +89,66 @@ def test_a_reader_of_gbnf_accepts_what_fits_and_nothing_else(seeds: range) -> No
     check("gbnf", seeds)
 
 
-def walked(case: Case, engine: XGrammar | LLGuidance, seed: int) -> list[str]:
+def walked(engine: XGrammar | LLGuidance, seed: int) -> list[list[int]]:
     walks = [walk(engine, Random(seed * WALKS + n)) for n in range(WALKS)]
-    return [text + EOS for text in walks if text is not None]
+    return [ids for ids in walks if ids is not None]
 
 
-def check_walks(form: Any, seeds: Sequence[int]) -> None:
+def read_from_ids(ids: list[int], case: Case, grammar: Grammar, tokenizer: Tokenizer) -> Any:
+    """What a gateway makes of a completion, id by id."""
+    parser = IdParser(tokenizer, case.request.parser(), markers=grammar.markers)
+    events = [event for id in [*ids, END_ID] for event in parser.feed_ids([id])]
+    return dsv4.assemble([*events, *parser.finish("eos")])
+
+
+def check_walks(
+    form: Any, seeds: Sequence[int], tokenizer: Tokenizer, markers: Any = "tokens"
+) -> None:
+    """Every walk parses and fits, and is read from its ids as from its text."""
     finished = 0
     for seed in seeds:
         case = random_case(seed)
         if seed % 5:  # most of them with calls, which a walk seldom comes to by itself
             case = replace(case, thinking=True, tool_choice="required")
-        grammar = for_request(case.request, form, preamble=False)
+        grammar = for_request(case.request, form, preamble=seed % 2 == 0, markers=markers)
         engine = XGrammar(grammar.text) if form == "xgrammar" else LLGuidance(grammar.text)
         if any("twice" in relaxation.reason for relaxation in grammar.relaxed):
             continue
-        for text in walked(case, engine, seed):
+        for ids in walked(engine, seed):
             finished += 1
+            text = text_of(ids) + EOS
             assert fits(text, case, grammar.relaxed), (seed, text)
+            meant = dsv4.parse(text, thinking=case.thinking, dialect=case.dialect, strict=True)
+            read = read_from_ids(ids, case, grammar, tokenizer)
+            assert shown(read) == shown(meant), (seed, ids)
+            assert not read.diagnostics, (seed, ids)
     assert finished > len(seeds)
 
 
+def shown(message: dsv4.Message) -> tuple[Any, ...]:
+    calls = [(call.name, call.arguments) for call in message.tool_calls]
+    return message.reasoning, message.content, calls
+
+
 @pytest.mark.parametrize("seeds", batches(180), ids=str)
-def test_all_that_xgrammar_writes_parses_and_fits(seeds: range) -> None:
-    check_walks("xgrammar", seeds)
+def test_all_that_xgrammar_writes_is_read_from_ids_as_meant(
+    seeds: range, tokenizer: Tokenizer
+) -> None:
+    check_walks("xgrammar", seeds, tokenizer)
 
 
 @pytest.mark.parametrize("seeds", batches(60), ids=str)
-def test_all_that_llguidance_writes_parses_and_fits(seeds: range) -> None:
-    check_walks("lark", seeds)
+def test_all_that_llguidance_writes_is_read_from_ids_as_meant(
+    seeds: range, tokenizer: Tokenizer
+) -> None:
+    check_walks("lark", seeds, tokenizer)
+
+
+@pytest.mark.parametrize("form", ["xgrammar", "lark"])
+def test_markers_that_a_grammar_has_as_text_count_where_they_are_spelled(
+    form: str, tokenizer: Tokenizer
+) -> None:
+    check_walks(form, range(10), tokenizer, markers="text")
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
@@ -148,6 +180,35 @@ def test_strings_in_json(engine: Any, value: str, allowed: bool) -> None:
     rest = f'<｜DSML｜parameter name="o" string="false">{value}</｜DSML｜parameter>\n'
     rest += "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
     assert engine(for_request(request, form).text).accepts(ids_of(rest + EOS)) == allowed
+
+
+@pytest.mark.parametrize("engine", [XGrammar, LLGuidance])
+def test_a_list_of_thousands_of_values_inside_an_object(engine: Any) -> None:
+    listed = {"enum": [f"{letter}{n}" for letter in "ab" for n in range(1050)] + [*range(1050)]}
+    schema = {"type": "object", "properties": {"o": {"properties": {"e": listed}}, "n": listed}}
+    request = dsv4.Request(
+        [USER], tools=[{"name": "f", "parameters": schema}], tool_choice="f", thinking=False
+    )
+    made = engine(for_request(request, "xgrammar" if engine is XGrammar else "lark").text)
+    for value, allowed in [('"b77"', True), ("1049", True), ('"c1"', False), ("1050", False)]:
+        rest = f'<｜DSML｜parameter name="o" string="false">{{"e": {value}}}</｜DSML｜parameter>\n'
+        rest += '<｜DSML｜parameter name="n" string="false">12</｜DSML｜parameter>\n'
+        rest += "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+        assert made.accepts(ids_of(rest + EOS)) == allowed, value
+
+
+@pytest.mark.parametrize("form", ["xgrammar", "lark"])
+def test_only_the_token_itself_opens_a_tag(form: Any) -> None:
+    request = dsv4.Request([USER], tools=[{"name": "f"}], tool_choice="required")
+    engine_of = XGrammar if form == "xgrammar" else LLGuidance
+    dsml, think_end = ids_of("｜DSML｜")[0], ids_of("</think>")[0]
+    begun = [*ids_of("Hm."), think_end, *ids_of("\n\n<")]
+    engine = engine_of(for_request(request, form, preamble=False).text)
+    matcher = engine.matcher()
+    assert all(engine.take(matcher, id) for id in begun)
+    allowed = engine.allowed(matcher)
+    assert allowed[dsml]
+    assert allowed.sum() == 1
 
 
 @pytest.mark.parametrize("engine", [XGrammar, LLGuidance])

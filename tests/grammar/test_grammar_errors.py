@@ -74,7 +74,8 @@ def test_references_in_a_circle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("form", "ebnf"), ("reasoning", True), ("order", "alphabetical")]
+    ("option", "value"),
+    [("form", "ebnf"), ("reasoning", True), ("order", "alphabetical"), ("markers", "ids")],
 )
 def test_an_option(option: str, value: Any) -> None:
     with pytest.raises(dsv4.Error, match=f"{option}: found .*, expected one of"):

@@ -295,6 +295,52 @@ def test_every_dialect_has_its_own_tags(dialect: str) -> None:
         assert not asked.accepts(written.removesuffix("<｜end▁of▁sentence｜>"))
 
 
+# Special tokens.
+
+
+FORMS: tuple[Any, ...] = ("xgrammar", "gbnf", "lark")
+WRITTEN = {"xgrammar": "Token(%d)", "gbnf": "<[%d]>", "lark": "<[%d]>"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_special_tokens_are_tokens_and_not_their_text(form: Any) -> None:
+    request = dsv4.Request([USER], tools=TOOLS, tool_choice="required")
+    made = for_request(request, form, preamble=False)
+    assert made.markers == "tokens"
+    root = made.text.splitlines()[0]
+    assert WRITTEN[form] % 128822 in root
+    assert WRITTEN[form] % 128825 in root
+    assert '"</｜' not in made.text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_of_another_vocabulary(form: Any) -> None:
+    request = dsv4.Request([USER], tools=TOOLS, dialect="v3.2")
+    ids = {"<think>": 7, "</think>": 8, "｜DSML｜": 9, "other": 10}
+    made = for_request(request, form, markers=ids)
+    assert made.markers == "tokens"
+    assert all(WRITTEN[form] % id in made.text for id in (8, 9))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("dialect", "markers"), [("v4", "text"), ("v3.2", "tokens"), ("v4", {"｜DSML｜": 9})]
+)
+def test_special_tokens_without_ids_are_text(form: Any, dialect: Any, markers: Any) -> None:
+    request = dsv4.Request([USER], tools=TOOLS, dialect=dialect)
+    made = for_request(request, form, markers=markers)
+    assert made.markers == "text"
+    assert WRITTEN[form].partition("%")[0] not in made.text
+    assert "｜DSML｜" in made.text
+
+
+def test_the_rest_of_a_token_that_a_prefix_begins_is_text() -> None:
+    request = dsv4.Request([USER], tools=TOOLS, thinking=False, prefix="So.\n\n<｜DS")
+    assert for_request(request).markers == "text"
+    request = dsv4.Request([USER], tools=TOOLS, thinking=False, prefix="So.\n\n<｜DSML｜")
+    assert for_request(request).markers == "tokens"
+
+
 def test_the_caller_s_data_is_left_alone() -> None:
     import copy
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from aiohttp import web
 
-from dsv4._format.tokens import Special, markup
+from dsv4._format.tokens import THINK_START, Special, markup
 from dsv4.serve import Chunk, Model
 from dsv4.tokens import Tokenizer
 
@@ -56,13 +63,13 @@ class StandIn:
     # The server.
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
+    async def running(self, port: int = 0) -> AsyncIterator[str]:
         app = web.Application(client_max_size=2**30)
         for path, method in self.routes.items():
             app.router.add_route("*", path, getattr(self, method))
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", port, reuse_address=True)
         await site.start()
         port = runner.addresses[0][1]
         try:
@@ -105,10 +112,30 @@ def event(value: Any) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
+ONE_WORD = re.compile(r'root ::= "(\w+)"')
+
+
 class VllmServer(StandIn):
-    """vLLM's `/v1/completions`."""
+    """vLLM's `/v1/completions`.
+
+    `grammars` is what it applies a grammar to: "grammar" is all of a completion; "server", with a
+    reasoning parser, is what follows the reasoning; None is nothing, as if it knew no such field.
+    It obeys grammars of one word. Requests with those are in `probes`, not among the others.
+    """
 
     routes: ClassVar[dict[str, str]] = {"/v1/completions": "complete", "/v1/models": "list_models"}
+
+    def __init__(self, *args: Any, grammars: str | None = "grammar", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.grammars = grammars
+        self.probes: list[Any] = []
+
+    async def _answer_probe(self, request: web.Request, body: Any, word: str) -> web.Response:
+        self.probes.append(body)
+        thinks = body["prompt"].endswith(THINK_START)
+        applied = self.grammars == "grammar" or (self.grammars == "server" and not thinks)
+        written = self._choice(body, self.ids(word if applied else "Hmm"), "stop")
+        return web.Response(body=event(written) + DONE, content_type="text/event-stream")
 
     async def list_models(self, request: web.Request) -> web.Response:
         model = {"id": "deepseek-ai/DeepSeek-V4", "object": "model", "max_model_len": 65536}
@@ -116,6 +143,9 @@ class VllmServer(StandIn):
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
+        grammar = (body.get("structured_outputs") or {}).get("grammar", "")
+        if word := ONE_WORD.fullmatch(grammar):
+            return await self._answer_probe(request, body, word[1])
         all_ids = self.ids(self.next_completion())
         ids = all_ids[: body.get("max_tokens", 16)]
         cut = len(ids) < len(all_ids)
@@ -310,3 +340,33 @@ class Scripted:
 
     async def aclose(self) -> None:
         pass
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def redis_server(folder: Path, port: int = 0) -> Iterator[str]:
+    """The URL of a Redis server of the tests' own, which keeps its data in a folder where it is
+    given a port. Skips the test where none is installed."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not installed")
+    keeps = ["--appendonly", "yes", "--appendfsync", "always"] if port else []
+    port = port or free_port()
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
+    server = subprocess.Popen([*command, *keeps], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import socket
 import sqlite3
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from standins import redis_server
 
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.serve.storage import store_for
@@ -25,25 +22,8 @@ MakeStore = Callable[..., TurnStore]
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis server of the tests' own."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = str(tmp_path_factory.mktemp("redis"))
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(100):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        yield f"redis://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])

@@ -192,7 +192,10 @@ def _harmless_message(message: object) -> dict[str, Any]:
 def _traps(body: object, overrides: RequestOverrides, profile: str) -> list[RuleFinding]:
     try:
         request, _ = _request(body, overrides)
-        found = traps(_as_body(body), profile, dialect=_served_dialect(request.dialect))
+        sent = _as_body(body)
+        if str(overrides.dialect) == "v4":  # a server asks for the model, which has this name then
+            sent = {"model": "deepseek-v4", **sent}
+        found = traps(sent, profile, dialect=_served_dialect(request.dialect))
     except Error as error:
         location = error_location(error)
         return [] if location[:1] != ("profile",) else [_not_encodable(error)]

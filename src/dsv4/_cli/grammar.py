@@ -61,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact", action="store_true", help="fail if a schema cannot be enforced in full"
     )
+    parser.add_argument(
+        "--markers",
+        choices=("tokens", "text"),
+        default="tokens",
+        help="how to write special tokens: as tokens, by their ids in the V4 vocabulary (the "
+        "default), or as text, for engines that know no tokens in a grammar",
+    )
     add_prompt_arguments(parser)
     add_output_argument(parser)
 
@@ -79,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
             markup_in_values=not args.no_markup,
             parallel=not args.one_call,
             exact=args.exact,
+            markers=args.markers,
         )
         fields = None if args.fields is None else grammar.fields(args.fields)
     except dsv4.Error as error:

@@ -227,16 +227,31 @@ _BY_NAME = {release.name: release for release in _RELEASES}
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(_BY_NAME)
 """Every release of the format that is known, by its name."""
 
-# Model names, most particular first. A checkpoint's name may carry an owner before it and a size,
-# a date or a quantisation after it.
-_MODEL_NAMES: tuple[tuple[str, Dialect], ...] = (
-    # V3.2-Exp, before it, had another format.
-    (r"v3[._]2(?![0-9])(?!.*exp)", V3_2),
-    (r"v4[._]1(?![0-9])", V4_1),
-    (r"v4(?![0-9._]).*vision", V4_VISION),
-    (r"v4(?![0-9._]).*(?<![0-9])0731(?![0-9])", V4_0731),
-    (r"v4(?![0-9]|[._][0-9])(?!.*(?<![0-9])[01][0-9][0-3][0-9](?![0-9]))", V4),
+# The names of checkpoints. A name may have owners, providers and folders before the version, and a
+# size, a date or a quantisation behind it; the last version in it counts. The minor number stands
+# behind a point or its substitutes (4.1, 4_1, 4p1), or alone behind a hyphen (4-1, but not 4-1m,
+# 4-4bit or 4-0731).
+_VERSION = re.compile(
+    r"deepseek(?:-ai)?[-_ ./:]*v(?P<major>[0-9]+)"
+    r"(?:[._p](?P<minor>[0-9]{1,2})(?![0-9])|-(?P<alone>[0-9])(?![0-9a-z])(?![-_ ]?bit))?",
+    re.IGNORECASE,
 )
+_BY_VERSION: Mapping[tuple[int, int], Dialect] = {(3, 2): V3_2, (4, 0): V4, (4, 1): V4_1}
+# V3.2-Exp had another format, and what was distilled from a model is another model.
+_OTHER_FORMATS = {
+    V3_2: re.compile(r"(?<![a-z])(?:exp(?![a-z])|experimental|distill)", re.IGNORECASE),
+    V4: re.compile(r"distill", re.IGNORECASE),
+    V4_1: re.compile(r"distill", re.IGNORECASE),
+}
+_VISION = re.compile(r"(?<![a-z])vision", re.IGNORECASE)
+# 0813, 260813, 20260813, 2026-08-13.
+_DATE = re.compile(
+    r"(?<![0-9a-z])(?:(?P<year>(?:20)?2[0-9])[-_.]?)?"
+    r"(?P<month>0[1-9]|1[0-2])[-_.]?(?P<day>0[1-9]|[12][0-9]|3[01])(?![0-9a-z])",
+    re.IGNORECASE,
+)
+# Of V4: when it was released, and when its texts were changed (section 11).
+_V4_SINCE, _V4_CHANGED = (2026, 4, 1), (2026, 7, 31)
 
 
 def dialect_for(model: str) -> Dialect:
@@ -245,16 +260,41 @@ def dialect_for(model: str) -> Dialect:
     `model` is a checkpoint's name, with or without its owner: "deepseek-ai/DeepSeek-V4.1". Raises
     an `UnknownModel` where the name tells nothing.
     """
-    if isinstance(model, str):
-        for pattern, dialect in _MODEL_NAMES:
-            if re.search(r"deepseek[-_ ]?" + pattern, model, re.IGNORECASE):
-                return dialect
-    raise UnknownModel(
-        "model",
-        f"no dialect is known for the model {short_repr(model)}, expected a name that holds "
-        f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
-        f"{', '.join(DIALECTS)}",
-    )
+    found = _named_dialect(model) if isinstance(model, str) else None
+    if found is None:
+        raise UnknownModel(
+            "model",
+            f"no dialect is known for the model {short_repr(model)}, expected a name that holds "
+            f"DeepSeek-V4, DeepSeek-V4…-0731, DeepSeek-V4.1 or DeepSeek-V3.2; else give one of "
+            f"{', '.join(DIALECTS)}",
+        )
+    return found
+
+
+def _named_dialect(model: str) -> Dialect | None:
+    versions = list(_VERSION.finditer(model))
+    if not versions:
+        return None
+    version = versions[-1]
+    minor = version["minor"] or version["alone"] or "0"
+    found = _BY_VERSION.get((int(version["major"]), int(minor)))
+    if found is None or _OTHER_FORMATS[found].search(model):
+        return None
+    return found if found is not V4 else _dialect_of_v4(model[version.end() :])
+
+
+def _dialect_of_v4(rest: str) -> Dialect | None:
+    """The dialect of a V4 by what its name says behind the version."""
+    if _VISION.search(rest):
+        return V4_VISION
+    date = _DATE.search(rest)
+    if date is None:
+        return V4
+    year = int((date["year"] or "2026")[-2:]) + 2000
+    when = (year, int(date["month"]), int(date["day"]))
+    if when < _V4_SINCE:  # of which year it is, the name does not say
+        return None
+    return V4_0731 if when >= _V4_CHANGED else V4
 
 
 def dialect_named(name: str | Dialect) -> Dialect:

@@ -16,8 +16,11 @@ ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
 # What opens and closes a tag: ASCII, or full-width.
 OPENING_BRACKETS = "<＜"
 CLOSING_BRACKETS = ">＞"
-QUOTES = "\"'“”‘’"
-SMART_QUOTES = "“”‘’"
+SLASHES = "/／"
+EQUALS = "=＝"
+# Quotes of any kind; those that are not ASCII close each other, and an ASCII one closes them.
+SMART_QUOTES = "“”‘’＂＇"
+QUOTES = "\"'" + SMART_QUOTES
 # Tags around all parameters of a call.
 PARAMETER_CONTAINERS = frozenset({"parameters", "params"})
 # Elements of HTML that hold examples.
@@ -39,7 +42,7 @@ TAG_PREFIXES: tuple[tuple[str, str], ...] = (
 PLAIN_INVOKES = frozenset({"invoke", "tool_call"})
 PLAIN_WRAPPER_PREFIXES = ("tool", "func")
 PLAIN_WRAPPER_END = "calls"
-JSON_WRAPPERS = frozenset({"tool_call", "tool_calls", "function_call", "function_calls"})
+JSON_WRAPPERS = frozenset({"tool", "tool_call", "tool_calls", "function_call", "function_calls"})
 
 # Attributes that hold the name of a tool or a parameter, the usual one first.
 NAME_ATTRIBUTES: dict[str, tuple[str, ...]] = {

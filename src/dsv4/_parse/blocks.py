@@ -28,6 +28,7 @@ class BlockReader:
         self._strict = machine.blank_line and spelled
         self.used = False  # it held something
         self._calls = 0
+        self._calls_before = machine.calls_seen + machine.calls_unread
         self._is_quoted = False  # a patch or a program quotes its calls, from one of them on
         self._after_invoke = False  # nothing but white space stands between a call's close and here
         if tag.marked:
@@ -83,6 +84,17 @@ class BlockReader:
         self._machine.report_raw(kind, at, "")
         self._machine.block = None
         return (ParserState.PROSE, LineTracker())
+
+    @property
+    def lacks_calls(self) -> bool:
+        """Whether no call was met so far, made or not, and one may be meant (rule 28)."""
+        machine = self._machine
+        met = machine.calls_seen + machine.calls_unread
+        return met == self._calls_before and not machine.forbidden
+
+    def _report_lack(self) -> None:
+        if self.lacks_calls:
+            self._machine.report_raw(kinds.DROPPED_CALL, self._source.pos, "")
 
     def _junk(self, at: int) -> Move:
         self._source.advance(at)
@@ -172,10 +184,13 @@ class BlockReader:
             machine.report_raw(kinds.MISSPELLED_TAG, tag.start, tag.raw)
         if not self.used and not self._strict:
             machine.report_raw(kinds.EMPTY_BLOCK, tag.start, tag.raw)
+        elif self.used:
+            self._report_lack()
         self._source.advance(tag.end)
         return self._leave()
 
     def _close_implied(self) -> Move:
+        self._report_lack()
         self._machine.report_raw(kinds.IMPLIED_CLOSE, self._source.pos, "")
         return self._leave()
 
@@ -212,7 +227,7 @@ class JunkReader:
             if ends is None:
                 return self._wait(mark)
             if ends:
-                self._report(mark)
+                self._report(mark, is_last=isinstance(tag, Tag) and self._is_over(tag))
                 return (ParserState.BLOCK,)
             self._at = mark + 1 if tag is None else max(mark + 1, tag.end)
 
@@ -246,7 +261,7 @@ class JunkReader:
         if isinstance(ahead, Tag) and (ahead.marked or ahead.kind in ("eos", "think")):
             self._at = after
             return ()
-        self._report(after)
+        self._report(after, is_last=True)
         machine.settle_calls(ahead)
         machine.block = None
         return (ParserState.PROSE, LineTracker())
@@ -278,14 +293,21 @@ class JunkReader:
             return True
         return machine.rules.is_certain(tag, wrapped=True)
 
-    def _report(self, to: int) -> None:
-        source = self._source
+    def _is_over(self, tag: Tag) -> bool:
+        """Whether the block ends at a tag behind the text."""
+        return tag.kind in TOKENS or self._machine.rules.closes(tag, "wrapper")
+
+    def _report(self, to: int, is_last: bool = False) -> None:
+        """The text up to `to` goes. Where it is all that the block holds, a call was meant."""
+        machine, source = self._machine, self._source
         source.set_aside(to)
         start = source.aside_from
-        self._machine.report_raw(self._kind, start, source.aside())
+        lacks = is_last and isinstance(machine.block, BlockReader) and machine.block.lacks_calls
+        machine.report_raw(kinds.DROPPED_CALL if lacks else self._kind, start, source.aside())
 
     def end(self) -> Move | None:
-        self._report(self._source.end)
+        source = self._source
+        self._report(source.end, is_last=source.ended in (Ended.END, Ended.STOP))
         return (ParserState.BLOCK,)
 
 

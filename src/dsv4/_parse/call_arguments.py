@@ -170,6 +170,15 @@ def without_duplicates(arguments: str) -> str:
     return arguments if len(once) == len(members) else object_text(once)
 
 
+def is_item(json_text: str) -> bool:
+    """Whether a value may be one of several that make a list: a string, or another scalar."""
+    return json_text.lstrip()[:1] not in ("{", "[")
+
+
+def list_text(items: list[str]) -> str:
+    return f"[{', '.join(items)}]"
+
+
 def elements_of(text: str) -> list[str]:
     """The elements of a JSON list, as they are written."""
     elements = []
@@ -242,7 +251,9 @@ class CallWriter:
     __slots__ = (
         "_emit",
         "_keys",
+        "_lists",
         "_lone",
+        "_repeats",
         "_start",
         "_waiting",
         "_written",
@@ -267,6 +278,8 @@ class CallWriter:
         self._start = start
         self._emit = emit
         self._keys: set[str] = set()
+        self._repeats = False  # a key was written twice
+        self._lists: dict[str, list[str]] = {}  # of values that came one by one
         # A first parameter that may turn out to hold all arguments: key, JSON, and raw text.
         self._lone: tuple[str, str, str] | None = None
         self._waiting: list[str] | None = [] if whole else None
@@ -298,6 +311,7 @@ class CallWriter:
         """The call as it is now, to be given up later."""
         twin = copy(self)
         twin._keys = {*self._keys}
+        twin._lists = {key: [*items] for key, items in self._lists.items()}
         return twin
 
     # Arguments.
@@ -312,7 +326,12 @@ class CallWriter:
         self._write('"')
 
     def add(self, key: str, json_text: str) -> None:
+        self._lists.pop(key, None)
         self._write(f"{self._separator(key)}{json_string(key)}: {json_text}")
+
+    def add_item(self, key: str, first: str, item: str) -> None:
+        """One more value of a list, whose `first` was written alone. The list comes at the end."""
+        self._lists.setdefault(key, [first]).append(item)
 
     def add_lone(self, key: str, json_text: str, raw: str) -> None:
         """A first parameter that may hold all arguments. It waits for what follows it."""
@@ -338,11 +357,13 @@ class CallWriter:
             self._write(body)
         else:
             self.settle()
-            self._write("}" if self._keys else "{}")
+            self._write(self._joined_lists() + "}" if self._keys else "{}")
         if self.visible:
             if self._waiting is not None:
+                arguments = "".join(self._waiting)
+                whole = without_duplicates(arguments) if self._repeats else arguments
                 self._emit(self._start)
-                self._emit(ArgumentsDelta(self.index, "".join(self._waiting)))
+                self._emit(ArgumentsDelta(self.index, whole))
             self._emit(ToolCallEnd(self.index))
         return unwrapped is not None
 
@@ -353,18 +374,26 @@ class CallWriter:
             rest = f"{{{json_string(key)}: {json_text}{', ' + rest if rest else ''}"
         elif rest:
             rest = (", " if self._keys else "{") + rest
+        lists = self._joined_lists()
         if in_string:
-            closing = '"}'
+            closing = f'"{lists}}}'
         elif self._keys or rest:
-            closing = rest + "}"
+            closing = f"{lists}{rest}}}"
         else:
             closing = "{}"
         if self.streams:
             self._emit(ToolCallAborted(self.index, reason, closing))
         self.visible = False
 
+    def _joined_lists(self) -> str:
+        """The lists of values that came one by one: each key is written once more."""
+        self._repeats = self._repeats or bool(self._lists)
+        members = (f", {json_string(k)}: {list_text(v)}" for k, v in self._lists.items())
+        return "".join(members)
+
     def _separator(self, key: str) -> str:
         first = not self._keys
+        self._repeats = self._repeats or key in self._keys
         self._keys.add(key)
         return "{" if first else ", "
 

@@ -135,7 +135,7 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
         FORBIDDEN_CALL: "Tools may not be called here; the call is removed.",
         DROPPED_CALL: (
             "This call cannot be read: its name, the name of a parameter or its arguments are "
-            "missing or broken. It is not made."
+            "missing or broken, or a block holds no call at all. It is not made."
         ),
         PROMPT_EXAMPLE: "This is the example of a call from the prompt; it is removed.",
         JSON_CALLS: "Calls are written as JSON in place of tags; they are read as calls.",
@@ -151,7 +151,10 @@ SENTENCES: Mapping[DiagnosticKind, str] = MappingProxyType(
             "There are more calls or parameters, or a longer name, than are read; the call is left"
             " out."
         ),
-        DUPLICATE_PARAMETER: "This parameter was given before; the last one counts.",
+        DUPLICATE_PARAMETER: (
+            "This value's parameter is given once more; the last one counts, or all of them, as a "
+            "list, where the tool declares one."
+        ),
         UNTYPED_PARAMETER: (
             "This parameter does not say whether its value is a string; the tool's schema decides,"
             " or else the value itself."

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsv4._parse import events as kinds
-from dsv4._parse.call_arguments import json_string, members_of, object_in, read_json, typed_json
+from dsv4._parse.call_arguments import (
+    is_item,
+    json_string,
+    members_of,
+    object_in,
+    read_json,
+    typed_json,
+)
 from dsv4._parse.events import AbortReason, DiagnosticKind
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.source import LONGEST_REMARK, MOST_PARAMETERS, TOKENS, PartialTag, Tag, pattern
@@ -20,6 +27,18 @@ class InvokeOpening(NamedTuple):
 
     tag: Tag | None
     is_quoted: bool = False
+
+
+class GivenValue(NamedTuple):
+    """A value that a call has: where it stands, and its text."""
+
+    start: int
+    raw: str
+    json_text: str | None = None  # None: it is the text, as a string
+
+    @property
+    def as_json(self) -> str:
+        return json_string(self.raw) if self.json_text is None else self.json_text
 
 
 class Invoke:
@@ -40,6 +59,8 @@ class Invoke:
         self._opening = None if tag is None else tag.raw
         self._remarked = False  # there was text that nobody understood
         self.body: str | None = None  # arguments that came as one JSON object
+        self.body_text = GivenValue(source.pos, "")  # the same as it was written
+        self._given: dict[str, GivenValue] = {}  # the last value of each parameter
         if self._hidden is not None or machine.whole_calls:
             source.record()
         if tag is not None and self._hidden in (None, kinds.FORBIDDEN_CALL):
@@ -86,12 +107,11 @@ class Invoke:
                 object_in(value) if attribute == "arguments" and "arguments" not in keys else None
             )
             if given is None:
-                self.call.add(
-                    attribute, typed_json(value, machine.tools.types_of(self.name, attribute))
-                )
+                types = machine.tools.types_of(self.name, attribute)
+                self.give(attribute, GivenValue(tag.start, tag.raw, typed_json(value, types)))
             else:
                 for key, json_text in members_of(given.text):
-                    self.call.add(key, json_text)
+                    self.give(key, GivenValue(tag.start, tag.raw, json_text))
 
     # Going through the call.
 
@@ -210,7 +230,7 @@ class Invoke:
             self.drop("unreadable")
             key = ""
         elif call.has(key) and self._hidden is None:
-            machine.report_raw(kinds.DUPLICATE_PARAMETER, tag.start, tag.raw)
+            self._report_again(key, tag)
         if call.parameters >= MOST_PARAMETERS and call.visible:
             machine.report_raw(kinds.LIMIT, tag.start, tag.raw)
             self.drop("limit")
@@ -220,10 +240,35 @@ class Invoke:
         call.settle()
         self._source.advance(tag.end)
         if tag.self_closed:
-            call.add(key, self._own_value(tag, key))
+            self.give(key, GivenValue(tag.start, tag.raw, self._own_value(tag, key)))
             return (ParserState.INVOKE,)
         state = ParserState.JSON if tag.string == "false" else ParserState.VALUE
         return (state, ParameterOpening(self, key, tag, lone))
+
+    def _report_again(self, key: str, tag: Tag) -> None:
+        """A parameter is given once more: what it was before is quoted, because it may be lost."""
+        before = self._given.get(key)
+        if before is None or before.start < 0:  # the prompt has it
+            before = GivenValue(tag.start, tag.raw)
+        self.machine.report_raw(kinds.DUPLICATE_PARAMETER, before.start, before.raw)
+
+    def may_list(self, key: str) -> bool:
+        """Whether one more value of a parameter may make a list of all of them (rule 28)."""
+        return key in self._given and "array" in self.machine.tools.types_of(self.name, key)
+
+    def give(self, key: str, value: GivenValue) -> None:
+        """Writes a value. Those of a declared array make a list, if they come one by one."""
+        text = value.as_json
+        before = self._given[key].as_json if self.may_list(key) else None
+        if before is not None and is_item(before) and is_item(text):
+            self.call.add_item(key, before, text)
+        else:
+            self.call.add(key, text)
+        self.remember(key, value)
+
+    def remember(self, key: str, value: GivenValue) -> None:
+        """Keeps a value, for the case that the parameter is given once more."""
+        self._given[key] = value
 
     def _check_parameter(self, tag: Tag) -> None:
         if tag.string in ("true", "false") or tag.self_closed:
@@ -245,8 +290,9 @@ class Invoke:
 
     def _spread_body(self) -> None:
         """Parameters follow arguments that came as JSON: those are parameters too."""
+        start, raw, _ = self.body_text
         for key, json_text in members_of(self.body or "{}"):
-            self.call.add(key, json_text)
+            self.give(key, GivenValue(start, raw, json_text))
         self.body = None
 
     # Remarks.
@@ -307,9 +353,13 @@ class Invoke:
 
     def end(self) -> Move | None:
         """The text ends inside the call (rule 10)."""
-        if self._source.stopped:
-            if self._source.pos < self._source.end:
-                self.machine.report_cut(self._source.pos)
+        source = self._source
+        if source.stopped:
+            if self.machine.breaks_off(source.pos):  # a parameter may be lost (rule 11)
+                self.drop("unreadable")
+                source.advance(source.end)
+            elif source.pos < source.end:
+                self.machine.report_cut(source.pos)
             return self.complete_implied()
         return self.cut()
 
@@ -321,11 +371,14 @@ class Invoke:
         if self.call.visible:
             self.call.abort("cut_short", in_string, rest)
         if source.is_recording:
-            if self._hidden is None:
-                self._hidden = kinds.DROPPED_CALL
             source.advance(source.end)
-            machine.report_raw(self._hidden, self._start, source.recorded())
-        machine.report_cut(source.pos)
+            raw = source.recorded()
+            if self._hidden is None:
+                machine.report_cut(self._start, raw)
+            else:
+                machine.report_raw(self._hidden, self._start, raw)
+        if source.pos < source.end or not machine.cut:
+            machine.report_cut(source.pos)
         machine.cut = True  # even if the model ended it: what it quotes never ended
         machine.invoke = None
         machine.block = None

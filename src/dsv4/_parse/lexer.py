@@ -18,9 +18,11 @@ from dsv4._format.spellings import (
     BARS,
     CLOSING_BRACKETS,
     COMPLETION_TOKENS,
+    EQUALS,
     NAME_ATTRIBUTES,
     OPENING_BRACKETS,
     QUOTES,
+    SLASHES,
     SMART_QUOTES,
     SPACED_THINK_END,
     TAG_PREFIXES,
@@ -39,6 +41,7 @@ _KNOWN = frozenset(
 )
 _OPENING, _CLOSING = frozenset(OPENING_BRACKETS), frozenset(CLOSING_BRACKETS)
 _QUOTES, _BARS = frozenset(QUOTES), frozenset(BARS)
+_EQUALS = frozenset(EQUALS)
 
 _FIXED = pattern("|".join(re.escape(spelling) for spelling, _, _ in COMPLETION_TOKENS))
 _FIXED_KINDS = {spelling: (kind, closing) for spelling, kind, closing in COMPLETION_TOKENS}
@@ -53,26 +56,28 @@ _SPACED_BARS = rf"[{_BARRED} \t]{{0,8}}"
 # The word with bars on a side, and spaces around them; or alone, right after the bracket. Whether
 # it is alone is not decided while spaces are all that has come after it: a bar may follow them.
 _HEAD = pattern(
-    rf"{_OPEN}[ \t]{{0,4}}(/?)"
+    rf"{_OPEN}[ \t]{{0,4}}([{SLASHES}]?)"
     rf"(?:[ \t]{{0,4}}[{_BARRED}]{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}"
     rf"|[ \t]{{0,4}}{WORD}[ \t]{{0,4}}[{_BARRED}][{_BARRED}\s]{{0,8}}"
-    rf"|(?<=[{OPENING_BRACKETS}/]){WORD}(?![ \t]{{2,4}}\Z)\s?)(/?)",
+    rf"|(?<=[{OPENING_BRACKETS}{SLASHES}]){WORD}(?![ \t]{{2,4}}\Z)\s?)([{SLASHES}]?)",
     re.IGNORECASE,
 )
 _HEAD_START = pattern(
-    rf"{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
-    rf"|{_OPEN}[ \t]{{0,4}}/?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
+    rf"{_OPEN}[ \t]{{0,4}}[{SLASHES}]?{_SPACED_BARS}(?:{WORD[0]}(?:{WORD[1]}{WORD[2]}?)?)?\Z"
+    rf"|{_OPEN}[ \t]{{0,4}}[{SLASHES}]?{_SPACED_BARS}{WORD}[{_BARRED}\s]{{0,8}}\Z",
     re.IGNORECASE,
 )
 # Every head has a letter after bars, slashes and spaces.
-_NO_HEAD = pattern(rf"{_OPEN}[{_BARRED}/\s]+[^{_BARRED}/\sA-Za-z]")
-_TIGHT = pattern(rf"{_OPEN}/?[{_BARRED}]+{WORD}|{_OPEN}/?{WORD}[{_BARRED}]", re.IGNORECASE)
+_NO_HEAD = pattern(rf"{_OPEN}[{_BARRED}{SLASHES}\s]+[^{_BARRED}{SLASHES}\sA-Za-z]")
+_TIGHT = pattern(
+    rf"{_OPEN}[{SLASHES}]?[{_BARRED}]+{WORD}|{_OPEN}[{SLASHES}]?{WORD}[{_BARRED}]", re.IGNORECASE
+)
 _THINK = pattern(SPACED_THINK_END)
 _THINK_START = pattern(r"(?i)<[ \t]{0,4}(?:/[ \t]{0,4}(?:t(?:h(?:i(?:nk?)?)?)?[ \t]{0,4})?)?\Z")
 _PLAIN_HEAD = pattern(rf"{_OPEN}(/?)[ \t]{{0,4}}[{_BARRED}]{{0,2}}(?=[A-Za-z])")
 _PLAIN_HEAD_START = pattern(rf"{_OPEN}/?[ \t]{{0,4}}[{_BARRED}]{{0,2}}\Z")
 
-_IN_LABEL = rf"[^\s=/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]"
+_IN_LABEL = rf"[^\s{EQUALS}/{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}{{}}\[\](),;`]"
 _LABEL = pattern(f"{_IN_LABEL}+")
 # The name of a tag without the DSML token, as far as it has come. It must be the name that the tag
 # will have, or a tag would be another where the text is cut.
@@ -81,7 +86,7 @@ _KEY = pattern(r"[A-Za-z_]")
 _KEY_REST = pattern(r"[\w.:-]+")
 _SPACE = pattern(r"\s+")
 _TAIL = pattern(rf"[{_BARRED}/\s]+")
-_UNQUOTED = pattern(rf"[^\s={OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
+_UNQUOTED = pattern(rf"[^\s{EQUALS}{OPENING_BRACKETS}{CLOSING_BRACKETS}{_BARRED}{QUOTES}]+")
 # What a name ends at, and the tag with it.
 _ENDS = frozenset(OPENING_BRACKETS + CLOSING_BRACKETS)
 # What the word may begin with, and tokens in brackets alone: the other letters begin plain tags.
@@ -92,7 +97,7 @@ _FIRST_LETTERS = frozenset(
     if letter.isalpha()
 )
 # What may stand after the bracket, if it is no letter.
-_SECOND = frozenset("/ \t\n\r") | _BARS
+_SECOND = frozenset(f"{SLASHES} \t\n\r") | _BARS
 
 # Where a quoted value may end, or hold what no value holds.
 _IN_VALUE = {
@@ -308,7 +313,7 @@ class _TagReader:
 
     def _attributed(self, label: str, at: int) -> Generator[PartialTag, None, Tag]:
         source = self.source
-        if source.at(at) == "=":  # the name right after the tag's own
+        if source.at(at) in _EQUALS:  # the name right after the tag's own
             at = yield from self._valued(kind_of(label), at + 1)
         while True:
             after = yield from self._past_space(at)
@@ -319,7 +324,7 @@ class _TagReader:
             character = source.at(after)
             if _KEY.match(character):
                 end, equals = yield from self._past_key(after)
-                if source.at(equals) == "=":
+                if source.at(equals) in _EQUALS:
                     key = source.slice(after, end)
                     key = key.lower() if key.lower() in _KNOWN else key
                     at = yield from self._valued(key, equals + 1)
@@ -467,7 +472,7 @@ class _TagReader:
             return
         if _KEY.match(character):
             _, equals = yield from self._past_key(after)
-            if source.at(equals) == "=":
+            if source.at(equals) in _EQUALS:
                 return
         raise _NoTag
 

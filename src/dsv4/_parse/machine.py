@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAMESPACE_END, Dialect
-from dsv4._format.spellings import RELEASED_TAGS
+from dsv4._format.spellings import RELEASED_TAGS, SLASHES
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import CallWriter
 from dsv4._parse.events import Diagnostic, DiagnosticKind, Event, ToolCallStart
@@ -27,6 +27,7 @@ from dsv4._parse.source import (
     MOST_CALLS,
     MOST_DIAGNOSTICS,
     NOWHERE,
+    PartialTag,
     Tag,
     TextSource,
 )
@@ -237,6 +238,7 @@ class Machine:
         self.blocks = 0
         self.blank_line = False  # one went with the block that was opened last
         self.calls_seen = 0
+        self.calls_unread = 0  # diagnostics that say so
         self.calls_begun = 0
         self.calls_completed = 0
         # The text ended inside something; its last token was an EOS.
@@ -433,6 +435,7 @@ class Machine:
         `length` is that of the text, where `raw` is only its beginning.
         """
         end = start + (len(raw) if length is None else length)
+        self.calls_unread += kind in kinds.UNREAD_CALL_KINDS
         if start < 0:  # what the prompt holds is not quoted
             if end <= 0 and raw:
                 return
@@ -441,6 +444,8 @@ class Machine:
             self._diagnostics += 1
             self.events.append(Diagnostic(kind, start, end, raw))
         elif self._further is None:
+            if start + len(raw) < self.source.base:  # what follows it is not here any more
+                start, end, raw = self.source.pos, self.source.pos, ""
             self.source.keep(start, raw)
             self._further = start, end
             self.reads_all = True
@@ -454,19 +459,30 @@ class Machine:
             raw = self.source.kept()[: end - start]
             self.events.append(Diagnostic(kinds.MORE_DEPARTURES, start, end, raw))
 
-    def report_cut(self, start: int) -> None:
-        """The text ends inside something, of which the rest is from `start` on.
+    def report_cut(self, start: int, raw: str | None = None) -> None:
+        """The text ends inside something, of which the rest, `raw`, is from `start` on.
 
-        One cut is reported once (rule 16). What the model itself ended was not cut.
+        One cut is reported once (rule 16). What the model itself ended was not cut: a call whose
+        tag breaks off there is dropped.
         """
         source = self.source
-        if not (self.cut or self._cut_reported):
-            self.report(kinds.CUT_SHORT, start, source.end)
+        raw = source.slice(start, source.end) if raw is None else raw
+        if source.stopped and self.breaks_off(start):
+            self.report_raw(kinds.DROPPED_CALL, start, raw)
+        elif not (self.cut or self._cut_reported):
+            self.report_raw(kinds.CUT_SHORT, start, raw)
             self._cut_reported = True
-        elif start < source.end:
-            self.report(kinds.UNEXPECTED_TEXT, start, source.end)
+        elif raw:
+            self.report_raw(kinds.UNEXPECTED_TEXT, start, raw)
         self.cut = self.cut or not source.stopped
         source.advance(source.end)
+
+    def breaks_off(self, at: int) -> bool:
+        """Whether the text ends in a tag that begins at `at`, and opens something."""
+        source = self.source
+        if not source.pos <= at < source.end or source.at(at + 1) in SLASHES:
+            return False
+        return source.tag_at(at) is PartialTag.SURELY
 
     def note_cut(self) -> None:
         """The text ends inside something that is left as text."""
@@ -496,10 +512,10 @@ class Machine:
         begun, reached = self.eos_run
         if not begun <= tag.start < reached:
             begun, reached = tag.start, tag.end
-        ahead = self.rules.look_ahead(reached)
+        ahead = self.rules.look_past(reached)
         while isinstance(ahead, Tag) and ahead.kind == "eos":
             reached = ahead.end
-            ahead = self.rules.look_ahead(reached)
+            ahead = self.rules.look_past(reached)
         self.eos_run = begun, reached
         return reached, ahead
 

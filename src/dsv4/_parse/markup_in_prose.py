@@ -260,12 +260,12 @@ class FencedBlockReader:
     def _is_last(self, end: int) -> bool | None:
         """Whether nothing but EOS and white space follows. None: not known yet."""
         source = self._source
-        ahead = self._machine.rules.look_ahead(end)
+        ahead = self._machine.rules.look_past(end)
         if isinstance(ahead, Tag) and ahead.kind == "eos":
             end, ahead = self._machine.after_eos(ahead)
         if ahead is Lookahead.MORE:
             return None
-        if ahead is not Lookahead.END or source.past_space(end) != source.end:
+        if ahead is not Lookahead.END or source.past_all_space(end) != source.end:
             return False
         # Where something else ended the text, more of the example may have followed.
         has_eos = end != self._block.end
@@ -391,7 +391,8 @@ class Quotation:
         source = machine.source
         at = source.past_space(source.pos)
         if not self._indented:
-            return source.slice(at, at + len(self._before)).lower() == self._before
+            is_near = at - source.pos <= LONGEST_SPACE
+            return is_near and source.slice(at, at + len(self._before)).lower() == self._before
         prose_follows = at < source.end and ahead in (Lookahead.TEXT, Lookahead.BRACE)
         return prose_follows and _OUTDENTED_LINE.search(block) is None
 
@@ -408,8 +409,18 @@ class _Snapshot:
 
     # What of the machine changes while calls are read.
     _FIELDS = (
-        *("blocks", "blank_line", "calls_seen", "calls_begun", "calls_completed", "cut"),
-        *("_cut_reported", "eos", "eos_run", "_diagnostics", "_further", "reads_all", "state"),
+        *("blocks", "blank_line", "calls_seen", "calls_unread", "calls_begun"),
+        *(
+            "calls_completed",
+            "cut",
+            "_cut_reported",
+            "eos",
+            "eos_run",
+            "_diagnostics",
+            "_further",
+            "reads_all",
+            "state",
+        ),
     )
 
     def __init__(self, machine: Machine) -> None:

@@ -14,6 +14,7 @@ from dsv4._format.endings import Ending
 from dsv4._format.tokens import TASK_TOKENS
 from dsv4._parse.call_arguments import without_duplicates
 from dsv4._parse.events import (
+    CUT_SHORT,
     DUPLICATE_PARAMETER,
     UNREAD_CALL_KINDS,
     ArgumentsDelta,
@@ -128,8 +129,12 @@ class Message:
 
     @property
     def dropped(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics of calls that were meant and could not be read: a reason to retry."""
-        return tuple(found for found in self.diagnostics if found.kind in UNREAD_CALL_KINDS)
+        """The diagnostics of calls that were meant and are not made: a reason to retry.
+
+        They could not be read, were cut short, or are missing in a block that was opened for them.
+        """
+        kinds = UNREAD_CALL_KINDS | ({CUT_SHORT} if self.finish == "length" else set())
+        return tuple(found for found in self.diagnostics if found.kind in kinds)
 
     def to_dict(self, *, reasoning_field: str = "reasoning_content") -> dict[str, Any]:
         """An OpenAI assistant message, which `dsv4.encode` takes back.

@@ -179,7 +179,8 @@ class Shortcut:
         self._words: _DeltaClass | None = None
         self._line_words: _DeltaClass | None = None
         self._index: int | None = None  # of the call whose string comes in
-        self._passed = 0
+        self._string: list[str] = []  # what has gone by of that string
+        self._passed = 0  # and how much of prose
         self._last = ""
         self._newlines = ""  # at the end of what has gone by: they wait
 
@@ -214,8 +215,7 @@ class Shortcut:
                 and (_LINE_BREAK not in text or text[-1] not in " \t")
                 and (text.isascii() or (_BAR not in text and _WIDE not in text))
             ):
-                self._passed += len(text)
-                self._last = text
+                self._string.append(text)
                 inside = text if text.isalnum() else encode_basestring(text)[1:-1]
                 return [ArgumentsDelta(self._index, inside)]
         except (TypeError, AttributeError):
@@ -272,15 +272,19 @@ class Shortcut:
 
     def _catch_up(self) -> None:
         """Tells the machine what has gone by, and gives it what waits."""
-        if self._passed or self._newlines:
-            source = self._machine.source
+        source, reader = self._machine.source, self._machine.reader
+        if self._string:
+            text = "".join(self._string)
+            self._string.clear()
+            source.skip(len(text), text[-1])
+            assert isinstance(reader, TextValueReader)
+            reader.skip(text)
+        elif self._passed or self._newlines:
             source.skip(self._passed, self._last[-1] if self._passed else "")
             if self._newlines:
                 source.append(self._newlines)
             self._passed, self._newlines = 0, ""
-            reader = self._machine.reader
-            if isinstance(reader, (ProseReader, TextValueReader)):
-                reader.skip()
+            self._prose.skip()
 
 
 _CALL_EVENTS = (ToolCallStart, ArgumentsDelta, ToolCallEnd, ToolCallAborted)
@@ -382,7 +386,7 @@ class StreamParser(Shortcut):
             self._strict.feed(text, self._inert)
             return []
         machine, source = self._machine, self._machine.source
-        if self._passed or self._newlines:
+        if self._string or self._passed or self._newlines:
             self._catch_up()
         source.append(text, self._inert)
         events = self._begin()

@@ -16,8 +16,10 @@ from dsv4._format.spellings import (
 )
 from dsv4._parse import events as kinds
 from dsv4._parse.call_arguments import (
+    is_item,
     json_calls_in,
     json_string,
+    list_text,
     object_in,
     object_text,
     read_json,
@@ -132,6 +134,7 @@ class PlainCallReader:
 def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
     """The arguments of a call without the DSML token: parameters, elements, or a JSON object."""
     members: dict[str, str] = {}
+    lists: dict[str, list[str]] = {}  # of values that came one by one (rule 28)
     at = text.find("<")
     while at >= 0:
         tag = _tag_in(text, at)
@@ -144,11 +147,16 @@ def plain_arguments(text: str, keys: dict[str, frozenset[str]]) -> str:
         else:
             end, after = _close_of(text, tag, keys)
             value = text[tag.end : end]
-        members.pop(key, None)
-        members[key] = _plain_value(value, tag, keys.get(key, frozenset()))
+        types = keys.get(key, frozenset())
+        given, before = _plain_value(value, tag, types), members.pop(key, None)
+        if before is not None and "array" in types and is_item(before) and is_item(given):
+            lists.setdefault(key, [before]).append(given)
+        else:
+            lists.pop(key, None)
+        members[key] = given
         at = text.find("<", after)
     if members or not text.strip():
-        return object_text(members)
+        return object_text(members | {key: list_text(items) for key, items in lists.items()})
     body = object_in(text)
     return f'{{"arguments": {json_string(text)}}}' if body is None else body.text.strip()
 

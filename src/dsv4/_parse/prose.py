@@ -138,7 +138,7 @@ class ProseReader:
     def read(self) -> Move | None:
         source, at = self._source, self._at
         while (at := source.next_mark(at)) < source.end:
-            tag = source.tag_at(at)
+            tag = source.tag_at(at) or self._machine.rules.doubled(at)
             if tag is None:
                 at += 1
                 continue
@@ -357,7 +357,7 @@ class ProseReader:
 
     def _read_eos(self, tag: Tag) -> Move | None:
         """EOS is the end where nothing follows it; a role token after it begins a made-up turn."""
-        ahead = self._machine.rules.look_ahead(tag.end)
+        ahead = self._machine.rules.look_past(tag.end)
         if ahead is Lookahead.MORE:
             return None
         self._machine.eos = ahead is Lookahead.END

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
+from copy import copy
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -91,6 +92,12 @@ class Tag:
         # Any white space may stand before the name, or none (format.md, section 8).
         return self.raw[len(head) :].lstrip() == f'name="{self.name}">'
 
+    def with_bracket(self, bracket: str) -> Tag:
+        """The tag, together with a bracket that stands before it."""
+        twin = copy(self)
+        twin.start, twin.raw = self.start - len(bracket), bracket + self.raw
+        return twin
+
     def canonical(self, label: str) -> str:
         """The tag as a release spells it whose name for it is `label`."""
         if self.closing:
@@ -165,6 +172,7 @@ MARK = pattern(f"[{''.join(MARKS)}]")
 # In a short text one search for all marks is faster than one for each, which are remembered.
 _SHORT = 128
 _SPACE = pattern(rf"\s{{1,{LONGEST_SPACE + 1}}}")
+_ALL_SPACE = pattern(r"\s+")
 
 
 class SourceMark(NamedTuple):
@@ -373,6 +381,15 @@ class TextSource:
         known = self._spaces.get(at, at)
         if known - at <= LONGEST_SPACE and self.at(known).isspace():
             space = self.match(_SPACE, known)
+            assert space is not None
+            known = self._spaces[at] = self.place(space.end())
+        return known
+
+    def past_all_space(self, at: int) -> int:
+        """Where white space from `at` on ends, however much there is."""
+        known = self._spaces.get(at, at)
+        if self.at(known).isspace():
+            space = self.match(_ALL_SPACE, known)
             assert space is not None
             known = self._spaces[at] = self.place(space.end())
         return known

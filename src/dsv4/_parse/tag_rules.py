@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum
 
+from dsv4._format import tokens
 from dsv4._format.spellings import (
     ELEMENT_ATTRIBUTES,
     EXAMPLE_NAME,
@@ -25,6 +26,9 @@ from dsv4._format.spellings import (
 )
 from dsv4._parse.parser_options import DeclaredTools, Ended
 from dsv4._parse.source import LONGEST_SPACE, MARKS, TOKENS, PartialTag, Tag, TextSource, pattern
+
+# A bracket too many, before the head of a tag.
+_DOUBLED = f"<<{tokens.DSML}"
 
 
 class Lookahead(Enum):
@@ -47,10 +51,15 @@ class TagRules:
 
     def look_ahead(self, at: int) -> Tag | Lookahead:
         """What stands at `at`, after optional white space."""
+        after = self.source.past_space(at)
+        return Lookahead.TEXT if after - at > LONGEST_SPACE else self._look_at(after)
+
+    def look_past(self, at: int) -> Tag | Lookahead:
+        """What stands at `at`, after any amount of white space: in calls, and behind EOS."""
+        return self._look_at(self.source.past_all_space(at))
+
+    def _look_at(self, at: int) -> Tag | Lookahead:
         source = self.source
-        start, at = at, source.past_space(at)
-        if at - start > LONGEST_SPACE:
-            return Lookahead.TEXT
         if at == source.end:
             return Lookahead.END if source.final else Lookahead.MORE
         character = source.text[at - source.base]
@@ -58,10 +67,20 @@ class TagRules:
             return Lookahead.BRACE
         if character not in MARKS:
             return Lookahead.TEXT
-        tag = source.tag_at(at)
+        tag = source.tag_at(at) or self.doubled(at)
         if isinstance(tag, PartialTag):
             return Lookahead.END if source.final else Lookahead.MORE
         return Lookahead.TEXT if tag is None or tag.broken else tag
+
+    def doubled(self, at: int) -> Tag | PartialTag | None:
+        """A tag that opens something, with a bracket too many before it (rule 28)."""
+        source = self.source
+        rest = source.slice(at, at + len(_DOUBLED))
+        if rest == _DOUBLED:
+            found = source.tag_at(at + 1)
+            return found.with_bracket(rest[0]) if isinstance(found, Tag) else found
+        waits = len(rest) > 1 and _DOUBLED.startswith(rest) and not source.final
+        return PartialTag.MAYBE if waits else None
 
     def is_end(self, ahead: Tag | Lookahead) -> bool:
         """Whether the text ends here, or EOS stands here."""
@@ -147,13 +166,13 @@ class TagRules:
         tool = self.tool_called(tag) or ""
         if tag.self_closed:
             return wrapped or self.carries_arguments(tag)
-        ahead = self.look_ahead(tag.end)
+        ahead = self.look_past(tag.end) if wrapped else self.look_ahead(tag.end)
         if ahead is Lookahead.MORE:
             return None
         if not isinstance(ahead, Tag):
             if ahead is Lookahead.END:
                 return wrapped and self.source.ended in (Ended.END, Ended.STOP)
-            at = self.source.past_space(tag.end)
+            at = self.source.past_all_space(tag.end)
             return ahead is Lookahead.BRACE and self.source.at(at) == "{"
         if ahead.kind == "eos":
             return wrapped
@@ -197,7 +216,7 @@ def is_odd_close(rules: TagRules, tag: Tag, level: str, tool: str, key: str | No
 
 def closes_in_run(rules: TagRules, at: int, level: str, tool: str, in_block: bool) -> bool | None:
     """Whether closes follow each other from `at`, after one of `level`. None: not known yet."""
-    ahead = rules.look_ahead(at)
+    ahead = rules.look_past(at)
     if not isinstance(ahead, Tag):
         if ahead is not Lookahead.END:
             return None if ahead is Lookahead.MORE else False

@@ -8,7 +8,7 @@ from enum import Enum
 from dsv4._parse import events as kinds
 from dsv4._parse.invokes import Invoke
 from dsv4._parse.machine import Machine
-from dsv4._parse.source import LONGEST_REMARK, LONGEST_SPACE, MARK, NOWHERE, TOKENS, PartialTag, Tag
+from dsv4._parse.source import LONGEST_REMARK, MARK, NOWHERE, TOKENS, PartialTag, Tag
 from dsv4._parse.tag_rules import CALL_TAGS, Lookahead, closes_in_run, is_odd_close
 
 
@@ -41,7 +41,6 @@ class ValueJudge:
         "_looked",
         "_machine",
         "_region",
-        "_spaced",
         "_start",
         "_tag",
         "_would_be",
@@ -61,7 +60,6 @@ class ValueJudge:
         self._counts: Counter[str] = Counter()
         self.quoted = False  # there was such a region
         self._start = invoke.machine.source.pos
-        self._spaced = (NOWHERE, 0)  # how far white space goes on behind which close
         self._asked: Tag | None = None  # about which the strict grammar was asked
         self._would_be = Verdict.TEXT
         self.holds_tags = False  # a tag with the DSML token is a part of the value
@@ -122,7 +120,7 @@ class ValueJudge:
             return kind == "parameter"
         if verdict is not Verdict.CLOSE or not self._is_own_close(tag, kind):
             return verdict is Verdict.CLOSE
-        ahead = self._machine.rules.look_ahead(tag.end)
+        ahead = self._machine.rules.look_past(tag.end)
         return isinstance(ahead, Tag) and self._lets_act(ahead)
 
     def _judge(self, tag: Tag, json_ended: bool) -> Verdict:
@@ -173,38 +171,24 @@ class ValueJudge:
         return not self._tag.marked and tag.label == self._tag.label
 
     def _judge_close(self, tag: Tag) -> Verdict:
-        ahead = self._look_past_space(tag.end)
+        ahead = self._machine.rules.look_past(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
-        follows = self._may_follow(ahead)
+        follows = self._may_follow(tag, ahead)
         if follows is False and not self._region:
             return self._judge_soon(tag)
         return _decided(follows, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
-
-    def _look_past_space(self, at: int) -> Tag | Lookahead:
-        """What follows a close, after any amount of white space (rule 21)."""
-        source = self._machine.source
-        begun, reached = self._spaced
-        start, at = at, reached if begun == at else at
-        while (further := source.past_space(at)) > at:
-            at = further
-        self._spaced = start, at
-        ahead = self._machine.rules.look_ahead(at)
-        if at - start <= LONGEST_SPACE or not isinstance(ahead, Tag):
-            return ahead
-        acts = ahead.closing or self._lets_act(ahead)
-        return ahead if acts else Lookahead.TEXT
 
     def _judge_soon(self, tag: Tag) -> Verdict:
         soon = self._comes_soon(tag.end)
         self.is_remarked = bool(soon)
         return _decided(soon, Verdict.CLOSE, Verdict.SPELLED if tag.marked else Verdict.TEXT)
 
-    def _may_follow(self, ahead: Tag | Lookahead) -> bool | None:
+    def _may_follow(self, tag: Tag, ahead: Tag | Lookahead) -> bool | None:
         """Whether the grammar can go on after a close (rule 4)."""
         machine, tool = self._machine, self._invoke.name
         if not isinstance(ahead, Tag):
-            return ahead is Lookahead.END
+            return ahead is Lookahead.END or self._breaks_off(tag)
         if ahead.kind == "eos" or machine.rules.opens(ahead, "parameter", tool):
             return True
         if machine.rules.opens(ahead, "invoke", tool):
@@ -224,6 +208,15 @@ class ValueJudge:
                 machine.rules, ahead.end, "invoke", tool, machine.block is not None
             )
         return False
+
+    def _breaks_off(self, close: Tag) -> bool:
+        """Whether the tag of a parameter or a call follows a close, and is none after all."""
+        source, rules = self._machine.source, self._machine.rules
+        at = source.past_all_space(close.end)
+        tag = source.tag_at(at) if at < source.end and source.is_mark(at) else None
+        if not isinstance(tag, Tag) or not tag.broken or tag.closing:
+            return False
+        return rules.kind(tag, self._invoke.name) in ("invoke", "parameter")
 
     def _comes_soon(self, start: int) -> bool | None:
         """Whether a remark stands between the close and what must follow it (rule 11)."""
@@ -279,7 +272,7 @@ class ValueJudge:
 
     def _ends_at_wrapper(self, tag: Tag) -> bool | None:
         machine = self._machine
-        ahead = machine.rules.look_ahead(tag.end)
+        ahead = machine.rules.look_past(tag.end)
         if ahead is Lookahead.MORE:
             return None
         thought = isinstance(ahead, Tag) and ahead.kind == "think" and ahead.closing
@@ -288,7 +281,7 @@ class ValueJudge:
 
     def _ends_at_invoke(self, tag: Tag, is_second: bool = False) -> bool | None:
         machine = self._machine
-        ahead = machine.rules.look_ahead(tag.end)
+        ahead = machine.rules.look_past(tag.end)
         if ahead is Lookahead.MORE:
             return None
         if not is_second and machine.rules.closes(ahead, "invoke") and isinstance(ahead, Tag):
@@ -314,7 +307,7 @@ class ValueJudge:
                 return Verdict.TEXT
             opens = machine.rules.is_certain(tag, machine.block is not None)
             return _decided(opens, Verdict.IMPLIED if json_ended else Verdict.QUOTE)
-        ahead = machine.rules.look_ahead(tag.end)
+        ahead = machine.rules.look_past(tag.end)
         if ahead is Lookahead.MORE:
             return Verdict.WAIT
         opens = machine.rules.opens(ahead, "invoke")
@@ -378,3 +371,24 @@ class BodyJudge(ValueJudge):
         if kind == "wrapper" or not self._opens_line(tag):
             return Verdict.TEXT
         return _decided(machine.rules.is_certain(tag, machine.block is not None), Verdict.IMPLIED)
+
+
+class CallListJudge:
+    """Decides what tags mean in a list of calls: only the wrapper's close and EOS end it."""
+
+    __slots__ = ("_machine", "quoted")
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.quoted = False
+
+    def begin_again(self) -> None:
+        """It remembers nothing of a way of reading."""
+
+    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
+        if tag.kind == "eos":
+            return judge_eos(self._machine, tag)
+        return Verdict.IMPLIED if self._machine.rules.closes(tag, "wrapper") else Verdict.TEXT
+
+    def open_quote(self, tag: Tag) -> None:
+        """There are no quoted regions in such a list."""

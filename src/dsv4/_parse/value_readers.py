@@ -30,11 +30,11 @@ from dsv4._parse.call_arguments import (
     typed_json,
 )
 from dsv4._parse.events import DiagnosticKind
-from dsv4._parse.invokes import Invoke, ParameterOpening
+from dsv4._parse.invokes import GivenValue, Invoke, ParameterOpening
 from dsv4._parse.machine import Machine, Move, ParserState
 from dsv4._parse.markup_in_prose import HeldCalls
 from dsv4._parse.source import LONGEST_SPACE, PartialTag, Tag, TextSource, pattern
-from dsv4._parse.value_ends import BodyJudge, ValueJudge, Verdict, judge_eos
+from dsv4._parse.value_ends import BodyJudge, CallListJudge, ValueJudge, Verdict
 
 NO_TAG = Tag("parameter", 0, "")
 
@@ -87,27 +87,6 @@ class ValueBuilder(Protocol):
         ...
 
 
-class CallListJudge:
-    """Decides what tags mean in a list of calls: only the wrapper's close and EOS end it."""
-
-    __slots__ = ("_machine", "quoted")
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self.quoted = False
-
-    def begin_again(self) -> None:
-        """It remembers nothing of a way of reading."""
-
-    def judge(self, tag: Tag, json_ended: bool = False) -> Verdict:
-        if tag.kind == "eos":
-            return judge_eos(self._machine, tag)
-        return Verdict.IMPLIED if self._machine.rules.closes(tag, "wrapper") else Verdict.TEXT
-
-    def open_quote(self, tag: Tag) -> None:
-        """There are no quoted regions in such a list."""
-
-
 class ParameterValue:
     """The value of a parameter.
 
@@ -130,7 +109,8 @@ class ParameterValue:
         untyped = tag.string not in ("true", "false")
         # A text without a type may still be unwrapped, so its start decides whether it streams.
         self._undecided = untyped and self.types == {"string"} and not lone
-        self.streams = tag.string == "true" and not lone
+        self.streams = tag.string == "true" and not lone and not invoke.may_list(key)
+        self._written: list[str] = []  # what was shown as it came
         if self.streams:
             invoke.call.open_string(key)
 
@@ -146,9 +126,15 @@ class ParameterValue:
         if self._undecided and not self._decide(source.slice(source.pos, to)):
             return
         if self.streams:
-            self.invoke.call.write_string(source.take(to))
+            text = source.take(to)
+            self._written.append(text)
+            self.invoke.call.write_string(text)
         else:
             source.set_aside(to)
+
+    def pass_on(self, text: str) -> None:
+        """Text of the value was shown by somebody else."""
+        self._written.append(text)
 
     def take_rest(self, to: int) -> None:
         self._undecided = False
@@ -194,6 +180,7 @@ class ParameterValue:
         machine, source, call = self.machine, self.machine.source, self.invoke.call
         if self.streams:
             call.close_string()
+            self.invoke.remember(self.key, GivenValue(self.start, "".join(self._written)))
         else:
             raw = source.aside()
             if machine.tags.parameter_close[:-1] in raw:
@@ -201,10 +188,12 @@ class ParameterValue:
             if machine.tags.parameter_close[:-1] in raw and self.tag.string != "true":
                 machine.report_raw(kinds.QUOTED_MARKUP, self.start, raw)
             json_text = self._typed(raw)
+            given = GivenValue(self.start, raw, json_text)
             if self.may_hold_all:
                 call.add_lone(self.key, json_text, raw)
+                self.invoke.remember(self.key, given)
             else:
-                call.add(self.key, json_text)
+                self.invoke.give(self.key, given)
         if tag is None:
             machine.report_raw(kinds.IMPLIED_CLOSE, source.pos, "")
         else:
@@ -282,7 +271,9 @@ class JsonBody:
         """JSON says itself where it ends."""
 
     def close(self, tag: Tag | None) -> Move:
-        self.invoke.body = self._arguments(self.machine.source.aside())
+        raw = self.machine.source.aside()
+        self.invoke.body = self._arguments(raw)
+        self.invoke.body_text = GivenValue(self.start, raw)
         return (ParserState.INVOKE,)
 
     def _arguments(self, raw: str) -> str:
@@ -464,8 +455,10 @@ class TextValueReader:
         self._at = machine.source.pos
         self._in_doubt: Tag | None = None  # what stands at `_at`, until what follows says more
 
-    def skip(self) -> None:
-        """All text so far was dealt with by somebody else."""
+    def skip(self, text: str) -> None:
+        """All text so far was dealt with by somebody else: `text` is the last of it."""
+        if text and isinstance(self.value, ParameterValue):
+            self.value.pass_on(text)
         self._at = self._source.pos
 
     def pass_quoted(self, tag: Tag) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from dsv4._format import tokens
 from dsv4._format.dialects import NAME_END, STRING_FALSE, STRING_TRUE, Dialect
@@ -28,6 +29,7 @@ from dsv4.grammar.rules import (
     literal,
     repeat,
     sequence,
+    until,
 )
 from dsv4.grammar.schema_shapes import (
     Conjunction,
@@ -54,49 +56,85 @@ RARE_ENDS: dict[str, str] = {
     **dict.fromkeys((tokens.THINK_START, tokens.THINK_END), tokens.THINK_START[1:]),
 }
 REASONING_END = str(tokens.THINK_END)
+# How a grammar writes the special tokens that a completion needs: as tokens, or as their text.
+Markers: TypeAlias = Literal["tokens", "text"]
+MARKERS: tuple[Markers, ...] = ("tokens", "text")
 # The tokens that a server must neither hide nor take apart.
 VISIBLE: tuple[str, ...] = (str(tokens.DSML), str(tokens.THINK_START), str(tokens.THINK_END))
+_MARKER_STARTS = tuple(marker[:n] for marker in VISIBLE for n in range(1, len(marker)))
 # An undeclared name is kept clear of all that markup is made of.
 NOT_IN_OTHER_NAMES = '"<>\n\r' + tokens.DSML[0]
 
 
+def marker_ids(dialect: Dialect, markers: Markers | Mapping[str, int]) -> dict[str, int]:
+    """The ids of the special tokens that a completion needs, where they are to be written as
+    tokens: those of a vocabulary, or those of the dialect. Empty where one of them is not known."""
+    if markers == "text":
+        return {}
+    ids: Mapping[str, int | None] = {str(token): token.id for token in dialect.special_tokens}
+    if isinstance(markers, Mapping):
+        ids = markers
+    known = {marker: id for marker in VISIBLE if (id := ids.get(marker)) is not None}
+    return known if len(known) == len(VISIBLE) else {}
+
+
+def cuts_marker(written: str) -> bool:
+    """Whether a text may end inside a special token, the rest of which must then be spelled."""
+    return written.endswith(_MARKER_STARTS) and not written.endswith(VISIBLE)
+
+
 @dataclass(frozen=True)
 class CallMarkup:
-    """The markup of calls in one dialect, as a completion has it (docs/format.md, section 8)."""
+    """The markup of a completion in one dialect (docs/format.md, section 8)."""
 
-    block_open: str
-    block_close: str
-    invoke_open: str
+    reasoning_end: Expression
+    block_open: Expression
+    block_close: Expression
+    invoke_open: Expression
     name_end: str
-    invoke_close: str
-    parameter_open: str
+    invoke_close: Expression
+    parameter_open: Expression
     string_true: str
     string_false: str
-    parameter_close: str
+    parameter_close: Expression
     # What a value must not hold: readers end it there.
     value_end: str
 
     @classmethod
-    def of(cls, dialect: Dialect) -> CallMarkup:
+    def of(cls, dialect: Dialect, ids: Mapping[str, int]) -> CallMarkup:
+        """`ids` are those of special tokens. One that is not there is written as its text."""
         tags = dialect.tags
-        close = str(tags.parameter_close)
+
+        def written(text: str) -> Expression:
+            return _with_tokens(text, ids)
+
         return cls(
-            block_open=str(tags.block_open),
-            block_close=str(tags.block_close).lstrip("\n"),
-            invoke_open=str(tags.invoke_open),
+            # Which is a token in any case to llguidance.
+            reasoning_end=TokenExpr(REASONING_END, ids.get(REASONING_END)),
+            block_open=written(tags.block_open),
+            block_close=written(tags.block_close.lstrip("\n")),
+            invoke_open=written(tags.invoke_open),
             name_end=NAME_END,
-            invoke_close=str(tags.invoke_close).lstrip("\n") + "\n",
-            parameter_open=str(tags.parameter_open),
+            invoke_close=written(tags.invoke_close.lstrip("\n") + "\n"),
+            parameter_open=written(tags.parameter_open),
             string_true=STRING_TRUE,
             string_false=STRING_FALSE,
-            parameter_close=close,
+            parameter_close=written(tags.parameter_close),
             # Without the bracket before it: section 11.5.
-            value_end=close[1:-1],
+            value_end=str(tags.parameter_close)[1:-1],
         )
 
     def words_in_values(self, markup_in_values: bool) -> tuple[str, ...]:
         """What a value must not hold."""
         return (self.value_end,) if markup_in_values else (str(tokens.DSML),)
+
+
+def _with_tokens(text: str, ids: Mapping[str, int]) -> Expression:
+    """The format's own words, with special tokens as tokens where their ids are known."""
+    parts = tokens.markup(text).parts
+    return sequence(
+        *(TokenExpr(part, ids[part]) if part in ids else literal(str(part)) for part in parts)
+    )
 
 
 # The completion.
@@ -125,7 +163,7 @@ class CompletionRules:
         content = FREE_TEXT if self.answer is None else self.answer
         calls = self._calls(markup, rules)
         ended = self._content_then(content, calls, markup)
-        thought = sequence(lexeme(FREE_TEXT), TokenExpr(REASONING_END)) if self.reasoning else EMPTY
+        thought = until(FREE_TEXT, markup.reasoning_end) if self.reasoning else EMPTY
         return sequence(thought, ended)
 
     def _content_then(
@@ -135,26 +173,21 @@ class CompletionRules:
         without_calls = NEVER if self.calls_required else _free(content)
         if calls == NEVER:
             return without_calls
-        opened = literal(markup.block_open)
+        opened = markup.block_open
         if not self.preamble:
             return choice(without_calls, sequence(opened, calls))
         if content == FREE_TEXT:
-            return choice(without_calls, sequence(self._until(markup.block_open), calls))
+            return choice(without_calls, sequence(until(FREE_TEXT, opened), calls))
         return choice(without_calls, sequence(choice(EMPTY, content), opened, calls))
 
     def _calls(self, markup: CallMarkup, rules: Rules) -> Expression:
         """The calls of a block and its close."""
         if not self.invokes:
             return NEVER
-        one = sequence(literal(markup.invoke_open), choice(*self.invokes))
+        one = sequence(markup.invoke_open, choice(*self.invokes))
         one = rules.named("invoke", one)
         some = repeat(one, 1, None if self.parallel else 1)
-        return rules.named("calls", sequence(some, literal(markup.block_close)))
-
-    @staticmethod
-    def _until(end: str) -> Expression:
-        """Free text and what ends it: one piece, because of engines that cut first."""
-        return lexeme(sequence(FREE_TEXT, literal(end)))
+        return rules.named("calls", sequence(some, markup.block_close))
 
 
 def _free(content: Expression) -> Expression:
@@ -202,7 +235,7 @@ class CallRules:
         written = sequence(
             literal(tool.name + self.markup.name_end),
             arguments,
-            literal(self.markup.invoke_close),
+            self.markup.invoke_close,
         )
         return self.rules.named("call", written)
 
@@ -253,7 +286,7 @@ class _Parameters(ValueRules):
         location = together[0].location if together else self.document.location
         _check_name(name, location, self.markup)
         value = self._typed_value(together)
-        opening = literal(self.markup.parameter_open + name)
+        opening = sequence(self.markup.parameter_open, literal(name))
         return self.rules.named("parameter", sequence(opening, value))
 
     def _other(self, shape: Shape, names: tuple[str, ...], additional: Conjunction) -> Expression:
@@ -263,7 +296,7 @@ class _Parameters(ValueRules):
             return NEVER
         place = self._additional_location(shape)
         self.relaxations.note(place, "an undeclared parameter may be given twice")
-        return self.rules.named("parameter", sequence(literal(self.markup.parameter_open), value))
+        return self.rules.named("parameter", sequence(self.markup.parameter_open, value))
 
     def _typed_value(self, together: Conjunction, name: Expression = EMPTY) -> Expression:
         """A value, from the attribute that gives its type to the end of the line.
@@ -273,11 +306,11 @@ class _Parameters(ValueRules):
         """
         markup = self.markup
         raw, other = self._values(together)
-        closing = literal(markup.parameter_close)
+        closing = markup.parameter_close
         ways = []
         if raw != NEVER:
             opening = _joined(name, literal(markup.string_true))
-            closed = self.rules.named("closed", lexeme(sequence(raw, closing)))
+            closed = self.rules.named("closed", until(raw, closing))
             ways.append(sequence(opening, closed, literal("\n")))
         if other != NEVER:
             opening = _joined(name, literal(markup.string_false))
@@ -293,7 +326,7 @@ class _Parameters(ValueRules):
             constants = self.constants(shape)
             if constants is not None:
                 raw += [self._raw_constant(value) for value in constants if isinstance(value, str)]
-                other += [self.json.constant(v) for v in constants if not isinstance(v, str)]
+                other.append(self.listed([v for v in constants if not isinstance(v, str)]))
                 continue
             for kind in self.kinds(shape):
                 if kind == "string":

@@ -195,6 +195,9 @@ class EbnfWriter(GrammarWriter):
         )
         return f"[{'^' if negated else ''}{spelled}]"
 
+    def token(self, part: TokenExpr) -> str:
+        return super().token(part) if part.id is None else f"Token({part.id})"
+
     def grammar(self, root: Expression) -> str:
         written = super().grammar(root)
         ends = [

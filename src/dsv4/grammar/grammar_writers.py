@@ -163,6 +163,9 @@ def shorter_ranges(part: CharSet) -> tuple[bool, tuple[tuple[int, int], ...]]:
 class GbnfWriter(GrammarWriter):
     """Writes GBNF, with a rule for each state of the search for words: there these cost nothing."""
 
+    def token(self, part: TokenExpr) -> str:
+        return super().token(part) if part.id is None else f"<[{part.id}]>"
+
     def string(self, text: str) -> str:
         return '"' + "".join(_ESCAPES.get(c) or _gbnf_escaped(c) for c in text) + '"'
 
@@ -217,7 +220,7 @@ class LarkWriter(GrammarWriter):
         self.inside = False
 
     def token(self, part: TokenExpr) -> str:
-        return part.text
+        return part.text if part.id is None else f"<[{part.id}]>"
 
     def string(self, text: str) -> str:
         return '"' + "".join(_ESCAPES.get(c) or _lark_in_string(c) for c in text) + '"'

@@ -4,7 +4,7 @@ format, where the prompt ends, and the fields by which servers take a grammar.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -15,12 +15,16 @@ from dsv4.errors import refusal, short_repr
 from dsv4.grammar.automaton import rest_after
 from dsv4.grammar.completion_rules import (
     FORBIDDEN,
+    MARKERS,
     REASONING_END,
     VISIBLE,
     CallMarkup,
     CallRules,
     CompletionRules,
     GrammarTool,
+    Markers,
+    cuts_marker,
+    marker_ids,
 )
 from dsv4.grammar.ebnf_writer import EbnfWriter
 from dsv4.grammar.grammar_writers import GbnfWriter, GrammarWriter, LarkWriter
@@ -202,12 +206,14 @@ class Grammar:
     """A grammar of what a model may write.
 
     `text` is the grammar in the language of its `form`: "xgrammar", "gbnf" or "lark". `relaxed`
-    lists the keywords of schemas that it does not enforce.
+    lists the keywords of schemas that it does not enforce. `markers` says how it writes special
+    tokens: as "tokens", or as their "text", which a model may then spell with ordinary tokens.
     """
 
     text: str
     form: GrammarForm
     relaxed: tuple[Relaxation, ...] = ()
+    markers: Markers = "tokens"
 
     def fields(self, server: str) -> dict[str, Any]:
         """The fields by which a server takes this grammar.
@@ -228,6 +234,7 @@ def for_request(
     markup_in_values: bool = True,
     parallel: bool = True,
     exact: bool = False,
+    markers: Markers | Mapping[str, int] = "tokens",
 ) -> Grammar:
     """The grammar of what a model may write after the prompt of `request`.
 
@@ -241,7 +248,10 @@ def for_request(
     required. `order` is the order of parameters and members: "any" (for up to six, in the declared
     order beyond), or "declared". `markup_in_values` says whether a string may hold markup of calls
     other than the tag that closes it. `parallel` says whether there may be several calls. With
-    `exact`, what would be relaxed is an error.
+    `exact`, what would be relaxed is an error. `markers` says how special tokens are written: as
+    "tokens", by the ids of the dialect's vocabulary or by those of a mapping, such as
+    `Tokenizer.vocabulary.added`; or as "text", for engines that know no tokens in a grammar. Where
+    an id is not known, as for V3.2 without a mapping, they are written as text.
 
     Raises an `OptionError` with the path of what no grammar can be made for (an `EncodeError` where
     that stands in a message).
@@ -251,13 +261,15 @@ def for_request(
     _check_option("order", order, ("any", "declared"))
     if not isinstance(request, Request):
         raise refusal(("request",), f"found {short_repr(request)}, expected a Request")
+    if not isinstance(markers, Mapping):
+        _check_option("markers", markers, MARKERS)
     _check_flags(
         preamble=preamble, markup_in_values=markup_in_values, parallel=parallel, exact=exact
     )
     try:
         return _make_grammar(
             *(request, form, reasoning == "server", preamble, order == "any"),
-            *(markup_in_values, parallel, exact),
+            *(markup_in_values, parallel, exact, markers),
         )
     except RecursionError:
         problem = "found schemas that refer to each other too deeply, expected fewer steps"
@@ -273,8 +285,11 @@ def _make_grammar(
     markup_in_values: bool,
     parallel: bool,
     exact: bool,
+    markers: Markers | Mapping[str, int],
 ) -> Grammar:
-    markup = CallMarkup.of(dialect_named(request.dialect))
+    dialect = dialect_named(request.dialect)
+    ids = marker_ids(dialect, markers)
+    markup = CallMarkup.of(dialect, ids)
     rules, relaxations = Rules(), Relaxations(exact)
     tools, forced = allowed_tools(request)
     begins = completion_start(request)
@@ -297,7 +312,9 @@ def _make_grammar(
     root, bodies = without_dead_ends(_after(whole, begins.written, rules), rules.bodies, kept)
     if root == NEVER:
         raise refusal(("response_format",), "found a schema that no value fits")
-    return Grammar(GRAMMAR_WRITERS[form](bodies).grammar(root), form, relaxations.found())
+    text = GRAMMAR_WRITERS[form](bodies).grammar(root)
+    spelled = not ids or cuts_marker(begins.written)
+    return Grammar(text, form, relaxations.found(), "text" if spelled else "tokens")
 
 
 def _check_callable(

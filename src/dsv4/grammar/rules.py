@@ -29,9 +29,11 @@ class LiteralExpr:
 
 @dataclass(frozen=True, slots=True)
 class TokenExpr:
-    """A token of the vocabulary that some engines never take for text."""
+    """A special token. Where its `id` is known, only that token is meant, not ordinary tokens that
+    spell it."""
 
     text: str
+    id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,14 @@ def optional(part: Expression) -> Expression:
 
 def lexeme(part: Expression) -> Expression:
     return part if part in (EMPTY, NEVER) or isinstance(part, LexemeExpr) else LexemeExpr(part)
+
+
+def until(text: Expression, end: Expression) -> Expression:
+    """A text and what ends it: one lexeme with what comes before the first token of the end."""
+    first, *rest = end.parts if isinstance(end, SequenceExpr) else (end,)
+    if isinstance(first, TokenExpr):
+        return sequence(lexeme(text), first, *rest)
+    return sequence(lexeme(sequence(text, first)), *rest)
 
 
 # Sets of characters.

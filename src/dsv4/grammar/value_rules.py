@@ -261,7 +261,7 @@ class ValueRules:
     def _shape(self, shape: Shape) -> Expression:
         constants = self.constants(shape)
         if constants is not None:
-            return choice(*map(self.json.constant, constants))
+            return self.listed(constants)
         return choice(*(self._typed(shape, kind) for kind in self.kinds(shape)))
 
     def kinds(self, shape: Shape) -> list[str]:
@@ -284,6 +284,11 @@ class ValueRules:
             self.relaxations.note(keyword.location, reason)
             return None
         return [value for value in keyword.value if fits_shape(value, shape, self.document)]
+
+    def listed(self, constants: list[Any]) -> Expression:
+        """One of these values, as one lexeme: llguidance gives up where more than 2,000 rules or
+        lexemes may come next."""
+        return lexeme(choice(*map(self.json.constant, constants)))
 
     def _affords(self, listed: list[Any]) -> bool:
         if len(listed) > MOST_LISTED:

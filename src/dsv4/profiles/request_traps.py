@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dsv4.errors import EncodeError, Location
+from dsv4._format.dialects import V4, dialect_for
+from dsv4.errors import EncodeError, Location, UnknownModel
 from dsv4.profiles import request_facts
 from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
 from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
@@ -139,6 +140,24 @@ def _effort(*names: str) -> TrapFinder:
     return find
 
 
+def _revised_effort(request: AcceptedRequest) -> Location | None:
+    """The model is V4 as it was released, by its name, and the server writes another text than its
+    encoder did."""
+    if not request.thinking or not _is_first_release(request.body.get("model")):
+        return None
+    effort = request.body.get("reasoning_effort")
+    released = V4.efforts["max"] if effort in ("max", "ultra") else V4.efforts["high"]
+    written = request.profile.mode(request.body, request.dialect).effort
+    return ("reasoning_effort",) if written != released else None
+
+
+def _is_first_release(model: object) -> bool:
+    try:
+        return isinstance(model, str) and dialect_for(model) is V4
+    except UnknownModel:
+        return False
+
+
 _RULES: tuple[_TrapRule, ...] = (
     _TrapRule(
         "developer-vanishes",
@@ -178,6 +197,14 @@ _RULES: tuple[_TrapRule, ...] = (
         _effort("xhigh", "ultra"),
         "this effort writes nothing, as if none were asked for; only high and max do",
         (LLAMA,),
+    ),
+    _TrapRule(
+        "effort-revised",
+        _revised_effort,
+        "the effort texts are those of 31 July for every V4, one step above what this model was "
+        "released with; `dsv4 serve` writes its own",
+        (VLLM, SGLANG),
+        ("v4",),
     ),
     _TrapRule(
         "arguments-lost",

@@ -26,11 +26,13 @@ from dsv4.serve.drain import DrainedApp
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_routes import session_routes
 from dsv4.serve.settings import Settings
 from dsv4.tokens import Tokenizer
 
 # Clients put these before their paths, and some put none of them.
 PREFIXES = ("", "/v1", "/anthropic", "/anthropic/v1")
+SESSION_PREFIXES = tuple(f"/sessions/{{session}}{prefix}" for prefix in PREFIXES)
 
 
 def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlette:
@@ -107,7 +109,7 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         "messages": "messages",
     }
     found: list[BaseRoute] = []
-    for prefix in PREFIXES:
+    for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
             found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
         counting = WorkerRoute(server, plain.count_tokens, protocol="messages")
@@ -130,6 +132,7 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         found.append(_route(path, JsonRoute(server, handle, is_open=True), "GET"))
     if server.settings.metrics_port is None:
         found.append(_route("/metrics", JsonRoute(server, plain.metrics), "GET"))
+    found += session_routes(server)
     return found + inspector_routes(server) + playground_routes(server)
 
 

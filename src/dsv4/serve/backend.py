@@ -6,9 +6,9 @@ works as well as one behind HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._encode.prompt import Prompt
 from dsv4._parse.parser_options import Ended, Reason, ended_by
@@ -32,7 +32,12 @@ class Counts:
     reasoning: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# What log-probabilities are of: the model's own distribution ("raw"), the one that was sampled from
+# ("processed"), or the model's after the temperature and before top-p ("tempered").
+LogprobsMode: TypeAlias = Literal["raw", "processed", "tempered"]
+
+
+@dataclass(slots=True)  # one is made for every token, as of `Chunk`
 class Logprob:
     """A token with its log probability, and those that might have stood in its place."""
 
@@ -70,7 +75,11 @@ Chunks: TypeAlias = AsyncGenerator[Chunk, None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to generate. What is None is left to the backend."""
+    """How to generate. What is None is left to the backend.
+
+    `grammar` is that of the whole completion, reasoning included. `grammar_after_reasoning` makes
+    the one for a backend that lets reasoning pass, and applies a grammar to what follows.
+    """
 
     max_tokens: int
     temperature: float | None = None
@@ -83,14 +92,19 @@ class Options:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     grammar: Grammar | None = None
+    grammar_after_reasoning: Callable[[], Grammar] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that the backend serves: its name, and the context length if it says."""
+    """A model that the backend serves: its name, and the context length if it says.
+
+    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer.
+    """
 
     name: str
     context: int | None = None
+    checkpoints: tuple[str, ...] = ()
 
 
 class BackendError(Exception):
@@ -127,10 +141,16 @@ class BackendOverflow(BackendError):
 
 
 class Backend(Protocol):
-    """What generates text."""
+    """What generates text.
 
-    # The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none.
-    grammar_form: Form | None
+    One that has an attribute `logprobs_mode`, of `LogprobsMode`, says what its log-probabilities
+    are of.
+    """
+
+    @property
+    def grammar_form(self) -> Form | None:
+        """The form of grammar that it takes ("xgrammar", "gbnf", "lark"); None if it takes none."""
+        ...
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         """Generates what follows `prompt`, by `options`. `ids` are the prompt's, where a tokenizer
@@ -150,10 +170,21 @@ class Backend(Protocol):
         ...
 
 
+@runtime_checkable
+class ProbedBackend(Protocol):
+    """A backend that has to be asked what it applies grammars to."""
+
+    async def check_grammars(self) -> str | None:
+        """To all that is generated ("grammar"), to what follows the reasoning ("server"), or to
+        nothing: None. Raises a `BackendError` where it does not answer."""
+        ...
+
+
 class ChatBackend(Protocol):
     """A chat server: it makes its own prompts, and takes requests in place of them."""
 
-    grammar_form: Form | None
+    @property
+    def grammar_form(self) -> Form | None: ...
 
     def stream_request(self, body: dict[str, Any]) -> Chunks:
         """The answer to a request in Chat Completions' form."""
@@ -169,6 +200,12 @@ class ChatBackend(Protocol):
 
 
 AnyBackend: TypeAlias = Backend | ChatBackend
+
+
+def logprobs_mode_of(setting: str, default: LogprobsMode) -> LogprobsMode:
+    """What a server's log-probabilities are of: `setting` says so if it was started otherwise."""
+    modes: dict[str, LogprobsMode] = {"raw": "raw", "processed": "processed"}
+    return modes.get(setting, default)
 
 
 def is_chat(backend: AnyBackend) -> TypeGuard[ChatBackend]:
@@ -202,6 +239,11 @@ def settled(finish: Reason | None, *, by_string: bool) -> Reason | None:
     """Why generation ended, for a parser. `by_string` says that a stop string may have ended it:
     where none can have, "stop" is the model's own end (rule 26)."""
     return "eos" if finish == "stop" and not by_string else finish
+
+
+def read_names(*values: object) -> tuple[str, ...]:
+    """The names of checkpoints in a backend's answer: those that are texts, and say something."""
+    return tuple(value for value in values if isinstance(value, str) and value)
 
 
 def read_number(value: object) -> int | None:

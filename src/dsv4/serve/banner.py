@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dsv4._format.dialects import dialect_named
+from dsv4.serve.served_model import PromptFacts, default_context, prompt_facts
 from dsv4.serve.settings import Settings
 
 
@@ -19,18 +21,21 @@ class ServerSummary:
     context: int
     keys: int
     ids: bool
+    facts: PromptFacts
     notes: tuple[str, ...] = ()
 
 
 def summary_of_settings(settings: Settings) -> ServerSummary:
     """What the settings tell without a running server."""
+    dialect = dialect_named(settings.dialect or "v4")
     return ServerSummary(
         url=f"http://{settings.host}:{settings.port}",
         model=settings.model or "deepseek-v4",
         dialect=settings.dialect or "v4",
-        context=settings.context or 131_072,
+        context=settings.context or default_context(dialect),
         keys=0,
         ids=True,
+        facts=prompt_facts(dialect, settings),
     )
 
 
@@ -55,6 +60,7 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
         f"dsv4 serve    {summary.url}",
         f"  backend     {backend}",
         f"  model       {summary.model}, {summary.dialect}, context {summary.context:,} tokens",
+        f"  effort      {summary.facts.effort} by default, writes {summary.facts.text}",
         f"  prompts     {prompts}",
         f"  access      {place}, {guard}",
         (

@@ -24,6 +24,7 @@ from dsv4._parse.events import (
 from dsv4._parse.parser_options import Reason
 from dsv4.api import ApiRequest, Usage
 from dsv4.api.event_writer import Logprobs
+from dsv4.grammar import Grammar
 from dsv4.serve.backend import Chunk, Counts, Logprob, read_finish, settled
 from dsv4.tokens import IdParser, Tokenizer
 
@@ -145,6 +146,7 @@ class ChoiceReader(ABC):
         # What generation can end with: whatever comes after it would not be shown.
         self._ending_events: tuple[type, ...] = (StopHit,)
         self.sampled_text: list[str] = []
+        self.token_logprobs: list[float] = []  # of the ids, as far as the backend gave them
         self.has_ids = False
         self.counts = Counts()
         self.finish: Reason | None = None
@@ -233,10 +235,18 @@ class ChoiceReader(ABC):
 class CompletionReader(ChoiceReader):
     """Reads what a backend generates from a prompt: ids, or text."""
 
-    def __init__(self, call: ApiRequest, prompt: Prompt, tokenizer: Tokenizer | None) -> None:
+    def __init__(
+        self,
+        call: ApiRequest,
+        prompt: Prompt,
+        tokenizer: Tokenizer | None,
+        grammar: Grammar | None = None,
+    ) -> None:
+        """`grammar` is what the backend was given to hold the completion to, if any."""
         super().__init__(call, tokenizer)
         self._text = call.parser(prompt)
-        self._ids = None if tokenizer is None else IdParser(tokenizer, self._text)
+        markers = "tokens" if grammar is None else grammar.markers
+        self._ids = None if tokenizer is None else IdParser(tokenizer, self._text, markers=markers)
         self._sampled_ids = array("I")
         if not call.parallel:
             self._ending_events = (StopHit, ToolCallEnd)
@@ -246,6 +256,8 @@ class CompletionReader(ChoiceReader):
             self.has_ids = True
             events = self._ids.feed_ids(chunk.ids)
             self._sampled_ids.extend(chunk.ids)  # which are ids: they were in the vocabulary
+            if chunk.logprobs:
+                self.token_logprobs += [known.logprob for known in chunk.logprobs]
             return events
         if not chunk.text:
             return []

@@ -7,14 +7,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsv4._encode.prompt import Prompt
+from dsv4._format.tokens import Special, markup
 from dsv4._parse.parser_options import new_id
 from dsv4.api import ApiError, ApiRequest, ContextOverflow
 from dsv4.api.api_request import ProtocolName, client_path
@@ -48,11 +49,13 @@ from dsv4.serve.completion_run import (
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
-from dsv4.tokens import VocabularyError
+from dsv4.tokens import Tokenizer, VocabularyError
 
 # Encoding a prompt of this many bytes takes longer than other streams should wait.
 _LARGE_BODY = 200_000
+MakeGrammar: TypeAlias = Callable[[], Grammar]
 
 
 class CompletionRoute:
@@ -103,11 +106,18 @@ class CompletionRoute:
         report.key = key.name
         data = await read_body(scope, receive, server.settings)
         with server.inspected_request(key.name, self._protocol, data) as seen:
-            received = await self._read(data, key)
-            with server.gate.place() as turn:
-                send_piece = scope.get(SEND_PIECE, send)
-                client = CompletionClient(key, headers, receive, send, send_piece, turn)
-                return await self._run(received, client, seen, report)
+            read = await self._read(data, key)
+            async with server.sessions.entered(scope, headers, key, read.call.n) as session:
+                received = read if session is None else self._in_session(read, session)
+                with server.gate.place() as turn:
+                    send_piece = scope.get(SEND_PIECE, send)
+                    client = CompletionClient(key, headers, receive, send, send_piece, turn)
+                    return await self._run(received, client, seen, report)
+
+    def _in_session(self, read: ReceivedRequest, session: SessionEntry) -> ReceivedRequest:
+        """A request as its session wants it."""
+        body = {**read.body, **session.sampling} if is_chat(self._server.backend) else read.body
+        return replace(read, body=body, call=session.applied(read.call), session=session)
 
     async def _run(
         self,
@@ -118,7 +128,8 @@ class CompletionRoute:
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
-            prepared = report.prepared = await self._prepare(received, client.key, report.id)
+            prepared = report.prepared = await self._prepare(received, client.key)
+            report.id = prepared.turn_ids[0]
             debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = CompletionRun(server, self._api, prepared, client, debug)
             if seen is not None:
@@ -179,7 +190,7 @@ class CompletionRoute:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
 
-    async def _prepare(self, received: ReceivedRequest, key: Key, id: str) -> PreparedRequest:
+    async def _prepare(self, received: ReceivedRequest, key: Key) -> PreparedRequest:
         server = self._server
         began = time.monotonic()
         call, recalled = await server.sampled_turns.recalled(key.name, received.call)
@@ -187,6 +198,8 @@ class CompletionRoute:
         prompt, ids = await encode_prompt(call, server, received.size)
         tokens = prompt_length(prompt, ids)
         shared = None if ids is None else server.prefixes.shared(key.name, ids)
+        session = received.session
+        options = self._options(call, tokens, *await self._grammars(call))
         return PreparedRequest(
             key=key,
             received=received,
@@ -194,14 +207,17 @@ class CompletionRoute:
             prompt=prompt,
             ids=ids,
             prompt_tokens=tokens,
-            options=self._options(call, tokens, await self._grammar(call)),
-            turn_ids=(id, *(new_id("turn_") for _ in range(1, call.n))),
+            options=options if session is None else session.options(options),
+            turn_ids=session.call_ids if session else tuple(_new_turn_ids(call.n)),
+            written=written_ids(call, prompt, ids, server.tokenizer),
             shared=shared,
             recalled=recalled,
             began=began,
         )
 
-    def _options(self, call: ApiRequest, tokens: int, grammar: Grammar | None) -> Options:
+    def _options(
+        self, call: ApiRequest, tokens: int, grammar: Grammar | None, later: MakeGrammar | None
+    ) -> Options:
         server, context = self._server, self._server.context
         if tokens >= context and not is_chat(server.backend):
             raise ContextOverflow(tokens, context)
@@ -216,23 +232,54 @@ class CompletionRoute:
             seed=sampling.seed,
             logprobs=call.top_logprobs if call.logprobs else None,
             grammar=grammar,
+            grammar_after_reasoning=later,
         )
 
-    async def _grammar(self, call: ApiRequest) -> Grammar | None:
-        """The grammar of a call that the model must write, or of the form of its answer."""
+    async def _grammars(self, call: ApiRequest) -> tuple[Grammar | None, MakeGrammar | None]:
+        """The grammar of a call that the model must write, or of the form of its answer; and what
+        makes the one for a backend that applies grammars only after the reasoning."""
         form = self._server.backend.grammar_form
         request = call.request
-        forced = request.tool_choice not in ("auto", "none")
+        forced = request.tool_choice not in _FREE
         if form is None or not (forced or request.response_format):
-            return None
+            return None, None
+        tokenizer = self._server.tokenizer
+        make = partial(
+            for_request,
+            request,
+            form=form,
+            parallel=call.parallel,
+            markers="tokens" if tokenizer is None else tokenizer.vocabulary.added,
+        )
         try:
             # A hundred tools take a quarter of a second, in which other streams must go on.
-            make = partial(for_request, request, form=form, parallel=call.parallel)
-            return await asyncio.to_thread(make)
+            return await asyncio.to_thread(make), partial(make, reasoning="server")
         except ApiError:
             raise
         except ValueError as error:
             raise _unenforceable(call, error) from None
+
+
+def _new_turn_ids(count: int) -> Iterator[str]:
+    return (new_id("turn_") for _ in range(count))
+
+
+def written_ids(
+    call: ApiRequest, prompt: Prompt, ids: list[int] | None, tokenizer: Tokenizer | None
+) -> int:
+    """How many ids at the end of a prompt open the call that the model must write."""
+    opening = prompt.ending.open
+    if ids is None or tokenizer is None or not opening or call.request.tool_choice in _FREE:
+        return 0
+    written: list[int] = []
+    for part in markup(opening).parts:
+        is_special = isinstance(part, Special)
+        written += [tokenizer.special_id(part)] if is_special else tokenizer.encode_text(part)
+    return len(written) if ids[-len(written) :] == written else 0
+
+
+# Choices that leave it to the model whether to call.
+_FREE = ("auto", "none")
 
 
 def check_counts(body: JsonObject, settings: Settings) -> None:
@@ -293,6 +340,8 @@ async def encode_prompt(
 
 def encoded_now(call: ApiRequest, server: GatewayState) -> tuple[Prompt, list[int] | None]:
     """The same, in the calling thread."""
+    if server.guesses_dialect:
+        raise ApiError(f"The server cannot make prompts: {server.dialect_problem}.", status=500)
     prompt = call.request.encode()
     try:
         return prompt, server.ids_of(prompt)

@@ -49,8 +49,10 @@ from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_even
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.server import GatewayState
+from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
 from dsv4.serve.storage.stored_turns import SampledCall, SampledTurn
+from dsv4.trajectories.recorded_calls import CallState
 
 _log = logging.getLogger("dsv4.serve")
 
@@ -70,6 +72,7 @@ class ReceivedRequest:
     size: int
     unread: tuple[str, ...] = ()
     in_thread: bool = False
+    session: SessionEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class PreparedRequest:
     """A request with its prompt and the options for the backend.
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
-    how many of its turns stand as they were sampled; `began` is when preparing it began.
+    how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
+    is how many of its last tokens open the call that the model must write.
     """
 
     key: Key
@@ -91,6 +95,7 @@ class PreparedRequest:
     shared: int | None
     recalled: int
     began: float
+    written: int = 0
 
     @property
     def body(self) -> JsonObject:
@@ -160,6 +165,11 @@ class Generation:
     def client_gone(self) -> None:
         """Frees the backend immediately."""
         self._fail(ClientGone())
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client is gone."""
+        return isinstance(self._failure, ClientGone)
 
     def _late(self, setting: str) -> None:
         if setting == "send_timeout":
@@ -316,13 +326,16 @@ class CompletionRun:
         self._readers: Sequence[ChoiceReader] = [
             HealingReader(call, server.tokenizer)
             if healed
-            else CompletionReader(call, prepared.prompt, server.tokenizer)
+            else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
             for _ in range(call.n)
         ]
         self._generation = Generation(server.settings, self._readers, self._open, client.turn)
 
     def _open(self) -> Chunks:
         backend, prepared = self._server.backend, self._prepared
+        session = prepared.received.session
+        if session is not None and session.tokens_left == 0:
+            return session.ended_stream()
         if is_chat(backend):
             return backend.stream_request(chat_server_body(prepared.body, prepared.call.protocol))
         generating = cast(Backend, backend)  # as what is no chat server must be
@@ -332,6 +345,9 @@ class CompletionRun:
         """Answers the client. Returns the error that a stream ended with, if it did; raises what
         could not be told to the client."""
         watch = DisconnectWatch(self._receive, self._generation.client_gone)
+        session = self._prepared.received.session
+        if session is not None:
+            session.has_begun = True
         try:
             if self._prepared.call.stream:
                 return await self._stream()
@@ -340,6 +356,9 @@ class CompletionRun:
         finally:
             self._generation.timer.close()
             await watch.close()
+            if session is not None and not session.has_ended:
+                state: CallState = "left" if self._generation.has_left else "failed"
+                session.broke_off(self._prepared, self._readers, state)
             self._count_and_record()
 
     # For the inspector.
@@ -375,7 +394,10 @@ class CompletionRun:
     @property
     def _headers(self) -> dict[str, str]:
         prepared = self._prepared
-        headers = {"x-request-id": prepared.turn_ids[0]}
+        headers = {
+            "x-request-id": prepared.turn_ids[0],
+            "x-dsv4-dialect": self._server.prompt_facts.in_short,
+        }
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
         if prepared.received.unread:
@@ -424,7 +446,14 @@ class CompletionRun:
         if self._debug:
             body["dsv4"] = self._debugged()
         await self._store(body)
+        self._tell_whether_delivered()
         await send_json(self._send, 200, body, self._headers)
+
+    def _tell_whether_delivered(self) -> None:
+        """Asked before the very end: after it every client is gone."""
+        session = self._prepared.received.session
+        if session is not None and self._generation.has_left:
+            session.undelivered()
 
     def _folded(self, id: str | None) -> dict[str, Any]:
         """The whole response, under an id if there is one already."""
@@ -474,7 +503,9 @@ class CompletionRun:
                 last[-1]["dsv4"] = self._debugged()
             await self._store(last[-1].get("response") or self._message(writer.id))
             await stream.write(frames(last))
+            self._tell_whether_delivered()
         except ClientGone:
+            self._tell_whether_delivered()
             raise
         except Exception as error:
             if not stream.has_begun:
@@ -517,7 +548,7 @@ class CompletionRun:
         server, prepared = self._server, self._prepared
         turns, sealed = server.sampled_turns, None
         if turns.seals:
-            turn = _sampled_turn(prepared.turn_ids[0], self._readers[0])
+            turn = _sampled_turn(prepared.turn_ids[0], self._readers[0], prepared)
             sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
@@ -528,9 +559,12 @@ class CompletionRun:
         server, prepared = self._server, self._prepared
         before = [_plain_message(message) for message in prepared.call.request.messages]
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
-            turn = _sampled_turn(turn_id, reader)
+            turn = _sampled_turn(turn_id, reader, prepared)
             if turn is not None and not is_chat(server.backend):
                 await server.sampled_turns.remember(prepared.key.name, before, turn)
+        session = prepared.received.session
+        if session is not None:
+            await session.finish(prepared, self._readers)
         if response is not None and prepared.call.protocol == "responses":
             await server.stored_responses.keep(prepared.key.name, prepared.body, response)
         if response is not None and prepared.received.in_thread:
@@ -611,14 +645,21 @@ def _plain_message(message: object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _sampled_turn(turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
+def _sampled_turn(
+    turn_id: str, reader: ChoiceReader, prepared: PreparedRequest
+) -> SampledTurn | None:
     message = assemble(reader.events)
     if message.incomplete:
         return None  # what the client got is not what was sampled
+    # The opening of a call that was asked for is no part of what was sampled, but of the turn.
+    is_opened = prepared.call.request.tool_choice not in ("auto", "none")
+    opening = prepared.prompt.ending.open if is_opened else ""
+    opened = prepared.ids[-prepared.written :] if prepared.ids and prepared.written else []
+    has_ids = reader.has_ids and bool(opened) == bool(opening)
     return SampledTurn(
         id=turn_id,
-        text=reader.sampled,
-        ids=tuple(reader.sampled_ids) if reader.has_ids else None,
+        text=opening + reader.sampled,
+        ids=(*opened, *reader.sampled_ids) if has_ids else None,
         content=message.content,
         reasoning=message.reasoning,
         calls=tuple(SampledCall(c.id, _full_name(c), c.arguments) for c in message.tool_calls),

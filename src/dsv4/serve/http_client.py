@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
+from weakref import WeakSet
 
 import httptools
 
@@ -230,6 +231,8 @@ class HttpClient:
         self._connect_timeout = connect_timeout
         self._head = self._fixed({"host": parts.netloc.rpartition("@")[2], **headers}, parts)
         self._idle: deque[tuple[float, HttpConnection]] = deque()  # since when, the longest first
+        self._made: WeakSet[HttpConnection] = WeakSet()
+        self._starts = 0
 
     def _fixed(self, headers: Mapping[str, str], parts: SplitResult) -> str:
         if parts.username is not None:
@@ -264,7 +267,15 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         making = loop.create_connection(HttpConnection, self._host, self._port, ssl=self._tls)
         _, answer = await asyncio.wait_for(making, self._connect_timeout)
+        self._starts = self.starts
+        self._made.add(answer)
         return answer
+
+    @property
+    def starts(self) -> int:
+        """How often the server may have been started: as long as a connection is open it is the
+        same process, and when none is, the next one may be to another."""
+        return self._starts + (not any(connection.is_open for connection in self._made))
 
     def release(self, answer: HttpConnection) -> None:
         """Keeps a connection for the next request if its answer was read to the end."""

@@ -166,9 +166,14 @@ class PlainRoutes:
         return {"status": "ok"}
 
     async def ready(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        if not await self._server.is_ready():
+        server = self._server
+        if not await server.is_ready():
             raise ApiError("The backend does not answer.", status=503)
-        return {"status": "ready"}
+        with suppress(BackendError):
+            await server.meet_backend()
+        if server.guesses_dialect:
+            raise ApiError(f"The server cannot make prompts: {server.dialect_problem}.", status=503)
+        return {"status": "ready", "model": server.model.name, **server.prompt_facts.to_dict()}
 
     async def metrics(self, scope: Scope, key: Key, data: bytes) -> bytes:
         return self._server.metrics.text()

@@ -14,18 +14,25 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from dsv4._encode.prompt import Prompt
-from dsv4._format.dialects import Dialect, dialect_for, dialect_named
+from dsv4._format.dialects import Dialect, dialect_named
 from dsv4.api.api_request import ApiSettings, ProtocolName
-from dsv4.errors import UnknownModel
 from dsv4.serve.access import Keyring, StreamGate, read_keys
-from dsv4.serve.backend import AnyBackend, BackendError, Model, is_chat
+from dsv4.serve.backend import AnyBackend, BackendError, Model, ProbedBackend, is_chat
 from dsv4.serve.drain import Drain
 from dsv4.serve.observe.inspector import OnBegin, common_prefix_length, inspector_for
 from dsv4.serve.observe.logs import log_fields, logger
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
+from dsv4.serve.served_model import (
+    default_context,
+    dialect_of_model,
+    dialect_problem,
+    model_asked_for,
+    prompt_facts,
+)
+from dsv4.serve.session_calls import Sessions
 from dsv4.serve.settings import SettingError, Settings
-from dsv4.serve.storage import store_for
+from dsv4.serve.storage import session_store_for, store_for
 from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThreads
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads
@@ -68,8 +75,10 @@ def _packed_ids(ids: Sequence[int]) -> bytes:
 _WIDTH = array("I").itemsize
 
 
-# Where neither the settings nor the backend say.
-DEFAULT_CONTEXT = 131_072
+_GRAMMAR_NOTES = {
+    "server": "the backend applies grammars after the reasoning: it has a reasoning parser",
+    None: "the backend applies no grammars: forms of answers are asked for, but not enforced",
+}
 
 
 class GatewayState:
@@ -97,12 +106,16 @@ class GatewayState:
         self.inspector = inspector_for(settings)
         seal = read_seal(settings.seal_key_file) if settings.seal_key_file else None
         self.sampled_turns = SampledTurns(store_for(settings), seal)
+        self.sessions = Sessions(session_store_for(settings), backend, self.metrics)
         self.stored_responses = StoredResponses(self.sampled_turns.store)
         self.threads = StoredThreads(self.sampled_turns.store)
         self.model = Model(settings.model or "deepseek-v4", settings.context)
         self.dialect: Dialect = dialect_named(settings.dialect or "v4")
+        self.dialect_problem = ""  # why it is a guess, where it is one
+        self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = self._api_settings()
         self._knows_backend = False
+        self.grammar_note = ""  # what users should know of the backend's grammars
 
     def _api_settings(self) -> ApiSettings:
         settings = self.settings
@@ -121,7 +134,7 @@ class GatewayState:
 
     @property
     def context(self) -> int:
-        return self.model.context or DEFAULT_CONTEXT
+        return self.model.context or default_context(self.dialect)
 
     def ids_of(self, prompt: Prompt) -> list[int] | None:
         """The ids of a prompt, where there is a tokenizer. Raises a `VocabularyError` for one that
@@ -143,17 +156,35 @@ class GatewayState:
     async def meet_backend(self) -> None:
         """Asks the backend for its model, as far as the settings leave it open."""
         if self._knows_backend:
+            self._note_grammars()
             return
-        models = await self.backend.models()
-        found = models[0] if models else Model("default")
         settings = self.settings
+        found = model_asked_for(await self.backend.models(), settings.upstream_model)
         self.model = Model(settings.model or found.name, settings.context or found.context)
         if settings.dialect is None:
-            # Where the name says nothing the default stands.
-            with suppress(UnknownModel):
-                self.dialect = dialect_for(found.name)
+            told = dialect_of_model(found, settings.model)
+            self.dialect = told or self.dialect
+            self.dialect_problem = dialect_problem(found, settings) if told is None else ""
+            self.prompt_facts = prompt_facts(self.dialect, settings)
         self.api_settings = replace(self.api_settings, model=self.model.name)
         self._knows_backend = True
+        await self._check_grammars()
+
+    async def _check_grammars(self) -> None:
+        """Asks a backend that must be asked. One that takes long is asked again when a request
+        needs to know."""
+        backend = self.backend
+        if isinstance(backend, ProbedBackend):
+            seconds = self.settings.connect_timeout
+            with suppress(BackendError, asyncio.TimeoutError):
+                scope = await asyncio.wait_for(backend.check_grammars(), seconds)
+                self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
+        self._note_grammars()
+
+    def _note_grammars(self) -> None:
+        grammars = self.backend.grammar_form is not None
+        if grammars != self.api_settings.grammars:
+            self.api_settings = replace(self.api_settings, grammars=grammars)
 
     def inspected_request(
         self, owner: str, protocol: ProtocolName, data: bytes
@@ -162,6 +193,11 @@ class GatewayState:
         if self.inspector is None:
             return nullcontext()
         return self.inspector.watched(owner, protocol, data)
+
+    @property
+    def guesses_dialect(self) -> bool:
+        """Whether prompts would be made for a release that nobody named."""
+        return bool(self.dialect_problem) and not is_chat(self.backend)
 
     async def is_ready(self) -> bool:
         """Whether the backend answers."""
@@ -191,6 +227,7 @@ class GatewayState:
 
     async def aclose(self) -> None:
         self.workers.close()
+        await self.sessions.aclose()
         await self.backend.aclose()
         if self.sampled_turns.store is not None:
             await self.sampled_turns.store.aclose()

@@ -26,6 +26,8 @@ ImageRule: TypeAlias = Literal["replace", "refuse"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
+LogprobsSetting: TypeAlias = Literal["auto", "raw", "processed"]
+UpstreamReasoning: TypeAlias = Literal["probe", "grammar", "server"]
 
 # The type of a setting: a class, or what `typing` makes of classes.
 TypeForm: TypeAlias = object
@@ -66,6 +68,11 @@ class Settings:
     upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
     upstream_model: str | None = _setting(
         None, "model name to send to the backend; default: the first one it lists"
+    )
+    upstream_reasoning: UpstreamReasoning = _setting(
+        "probe",
+        "what a vLLM applies grammars to: `grammar`, also to reasoning; `server`, only to what "
+        "follows it, as with --reasoning-parser; `probe` finds out",
     )
     dialect: str | None = _setting(
         None, "release of the format; default: detected from the model's name"
@@ -109,6 +116,22 @@ class Settings:
     seal_key_file: str | None = _setting(None, "file with the key for sealed replay")
 
     record: str | None = _setting(None, "file to record every exchange in, as JSON lines")
+    trajectories: str | None = _setting(
+        None, "where to record sessions for training: a file, or redis://HOST"
+    )
+    trajectory_writes: Literal["disk", "system", "nothing"] = _setting(
+        "disk", "what the end of an answer waits for: its record is on disk, or written, or nothing"
+    )
+    trajectory_days: float = _setting(30.0, "days to keep a session after its last call", 0)
+    trajectory_bytes: int = _setting(
+        16 * 1024 * MIB, "most bytes of sessions to keep; closed ones go first", 1
+    )
+    trajectory_idle: float = _setting(
+        24 * 3600.0, "seconds without a call after which a session is closed", 0.01
+    )
+    logprobs_mode: LogprobsSetting = _setting(
+        "auto", "which log-probabilities the backend was started to give"
+    )
     playground: bool = _setting(False, "also serve the playground")
     inspect: bool = _setting(
         False, "keep recent requests in memory, and show them in the playground"
@@ -334,7 +357,7 @@ def _toml_value(value: object) -> str:
 _ABSENT = argparse.SUPPRESS
 _METAVARS = {
     **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
-    **dict.fromkeys(("config", "record"), "FILE"),
+    **dict.fromkeys(("config", "record", "trajectories"), "FILE"),
     **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
     "upstream": "URL",
     "tokenizer": "PATH",

@@ -41,6 +41,11 @@ class Upstream:
         url = (settings.upstream or "").rstrip("/").removesuffix("/v1")
         self._client = HttpClient(url, headers, settings.connect_timeout)
 
+    @property
+    def starts(self) -> int:
+        """Another number than before where the server may have been restarted meanwhile."""
+        return self._client.starts
+
     async def get(self, path: str) -> JsonObject:
         """The JSON object of a GET; an empty one where it is no object."""
         try:

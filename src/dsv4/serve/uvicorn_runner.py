@@ -147,7 +147,11 @@ def serve(
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}"
-    say(_startup_banner(made.state.server, url))
+    try:
+        say(_startup_banner(made.state.server, url))
+    except SettingError:
+        listening.close()
+        raise
     listens(url)
     _limit_headers(settings)
     configure_logs(settings)
@@ -259,6 +263,14 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         asyncio.run(_meet_backend(server))
     except BackendError as error:
         notes.append(f"{error.message}; it is asked again with the first request")
+    if server.guesses_dialect:
+        raise SettingError("dialect", server.dialect_problem)
+    if server.dialect_problem:
+        notes.append(f"{server.dialect_problem}; {server.dialect} is assumed")
+    if server.prompt_facts.note:
+        notes.append(server.prompt_facts.note)
+    if server.grammar_note:
+        notes.append(server.grammar_note)
     if server.vocabulary_problem and not is_chat(server.backend):
         notes.append(f"no request can be answered: {server.vocabulary_problem}")
     if server.settings.workers > 1 and server.settings.replay == "memory":
@@ -270,6 +282,7 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         context=server.context,
         keys=len(server.keys),
         ids=server.tokenizer is not None,
+        facts=server.prompt_facts,
         notes=tuple(notes),
     )
     return banner_text(server.settings, summary)

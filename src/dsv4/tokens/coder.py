@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -16,7 +17,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dsv4._decode.dialect_detection import dialects_of
@@ -521,30 +522,50 @@ def common_prefix_length(a: Sequence[Any], b: Sequence[Any]) -> int:
     return next(n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
 
 
-# Parses a completion from token ids: special tokens are recognised by their ids only.
+# Parses a completion from token ids: special tokens are recognised by their ids, and by their
+# spelling only where a grammar allowed nothing else.
 
 
 # The tokens that mean something in a completion: those that every vocabulary has, and others.
 _NEEDED = tuple(map(str, (BOS, EOS, THINK_START, THINK_END, DSML)))
 _FURTHER = tuple(spelling for spelling, _, _ in COMPLETION_TOKENS)
+# The tokens that a grammar may make a model write, and what may be the start of one.
+_MARKER = re.compile(f"({'|'.join((THINK_START, THINK_END, DSML))})")
+_MARKER_STARTS = tuple(
+    marker[:n] for marker in (THINK_START, THINK_END, DSML) for n in range(len(marker) - 1, 0, -1)
+)
 
 
 class IdParser:
     """Feeds a `dsv4.StreamParser` with ids.
 
     A special token is what has its id. Text of ordinary tokens never spells one, whatever it looks
-    like.
+    like, unless it was written under a grammar that has these tokens as text.
 
     - `tokenizer`: the vocabulary of the ids.
     - `parser`: what reads the completion, fresh: `dsv4.StreamParser(…)` or `request.parser()`. A
       `StreamParser` with its default options, if not given.
+    - `markers`: how the grammar of the completion writes special tokens, as `Grammar.markers` says.
+      With "text", the tokens around reasoning and the one of tool calls count also where ordinary
+      tokens spell them: such a grammar allows that, and allows no text that would spell one.
 
     Raises a `VocabularyError` where the vocabulary lacks a token that completions have.
     """
 
-    def __init__(self, tokenizer: Coder, parser: StreamParser | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Coder,
+        parser: StreamParser | None = None,
+        *,
+        markers: Literal["tokens", "text"] = "tokens",
+    ) -> None:
+        if markers not in ("tokens", "text"):
+            problem = f"found {short_repr(markers)}, expected one of tokens, text"
+            raise OptionError("markers", problem)
         self._tokenizer = tokenizer
         self._parser = StreamParser() if parser is None else parser
+        self._spelled = markers == "text"
+        self._begun = ""  # what may become a marker, where these may be spelled
         self._acting = {tokenizer.special_id(token): token for token in _NEEDED}
         added = tokenizer.vocabulary.added
         self._acting |= {added[token]: token for token in _FURTHER if token in added}
@@ -562,7 +583,7 @@ class IdParser:
             if id.__class__ is int and id not in self._acting:
                 # Nearly all that engines send, and nearly all of it is ASCII.
                 data = self._tokenizer.bytes_of(id)
-                if self._in_character or not data.isascii():
+                if self._in_character or self._spelled or not data.isascii():
                     return self._feed_bytes(data)
                 return self._parser.feed_inert(data.decode("ascii"))
         events: list[Event] = []
@@ -590,7 +611,23 @@ class IdParser:
             return None
 
     def _feed_bytes(self, data: bytes, final: bool = False) -> list[Event]:
-        """Text of ordinary tokens: what it spells does not act."""
+        """Text of ordinary tokens: what it spells does not act, unless markers may be spelled."""
         text = self._decoder.decode(data, final)
         self._in_character = bool(self._decoder.getstate()[0])
+        if self._spelled:
+            return self._feed_spelled(text, final)
         return self._parser.feed_inert(text) if text else []
+
+    def _feed_spelled(self, text: str, final: bool) -> list[Event]:
+        """Text in which markers may be spelled, each of them whole."""
+        *complete, rest = _MARKER.split(self._begun + text)
+        self._begun = ""
+        if not final:
+            self._begun = next((start for start in _MARKER_STARTS if rest.endswith(start)), "")
+            rest = rest.removesuffix(self._begun)
+        events: list[Event] = []
+        for n, piece in enumerate((*complete, rest)):
+            # Every other piece is a marker.
+            feed = self._parser.feed if n % 2 else self._parser.feed_inert
+            events += feed(piece) if piece else []
+        return events

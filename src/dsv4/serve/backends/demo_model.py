@@ -26,7 +26,17 @@ from dsv4._format.tokens import EOS
 from dsv4.api.neutral_request import arguments_object
 from dsv4.api.request_fields import without_surrogates
 from dsv4.schema import Schema, conjunction, listed, own_types, properties_of, required_of
-from dsv4.serve.backend import Backend, Chunk, Chunks, Counts, Form, Model, Options
+from dsv4.serve.backend import (
+    Backend,
+    Chunk,
+    Chunks,
+    Counts,
+    Form,
+    Logprob,
+    LogprobsMode,
+    Model,
+    Options,
+)
 from dsv4.tokens import Tokenizer
 from dsv4.types import AssistantMessageParam, ToolCallParam
 
@@ -427,6 +437,7 @@ class DemoBackend(Backend):
     """The demo model, in this process: token by token, at a settable pace."""
 
     grammar_form: Form | None = None
+    logprobs_mode: LogprobsMode = "processed"
 
     def __init__(self, tokenizer: Tokenizer | None, pace: float) -> None:
         self._tokenizer = tokenizer
@@ -438,7 +449,7 @@ class DemoBackend(Backend):
             prompt = self._tokenizer.prompt(ids)
         asked = await asyncio.to_thread(read_prompt, prompt)
         text = write_answer(answer_to(asked, None if ids is None else len(ids)), asked)
-        pieces = list(self._pieces(text))
+        pieces = list(self._pieces(text, options.logprobs is not None))
         written = pieces[: options.max_tokens]
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -451,13 +462,19 @@ class DemoBackend(Backend):
         cut = len(written) < len(pieces) or not text.endswith(EOS)
         yield Chunk(ids=(), finish="length" if cut else "eos", counts=counts)
 
-    def _pieces(self, text: str) -> Iterator[Chunk]:
+    def _pieces(self, text: str, with_logprobs: bool) -> Iterator[Chunk]:
         if self._tokenizer is None:
             yield from (
                 Chunk(text[n : n + _PIECE_LENGTH]) for n in range(0, len(text), _PIECE_LENGTH)
             )
         else:
-            yield from (Chunk(ids=(id,)) for id in model_ids(self._tokenizer, text))
+            for id in model_ids(self._tokenizer, text):
+                yield Chunk(ids=(id,), logprobs=self._logprobs(id) if with_logprobs else ())
+
+    def _logprobs(self, id: int) -> tuple[Logprob]:
+        """That of a token: it had no other choice."""
+        assert self._tokenizer is not None
+        return (Logprob(self._tokenizer.decode([id]), 0.0),)
 
     async def models(self) -> list[Model]:
         return [DEMO_MODEL]

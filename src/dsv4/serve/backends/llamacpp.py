@@ -18,7 +18,9 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
+    read_names,
     read_number,
     read_text,
 )
@@ -34,6 +36,7 @@ class LlamacppBackend(Backend):
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self._upstream = Upstream(settings)
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
         self._tokenizer = tokenizer
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
@@ -50,7 +53,8 @@ class LlamacppBackend(Backend):
         properties = await self._upstream.get("/props")
         settings = properties.get("default_generation_settings") or {}
         context = read_number(settings.get("n_ctx"))
-        return [Model(str(model.get("id")), context) for model in answer.get("data") or ()]
+        loaded = read_names(properties.get("model_path"))
+        return [Model(str(model.get("id")), context, loaded) for model in answer.get("data") or ()]
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
@@ -99,7 +103,11 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
         )
         if stopped
         else None,
-        logprobs=tuple(map(_logprob, event.get("completion_probabilities") or ())),
+        logprobs=tuple(
+            _logprob(known)
+            for known in event.get("completion_probabilities") or ()
+            if isinstance(known.get("logprob"), (int, float))
+        ),
         more=more,
     )
 
@@ -107,7 +115,7 @@ def _chunk(event: JsonObject, ids: Sequence[int] | None, more: bool) -> Chunk:
 def _logprob(known: JsonObject) -> Logprob:
     tops = known.get("top_logprobs") or ()
     top = tuple((str(t.get("token")), float(t.get("logprob") or 0)) for t in tops)
-    return Logprob(str(known.get("token")), float(known.get("logprob") or 0), top)
+    return Logprob(str(known.get("token")), float(known["logprob"]), top)
 
 
 # Why it ended, in its own words, and in those that all servers know.

@@ -17,7 +17,9 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
+    read_names,
     read_number,
     read_text,
 )
@@ -32,6 +34,7 @@ class SglangBackend(Backend):
 
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "tempered")
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
         asked = partial(_body, prompt, ids, options)
@@ -41,7 +44,9 @@ class SglangBackend(Backend):
         info = await self._upstream.get("/get_model_info")
         server = await self._upstream.get("/get_server_info")
         context = read_number(server.get("context_length") or server.get("max_total_num_tokens"))
-        return [Model(str(info.get("served_model_name") or info.get("model_path")), context)]
+        name = str(info.get("served_model_name") or info.get("model_path"))
+        loaded = read_names(info.get("model_path"), info.get("tokenizer_path"))
+        return [Model(name, context, loaded)]
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
@@ -117,6 +122,7 @@ class _SglangProgress:
         tops: list[Any] = meta.get("output_top_logprobs") or [None] * len(given)
         first, self._logprobs = self._logprobs, len(given)
         return tuple(
-            Logprob(str(text), value or 0.0, tuple((str(t), v) for v, _, t in top or ()))
+            Logprob(str(text), value, tuple((str(t), v) for v, _, t in top or ()))
             for (value, _, text), top in list(zip(given, tops, strict=False))[first:]
+            if value is not None
         )

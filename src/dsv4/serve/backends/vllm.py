@@ -10,6 +10,7 @@ from typing import Any
 
 from dsv4._encode.prompt import Prompt
 from dsv4.api.request_fields import JsonObject
+from dsv4.grammar import Grammar
 from dsv4.serve.backend import (
     Backend,
     Chunk,
@@ -19,10 +20,13 @@ from dsv4.serve.backend import (
     Logprob,
     Model,
     Options,
+    logprobs_mode_of,
     read_finish,
+    read_names,
     read_number,
     read_text,
 )
+from dsv4.serve.backends.grammar_probe import GrammarProbe, GrammarScope
 from dsv4.serve.settings import Settings
 from dsv4.serve.upstream import Upstream
 
@@ -30,18 +34,37 @@ from dsv4.serve.upstream import Upstream
 class VllmBackend(Backend):
     """A vLLM server."""
 
-    grammar_form: Form | None = "xgrammar"
-
     def __init__(self, settings: Settings) -> None:
         self._upstream = Upstream(settings)
         self._model = settings.upstream_model
+        self.logprobs_mode = logprobs_mode_of(settings.logprobs_mode, "raw")
+        self._probe = GrammarProbe(settings, self._probed, lambda: self._upstream.starts)
+
+    @property
+    def grammar_form(self) -> Form | None:
+        return None if self._probe.has_failed else "xgrammar"
+
+    async def check_grammars(self) -> GrammarScope:
+        """What the server applies grammars to: it is asked for a word, unless that is known."""
+        return await self._probe.scope()
 
     def stream(self, prompt: Prompt, ids: Sequence[int] | None, options: Options) -> Chunks:
-        asked = partial(self._body, prompt, ids, options)
+        async def asked() -> dict[str, Any]:
+            grammar = await self._probe.fitting(prompt, options)
+            return await self._body(prompt, ids, options, grammar)
+
+        return self._upstream.chunks("/v1/completions", asked, read_completion)
+
+    def _probed(self, prompt: Prompt, options: Options) -> Chunks:
+        asked = partial(self._body, prompt, None, options, options.grammar)
         return self._upstream.chunks("/v1/completions", asked, read_completion)
 
     async def _body(
-        self, prompt: Prompt, ids: Sequence[int] | None, options: Options
+        self,
+        prompt: Prompt,
+        ids: Sequence[int] | None,
+        options: Options,
+        grammar: Grammar | None,
     ) -> dict[str, Any]:
         if self._model is None:
             self._model = (await self.models())[0].name
@@ -59,8 +82,8 @@ class VllmBackend(Backend):
             "add_special_tokens": False,
             "return_token_ids": True,
         }
-        if options.grammar is not None:
-            body |= options.grammar.fields("vllm")
+        if grammar is not None:
+            body |= grammar.fields("vllm")
         return body | sampling_fields(options)
 
     async def models(self) -> list[Model]:
@@ -121,15 +144,21 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
     tops = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        Logprob(token, value if value is not None else 0.0, tuple((top or {}).items()))
+        Logprob(token, value, tuple(top.items()) if top else ())
         for token, value, top in zip(tokens, values, tops, strict=False)
+        if value is not None
     )
 
 
 def read_models(answer: JsonObject) -> list[Model]:
-    """The models of an answer in OpenAI's form; vLLM says their context length too."""
+    """The models of an answer in OpenAI's form; vLLM says their context length too, and what it
+    loaded: of an adapter, the model that it belongs to."""
     return [
-        Model(str(model["id"]), read_number(model.get("max_model_len")))
+        Model(
+            str(model["id"]),
+            read_number(model.get("max_model_len")),
+            read_names(model.get("root"), model.get("parent")),
+        )
         for model in answer.get("data") or ()
         if isinstance(model, dict) and "id" in model
     ] or [Model("default")]

@@ -106,6 +106,17 @@ class Metrics:
         self.backend_errors = Counter(
             "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
         )
+        self.session_calls = Counter(
+            "dsv4_session_calls",
+            "Completions of sessions, by how they ended: finished, cut, left, failed",
+            ["state"],
+            registry=made,
+        )
+        self.lost_records = Counter(
+            "dsv4_session_records_lost",
+            "Calls of sessions that could not be recorded",
+            registry=made,
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )

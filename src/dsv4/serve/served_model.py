@@ -1,0 +1,109 @@
+"""The model behind the gateway: which release of the format it was trained on, as far as the
+backend tells, what its prompts begin with, and how long they may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dsv4._format.dialects import DIALECTS, V4, V4_0731, Dialect, dialect_for
+from dsv4.api.api_request import dialect_effort
+from dsv4.errors import UnknownModel
+from dsv4.serve.backend import Model
+from dsv4.serve.settings import Settings
+
+# Where neither the settings nor the backend say: the model's own.
+_CONTEXT, _CONTEXT_V3_2 = 1_048_576, 131_072
+# What backends are called that do not name their model.
+_UNNAMED = ("", "default", "None")
+# Engines whose chat routes write the texts of 31 July for every V4 (docs/servers.md).
+_ONE_TEXT_FOR_V4 = {"vllm": "vLLM", "sglang": "SGLang"}
+# Of a long text, so many characters are shown.
+_SHOWN = 60
+
+
+def model_asked_for(models: Sequence[Model], name: str | None) -> Model:
+    """The model of a backend that requests go to: the first, unless one is asked for by `name`."""
+    first = models[0] if models else Model("default")
+    if name is None:
+        return first
+    return next((model for model in models if model.name == name), Model(name))
+
+
+def dialect_of_model(model: Model, reported: str | None = None) -> Dialect | None:
+    """The dialect that the names of a model tell; None where they tell nothing.
+
+    Its checkpoint comes first, because the name that requests use is often made up; `reported` is
+    the name that clients see, if the operator gave one.
+    """
+    for name in (*model.checkpoints, model.name, reported):
+        try:
+            return dialect_for(name or "")
+        except UnknownModel:
+            pass
+    return None
+
+
+def dialect_problem(model: Model, settings: Settings) -> str:
+    """What to say where no name tells the dialect; empty where the backend names no model, or is
+    none that was trained on any."""
+    if settings.backend == "demo" or model.name in _UNNAMED:
+        return ""
+    names = ", ".join(map(repr, dict.fromkeys((model.name, *model.checkpoints))))
+    return (
+        f"no dialect is known for the model {names} of the backend, "
+        f"expected --dialect with one of {', '.join(DIALECTS)}"
+    )
+
+
+def default_context(dialect: Dialect) -> int:
+    """The context length of the models of a dialect, in tokens."""
+    return _CONTEXT_V3_2 if dialect.layout == "v3.2" else _CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFacts:
+    """What every prompt has in common: the dialect, the effort where a request names none, and the
+    text that this effort writes. `note` says where the engine's own chat route writes another."""
+
+    dialect: str
+    effort: str
+    text: str
+    note: str = ""
+
+    @property
+    def in_short(self) -> str:
+        """All but the note, in one line of ASCII."""
+        return f"{self.dialect}, effort {self.effort}, {self.text}"
+
+    def to_dict(self) -> dict[str, str]:
+        """The fields by name, the note where there is one."""
+        facts = {"dialect": self.dialect, "effort": self.effort, "effort_text": self.text}
+        return {**facts, "note": self.note} if self.note else facts
+
+
+def prompt_facts(dialect: Dialect, settings: Settings, engine: str | None = None) -> PromptFacts:
+    """The facts of a gateway. `engine` is the kind of server behind it, where that is known."""
+    if not settings.thinking:
+        return PromptFacts(str(dialect), "none", "no text: thinking is off")
+    text = effort_text(dialect, settings.effort)
+    note = ""
+    server = _ONE_TEXT_FOR_V4.get(engine or settings.backend)
+    if server is not None and dialect == V4:
+        other = effort_text(V4_0731, settings.effort)
+        note = (
+            f"{server}'s own chat route writes the effort texts of v4-0731 for this model: "
+            f"for {settings.effort}, {other}"
+        )
+    return PromptFacts(str(dialect), settings.effort, text, note)
+
+
+def effort_text(dialect: Dialect, effort: str) -> str:
+    """The text that an effort writes in a dialect, in quotes and shortened; "no text" for none."""
+    text = dialect.efforts[dialect_effort(effort, dialect, "effort")].strip()
+    if not text:
+        return "no text"
+    line = " ".join(text.split())
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()}..."
+    return f'"{shown}"'

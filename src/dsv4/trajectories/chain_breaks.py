@@ -1,0 +1,51 @@
+"""Why a prompt does not continue the sequence before it, in the words of `why_not_prefix`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsv4._decode import decode
+from dsv4.errors import Error
+from dsv4.request import Request
+from dsv4.tokens import Difference, Tokenizer, why_not_prefix
+from dsv4.tokens.prefix_difference import DROPPED, ENDS, TOOLS
+from dsv4.trajectories.trajectory_builder import BreakCause
+
+COMPACTED = "the conversation was shortened: earlier messages are gone"
+_KINDS = {TOOLS: "tools_changed", DROPPED: "reasoning_dropped"}
+
+
+class BreakExplainer:
+    """Explains breaks. `tokenizer` is that of the ids."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def __call__(self, old: Sequence[int], new: Sequence[int]) -> BreakCause | None:
+        """Why the prompt `new` does not begin with `old`; None where they cannot be read."""
+        try:
+            before, now = self._request(old), self._request(new)
+            found = why_not_prefix(before.encode(), now.encode(), self._tokenizer)
+        except Error:  # malformed turns stand in prompts as they were sampled
+            return None
+        return None if found is None else _cause(found, before, now)
+
+    def _request(self, ids: Sequence[int]) -> Request:
+        return decode(self._tokenizer.prompt(ids)).request
+
+
+def _cause(found: Difference, before: Request, now: Request) -> BreakCause:
+    at = found.message
+    where = "" if at is None else f"messages[{at}].{found.field}: "
+    if found.cause in _KINDS:
+        return BreakCause(_KINDS[found.cause], where + found.cause)
+    if at is not None and _is_system(before, at):
+        return BreakCause("new_conversation", where + found.cause)
+    if found.cause == ENDS or len(list(now.messages)) < len(list(before.messages)):
+        return BreakCause("compacted", where + COMPACTED)
+    return BreakCause("rewritten", where + found.cause)
+
+
+def _is_system(request: Request, at: int) -> bool:
+    message = dict(enumerate(request.messages)).get(at)
+    return isinstance(message, dict) and message.get("role") == "system"

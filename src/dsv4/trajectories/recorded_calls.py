@@ -1,0 +1,181 @@
+"""A call of a session, as the gateway records it: which ids the model was given, which it sampled,
+and what became of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+# How a call ended: by itself; at a limit; because the client left, or the backend failed; or it
+# has not ended: it is running, or the gateway was killed.
+CallState: TypeAlias = Literal["finished", "cut", "left", "failed", "unfinished"]
+
+# What a trainer calls the weights: any text or number.
+WeightsVersion: TypeAlias = str | int | float | None
+
+# Bytes of an id in memory and in a store.
+ID_BYTES = array("I").itemsize
+
+
+class TokenRun(NamedTuple):
+    """Ids in a row that came about in the same way.
+
+    `sampled` says that the engine chose them; otherwise they were written for it, as the opening
+    of a forced call is. `logprobs` has one number for each sampled id, None where the engine gave
+    none for it; it is None for ids that were written.
+    """
+
+    ids: Sequence[int]
+    sampled: bool
+    logprobs: Sequence[float | None] | None = None
+
+
+class PromptBase(NamedTuple):
+    """The ids that a prompt begins with: the first `length` of those of `call`, an earlier call's
+    prompt and what followed it."""
+
+    call: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One completion of one call. A call with several choices is recorded once for each.
+
+    - `id`, `number`: its name, and its place in the order in which the session's calls began.
+    - `prompt`, `base`: the prompt's ids, or where there is a `base`, those that come after it.
+    - `runs`: what follows the prompt: ids that were sampled and ids that were written.
+    - `state`, `delivered`: how it ended, and whether the client got all of it.
+    - `problem`: why it is not exact: empty where all ids and log-probabilities are known.
+    - `weights`: the version of the weights at its start and at its end.
+    - `digest`: `digest_of` the whole prompt; None where it was not recorded.
+    - `details`: everything else, as JSON has it: `protocol`, `model`, `sampling`, `finish`,
+      `started`, `first`, `ended`, `logprobs` (their kind), `repairs`, `message`, `reward`.
+    """
+
+    id: str
+    number: int
+    prompt: Sequence[int]
+    runs: tuple[TokenRun, ...] = ()
+    base: PromptBase | None = None
+    state: CallState = "finished"
+    delivered: bool = True
+    problem: str = ""
+    weights: tuple[WeightsVersion, WeightsVersion] = (None, None)
+    digest: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sampled(self) -> int:
+        """How many tokens were sampled."""
+        return sum(len(run.ids) for run in self.runs if run.sampled)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it ended by itself, and the client got it."""
+        return self.state == "finished" and self.delivered
+
+
+def packed_ids(ids: Iterable[int]) -> bytes:
+    """Ids as bytes, `ID_BYTES` for each."""
+    return (ids if isinstance(ids, array) else array("I", ids)).tobytes()
+
+
+def unpacked_ids(data: bytes) -> array[int]:
+    """The ids of `packed_ids`."""
+    ids = array("I")
+    ids.frombytes(data)
+    return ids
+
+
+def new_digest() -> hashlib.blake2b:
+    """What a prompt is known by: a digest that its packed ids are added to."""
+    return hashlib.blake2b(digest_size=16)
+
+
+def digest_of(ids: Iterable[int]) -> str:
+    """The digest of a whole sequence."""
+    digest = new_digest()
+    digest.update(packed_ids(ids))
+    return digest.hexdigest()
+
+
+# In a store: a head in JSON, and the numbers as bytes, which take a tenth of the time.
+
+
+class PackedCall(NamedTuple):
+    """A call as a store keeps it."""
+
+    head: str
+    ids: bytes
+    logprobs: bytes
+
+
+def pack_call(call: RecordedCall) -> PackedCall:
+    """A call for a store."""
+    head = {
+        "prompt": len(call.prompt),
+        "base": call.base,
+        "runs": [[len(run.ids), run.sampled, run.logprobs is not None] for run in call.runs],
+        "state": call.state,
+        "delivered": call.delivered,
+        "problem": call.problem,
+        "weights": call.weights,
+        "digest": call.digest,
+        "details": call.details,
+    }
+    ids = packed_ids(call.prompt) + b"".join(packed_ids(run.ids) for run in call.runs)
+    logprobs = array("d")
+    for run in call.runs:
+        logprobs.extend(math.nan if v is None else v for v in run.logprobs or ())
+    return PackedCall(
+        json.dumps(head, ensure_ascii=False, default=str, separators=(",", ":")),
+        ids,
+        logprobs.tobytes(),
+    )
+
+
+def unpack_call(id: str, number: int, packed: PackedCall) -> RecordedCall:
+    """A call that was kept. Raises a `ValueError` for one that is damaged."""
+    try:
+        head = json.loads(packed.head)
+        prompt, *runs = _cut(head, unpacked_ids(packed.ids), _logprobs(packed.logprobs))
+        base = head["base"]
+        return RecordedCall(
+            id=id,
+            number=number,
+            prompt=prompt.ids,
+            runs=tuple(runs),
+            base=None if base is None else PromptBase(*base),
+            state=head["state"],
+            delivered=head["delivered"],
+            problem=head["problem"],
+            weights=tuple(head["weights"]),
+            digest=head["digest"],
+            details=head["details"],
+        )
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{id}: found a call that cannot be read: {error!r}") from None
+
+
+def _cut(head: dict[str, Any], ids: array[int], logprobs: list[float | None]) -> list[TokenRun]:
+    made, at, known = [], 0, 0
+    for length, sampled, has_logprobs in [[head["prompt"], False, False], *head["runs"]]:
+        values = logprobs[known : known + length] if has_logprobs else None
+        made.append(TokenRun(ids[at : at + length], sampled, values))
+        at, known = at + length, known + (length if has_logprobs else 0)
+    if at != len(ids) or known != len(logprobs):
+        raise ValueError(f"found {len(ids)} ids, expected {at}")
+    return made
+
+
+def _logprobs(data: bytes) -> list[float | None]:
+    values = array("d")
+    values.frombytes(data)
+    return [None if math.isnan(value) else value for value in values]

@@ -1,0 +1,488 @@
+"""Sessions in a SQLite file: what the workers of one machine write, and what is exported later.
+
+Nothing here waits for a network or keeps a session in memory. A call is stored as what is new in
+it: its prompt begins with an earlier call's ids, which a digest proves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dsv4.trajectories.recorded_calls import (
+    ID_BYTES,
+    PackedCall,
+    PromptBase,
+    RecordedCall,
+    WeightsVersion,
+    new_digest,
+    pack_call,
+    packed_ids,
+    unpack_call,
+)
+
+# What a session takes in a store beside its calls.
+SESSION_BYTES = 512
+# So many ends of earlier calls are compared with a prompt at once: the first is nearly always it.
+ENDS_AT_ONCE = 16
+_VERSION = 1
+
+
+class SessionRefused(Exception):
+    """A session that cannot be used as asked: there is none for this owner, it is closed, there is
+    one already, or there is no room for it."""
+
+    def __init__(self, why: Literal["unknown", "closed", "exists", "full"]) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session without its calls.
+
+    - `id`, `number`, `owner`, `group`, `metadata`: its name, its place among all sessions, whose it
+      is, and what was said when it was made.
+    - `options`: `sampling`, `limits` and `drop_thinking` for its calls.
+    - `reward`, `reward_metadata`, `rewards`: the whole's, and those of single calls by their ids.
+    - `created`, `touched`, `closed`: times; `closed` is None while it is open.
+    - `turns`, `calls`, `sampled`, `size`: requests, completions, tokens and bytes so far.
+    - `complete`: whether everything that happened could be recorded.
+    """
+
+    id: str
+    owner: str
+    number: int = 0
+    group: str | None = None
+    metadata: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    reward: float | None = None
+    reward_metadata: Any = None
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    created: float = 0.0
+    touched: float = 0.0
+    closed: float | None = None
+    turns: int = 0
+    calls: int = 0
+    sampled: int = 0
+    size: int = SESSION_BYTES
+    complete: bool = True
+
+    @property
+    def is_closed(self) -> bool:
+        return self.closed is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """The session as JSON has it, for those who may see it."""
+        return {
+            "id": self.id,
+            "owner": self.owner,
+            "group": self.group,
+            "metadata": self.metadata,
+            **self.options,
+            "reward": self.reward,
+            "reward_metadata": self.reward_metadata,
+            "created": self.created,
+            "closed": self.is_closed,
+            "complete": self.complete,
+            "turns": self.turns,
+            "calls": self.calls,
+            "sampled_tokens": self.sampled,
+            "bytes": self.size,
+        }
+
+
+class Retention(NamedTuple):
+    """How much is kept: bytes in all, seconds after a session's last call, and seconds without a
+    call after which a session is closed."""
+
+    size: int
+    seconds: float
+    idle: float
+
+
+class CallEnd(NamedTuple):
+    """Where a sequence ended, which a later prompt may begin with: its length and digest, and the
+    call that it is of."""
+
+    length: int
+    digest: str
+    call: str
+
+
+# Ends of a session that are no longer than the first number, the longest first, after so many.
+FindEnds: TypeAlias = Callable[[int, int], Sequence[CallEnd]]
+
+
+def call_after_base(call: RecordedCall, find_ends: FindEnds) -> tuple[RecordedCall, list[CallEnd]]:
+    """A call with a whole prompt as one that begins with an earlier call's ids, where there is one,
+    and the ends that it adds."""
+    prompt = packed_ids(call.prompt)
+    base = _base_of(prompt, find_ends)
+    digest = new_digest()
+    digest.update(prompt)
+    asked = CallEnd(len(call.prompt), digest.hexdigest(), call.id)
+    length = 0 if base is None else base.length
+    stored = replace(call, prompt=call.prompt[length:], base=base, digest=asked.digest)
+    if not call.sampled:
+        return stored, []
+    for run in call.runs:
+        digest.update(packed_ids(run.ids))
+    whole = asked.length + sum(len(run.ids) for run in call.runs)
+    return stored, [asked, CallEnd(whole, digest.hexdigest(), call.id)]
+
+
+def _base_of(prompt: bytes, find_ends: FindEnds) -> PromptBase | None:
+    known = 0
+    while ends := find_ends(len(prompt) // ID_BYTES, known):
+        digests = _digests_at(prompt, {end.length for end in ends})
+        for end in ends:
+            if digests[end.length] == end.digest:
+                return PromptBase(end.call, end.length)
+        known += len(ends)
+    return None
+
+
+def _digests_at(prompt: bytes, lengths: Iterable[int]) -> dict[int, str]:
+    """The digests of the beginnings of a prompt, all in one go."""
+    digest, at, found = new_digest(), 0, {}
+    for length in sorted(lengths):
+        digest.update(prompt[at : length * ID_BYTES])
+        at = length * ID_BYTES
+        found[length] = digest.hexdigest()
+    return found
+
+
+def new_session_id() -> str:
+    """An id that nobody guesses."""
+    return f"s-{secrets.token_hex(16)}"
+
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
+    grouped TEXT, said TEXT NOT NULL, created REAL NOT NULL, touched REAL NOT NULL, closed REAL,
+    turns INTEGER NOT NULL DEFAULT 0, calls INTEGER NOT NULL DEFAULT 0,
+    sampled INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, complete INTEGER NOT NULL DEFAULT 1
+);
+CREATE INDEX IF NOT EXISTS sessions_by_group ON sessions (grouped, number);
+CREATE INDEX IF NOT EXISTS sessions_by_time ON sessions (closed, touched);
+CREATE TABLE IF NOT EXISTS calls (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, id TEXT NOT NULL,
+    head TEXT NOT NULL, ids BLOB NOT NULL, logprobs BLOB NOT NULL, UNIQUE (session, id)
+);
+CREATE TABLE IF NOT EXISTS ends (
+    session INTEGER NOT NULL, length INTEGER NOT NULL, digest TEXT NOT NULL, call TEXT NOT NULL,
+    PRIMARY KEY (session, length, digest)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT OR IGNORE INTO facts VALUES ('size', '0');
+CREATE TRIGGER IF NOT EXISTS session_grew AFTER UPDATE OF size ON sessions BEGIN
+    UPDATE facts SET value = value + NEW.size - OLD.size WHERE name = 'size';
+END;
+CREATE TRIGGER IF NOT EXISTS session_added AFTER INSERT ON sessions BEGIN
+    UPDATE facts SET value = value + NEW.size WHERE name = 'size';
+END;
+CREATE TRIGGER IF NOT EXISTS session_gone AFTER DELETE ON sessions BEGIN
+    UPDATE facts SET value = value - OLD.size WHERE name = 'size';
+    DELETE FROM calls WHERE session = OLD.number;
+    DELETE FROM ends WHERE session = OLD.number;
+END;
+"""
+
+
+class SessionFile:
+    """The sessions of a file. It is used by one thread.
+
+    `path` is the file, which is made where it is missing; `read_only` opens one that is there.
+    Raises an `OSError` or a `sqlite3.Error` for a file that cannot be used.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        if read_only:
+            os.close(os.open(path, os.O_RDONLY))
+        else:
+            # What clients said is nobody else's to read.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._db = sqlite3.connect(path, timeout=10, isolation_level=None)
+        if not read_only:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.executescript(_SCHEMA)
+        if self._db.execute("PRAGMA user_version").fetchone()[0] > _VERSION:
+            raise sqlite3.DatabaseError("a newer dsv4 wrote it")
+        if not read_only:
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+
+    @contextmanager
+    def batch(self, *, to_disk: bool) -> Iterator[None]:
+        """All changes inside are made together or not at all; `to_disk` waits for the disk."""
+        self._db.execute(f"PRAGMA synchronous = {'FULL' if to_disk else 'NORMAL'}")
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Changes within a batch that are made together or not at all."""
+        self._db.execute("SAVEPOINT step")
+        try:
+            yield
+        except BaseException:
+            if self._db.in_transaction:  # a full disk ends all of it
+                self._db.execute("ROLLBACK TO step")
+                self._db.execute("RELEASE step")
+            raise
+        self._db.execute("RELEASE step")
+
+    # Sessions.
+
+    def session(self, id: str) -> SessionRecord | None:
+        """The session with an id; None if there is none."""
+        row = self._row("SELECT * FROM sessions WHERE id = ?", id)
+        return None if row is None else session_of(row)
+
+    def create(self, record: SessionRecord) -> SessionRecord:
+        """Makes a session. Raises `SessionRefused` where there is one of this id."""
+        now = time.time()
+        said = json.dumps(said_of(record), ensure_ascii=False)
+        try:
+            self._db.execute(
+                "INSERT INTO sessions (id, owner, grouped, said, created, touched, size)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (record.id, record.owner, record.group, said, now, now, SESSION_BYTES + len(said)),
+            )
+        except sqlite3.IntegrityError:
+            raise SessionRefused("exists") from None
+        return self._known(record.id)
+
+    def enter(
+        self, id: str, owner: str, calls: Sequence[str], keep: Retention
+    ) -> tuple[SessionRecord, WeightsVersion]:
+        """Begins calls in a session, which is made where there is none. Returns the session as it
+        was before, and the version of the weights. Raises `SessionRefused`."""
+        found = self.session(id)
+        if found is None:
+            found = self.create(SessionRecord(id, owner))
+        if found.owner != owner:
+            raise SessionRefused("unknown")
+        now = time.time()
+        if found.is_closed or now - found.touched > keep.idle:
+            raise SessionRefused("closed")
+        if self._size() > keep.size and not self._make_room(keep.size):
+            raise SessionRefused("full")
+        weights = self.weights()
+        for call in calls:
+            begun = RecordedCall(
+                *(call, 0, (), (), None, "unfinished", False),
+                weights=(weights, weights),
+                details={"started": now},
+            )
+            self._insert(found.number, begun)
+        self._db.execute(
+            "UPDATE sessions SET turns = turns + 1, calls = calls + ?, touched = ? WHERE id = ?",
+            (len(calls), now, id),
+        )
+        return found, weights
+
+    def abandon(self, id: str, calls: Sequence[str]) -> None:
+        """Takes back calls that never began: their request was refused."""
+        number = self._known(id).number
+        for call in calls:
+            self._db.execute("DELETE FROM calls WHERE session = ? AND id = ?", (number, call))
+        self._db.execute(
+            "UPDATE sessions SET turns = turns - 1, calls = calls - ? WHERE id = ?",
+            (len(calls), id),
+        )
+
+    def finish(self, id: str, call: RecordedCall) -> None:
+        """Keeps a call that has ended, with its whole prompt. Raises `SessionRefused` where the
+        session is gone."""
+        number = self._known(id).number
+        call = replace(call, weights=(call.weights[0], self.weights()))
+
+        def find_ends(longest: int, after: int) -> list[CallEnd]:
+            rows = self._db.execute(
+                "SELECT length, digest, call FROM ends WHERE session = ? AND length <= ?"
+                " ORDER BY length DESC, digest LIMIT ? OFFSET ?",
+                (number, longest, ENDS_AT_ONCE, after),
+            )
+            return [CallEnd(*row) for row in rows]
+
+        stored, ends = call_after_base(call, find_ends)
+        packed = pack_call(stored)
+        self._db.execute(
+            "UPDATE calls SET head = ?, ids = ?, logprobs = ? WHERE session = ? AND id = ?",
+            (*packed, number, call.id),
+        )
+        self._db.executemany(
+            "INSERT OR IGNORE INTO ends VALUES (?, ?, ?, ?)", [(number, *end) for end in ends]
+        )
+        self._db.execute(
+            "UPDATE sessions SET sampled = sampled + ?, size = size + ?, touched = ? WHERE id = ?",
+            (call.sampled, sum(map(len, packed)), time.time(), id),
+        )
+
+    def undelivered(self, id: str, calls: Sequence[str]) -> None:
+        """Notes that the client did not get all of calls that had ended."""
+        number = self._known(id).number
+        for call in calls:
+            self._db.execute(
+                "UPDATE calls SET head = json_set(head, '$.delivered', json('false'))"
+                " WHERE session = ? AND id = ?",
+                (number, call),
+            )
+
+    def incomplete(self, id: str) -> None:
+        """Notes that something of a session could not be recorded."""
+        self._db.execute("UPDATE sessions SET complete = 0 WHERE id = ?", (id,))
+
+    def update(self, id: str, **said: Any) -> SessionRecord:
+        """Changes what is said of a session: `reward`, `reward_metadata`, `rewards`. Raises
+        `SessionRefused` where there is none."""
+        record = replace(self._known(id), **said)
+        text = json.dumps(said_of(record), ensure_ascii=False)
+        self._db.execute("UPDATE sessions SET said = ? WHERE id = ?", (text, id))
+        return record
+
+    def close_session(self, id: str) -> SessionRecord:
+        """Closes a session: it takes no more calls. Raises `SessionRefused` where there is none."""
+        record = self._known(id)
+        if not record.is_closed:
+            record = replace(record, closed=time.time())
+            self._db.execute("UPDATE sessions SET closed = ? WHERE id = ?", (record.closed, id))
+        return record
+
+    def delete(self, id: str) -> bool:
+        """Deletes a session with its calls. Says whether it was there."""
+        return bool(self._db.execute("DELETE FROM sessions WHERE id = ?", (id,)).rowcount)
+
+    def sessions(
+        self,
+        *,
+        group: str | None = None,
+        closed: bool | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[SessionRecord]:
+        """A page of sessions, in the order in which they were made, after a number."""
+        wanted, values = ["number > ?"], [after]
+        if group is not None:
+            wanted.append("grouped = ?")
+        if closed is not None:
+            wanted.append(f"closed IS {'NOT ' if closed else ''}NULL")
+        rows = self._rows(
+            f"SELECT * FROM sessions WHERE {' AND '.join(wanted)} ORDER BY number LIMIT ?",
+            *(*values, *([] if group is None else [group]), limit),
+        )
+        return [session_of(row) for row in rows]
+
+    def calls(self, id: str) -> Iterator[RecordedCall]:
+        """The calls of a session, in the order in which they began. Raises a `ValueError` for one
+        that is damaged."""
+        found = self.session(id)
+        rows = self._db.execute(
+            "SELECT number, id, head, ids, logprobs FROM calls WHERE session = ? ORDER BY number",
+            (-1 if found is None else found.number,),
+        )
+        for number, call, head, ids, logprobs in rows:
+            yield unpack_call(call, number, PackedCall(head, ids, logprobs))
+
+    # All sessions together.
+
+    def weights(self) -> WeightsVersion:
+        """The version of the weights that a trainer named last."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = 'weights'").fetchone()
+        version: WeightsVersion = None if row is None else json.loads(row[0])
+        return version
+
+    def set_weights(self, version: WeightsVersion) -> None:
+        """Notes the version of the weights from now on."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO facts VALUES ('weights', ?)", (json.dumps(version),)
+        )
+
+    def sweep(self, keep: Retention) -> None:
+        """Closes what is idle and deletes what is too old or too much."""
+        now = time.time()
+        self._db.execute(
+            "UPDATE sessions SET closed = ? WHERE closed IS NULL AND touched < ?",
+            (now, now - keep.idle),
+        )
+        self._db.execute(
+            "DELETE FROM sessions WHERE closed IS NOT NULL AND touched < ?", (now - keep.seconds,)
+        )
+        self._make_room(keep.size)
+
+    def _make_room(self, size: int) -> bool:
+        """Deletes closed sessions, the oldest first. Says whether what is left fits."""
+        while self._size() > size:
+            gone = self._db.execute(
+                "DELETE FROM sessions WHERE number = (SELECT number FROM sessions"
+                " WHERE closed IS NOT NULL ORDER BY touched LIMIT 1)"
+            )
+            if not gone.rowcount:
+                return False
+        return True
+
+    def _size(self) -> int:
+        return int(self._db.execute("SELECT value FROM facts WHERE name = 'size'").fetchone()[0])
+
+    def _insert(self, session: int, call: RecordedCall) -> None:
+        self._db.execute(
+            "INSERT INTO calls (session, id, head, ids, logprobs) VALUES (?, ?, ?, ?, ?)",
+            (session, call.id, *pack_call(call)),
+        )
+
+    def _known(self, id: str) -> SessionRecord:
+        found = self.session(id)
+        if found is None:
+            raise SessionRefused("unknown")
+        return found
+
+    def _row(self, query: str, *values: object) -> dict[str, Any] | None:
+        return next(iter(self._rows(query, *values)), None)
+
+    def _rows(self, query: str, *values: object) -> list[dict[str, Any]]:
+        cursor = self._db.execute(query, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+
+# What is said of a session, in one column: it is written seldom, and never asked for by its parts.
+_SAID = ("metadata", "options", "reward", "reward_metadata", "rewards")
+
+
+def said_of(record: SessionRecord) -> dict[str, Any]:
+    """What was said of a session."""
+    return {name: getattr(record, name) for name in _SAID}
+
+
+def session_of(row: Mapping[str, Any]) -> SessionRecord:
+    """The session of a row."""
+    said = json.loads(row["said"])
+    same = ("id", "owner", "number", "created", "touched", "closed", "turns", "calls", "sampled")
+    return SessionRecord(
+        **{name: row[name] for name in same},
+        **{name: said.get(name, getattr(_EMPTY, name)) for name in _SAID},
+        group=row["grouped"],
+        size=row["size"],
+        complete=bool(row["complete"]),
+    )
+
+
+_EMPTY = SessionRecord("", "")

@@ -1,0 +1,498 @@
+"""From the calls of a session to its trajectories: calls are joined where their ids prove it, and
+nowhere else.
+
+All sequences of a session go into one tree of ids. A call whose prompt goes down to where an
+earlier call's sequence ended continues that call. Every id is looked at once, however many calls
+have it in their prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dsv4.errors import OptionError, short_repr
+from dsv4.trajectories.recorded_calls import (
+    ID_BYTES,
+    CallState,
+    RecordedCall,
+    WeightsVersion,
+    new_digest,
+    packed_ids,
+    unpacked_ids,
+)
+
+# The versions of a call during which the weights were changed.
+MIXED = "mixed"
+
+
+class SessionNote(NamedTuple):
+    """Something to know about a session: `kind` is one of those in docs/trajectories.md, `call` the
+    call that it is about, if any, and `message` says it in words."""
+
+    kind: str
+    call: str | None
+    message: str
+
+
+class BreakCause(NamedTuple):
+    """Why a prompt does not continue an earlier sequence: a `kind` of note, and the words."""
+
+    kind: str
+    message: str
+
+
+# Gets the ids of a sequence and those of a prompt that leaves it.
+ExplainBreak: TypeAlias = Callable[[Sequence[int], Sequence[int]], BreakCause | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryTurn:
+    """Where a call lies in a trajectory.
+
+    `prompt` is the range of what its prompt added, `sampled` are the ranges of what the engine
+    chose; `trained` says whether these count in the loss of this trajectory.
+    """
+
+    call: str
+    prompt: tuple[int, int]
+    sampled: tuple[tuple[int, int], ...]
+    trained: bool
+    state: CallState
+    delivered: bool
+    details: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The turn as JSON has it."""
+        return {
+            "call": self.call,
+            "prompt": list(self.prompt),
+            "sampled": [list(span) for span in self.sampled],
+            "trained": self.trained,
+            "state": self.state,
+            "delivered": self.delivered,
+            **self.details,
+        }
+
+
+class WeightsRun(NamedTuple):
+    """The version of the weights that sampled what lies between `start` and `end`."""
+
+    version: WeightsVersion
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """One sequence that the model met: from the first prompt to the last sampled token.
+
+    `loss_mask` is 1 where the engine sampled the token in this session and it is to be trained on;
+    `logprobs` has the log-probability of each sampled token, None elsewhere. `exact` says whether
+    all of it is known for certain.
+    """
+
+    input_ids: list[int] = field(default_factory=list)
+    loss_mask: list[int] = field(default_factory=list)
+    logprobs: list[float | None] = field(default_factory=list)
+    turns: list[TrajectoryTurn] = field(default_factory=list)
+    weights: list[WeightsRun] = field(default_factory=list)
+    exact: bool = True
+
+    @property
+    def trained(self) -> int:
+        """How many of its tokens count in the loss."""
+        return sum(self.loss_mask)
+
+    def to_json(self) -> dict[str, Any]:
+        """The trajectory as JSON has it."""
+        return {
+            "input_ids": self.input_ids,
+            "loss_mask": self.loss_mask,
+            "logprobs": self.logprobs,
+            "turns": [turn.to_json() for turn in self.turns],
+            "weights": [run._asdict() for run in self.weights],
+            "exact": self.exact,
+        }
+
+
+@dataclass(slots=True)
+class BuiltSession:
+    """What the calls of a session come to."""
+
+    trajectories: list[Trajectory] = field(default_factory=list)
+    notes: list[SessionNote] = field(default_factory=list)
+    calls: int = 0
+    sampled_tokens: int = 0
+    exact: bool = True
+    complete: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The session as JSON has it."""
+        return {
+            "exact": self.exact,
+            "complete": self.complete,
+            "calls": self.calls,
+            "sampled_tokens": self.sampled_tokens,
+            "trajectories": [trajectory.to_json() for trajectory in self.trajectories],
+            "notes": [note._asdict() for note in self.notes],
+        }
+
+
+def build(
+    calls: Iterable[RecordedCall],
+    *,
+    shared: Literal["once", "all"] = "once",
+    include: Collection[str] = (),
+    explain: ExplainBreak | None = None,
+) -> BuiltSession:
+    """The trajectories of a session.
+
+    `calls` may come in any order. Where several trajectories share sampled tokens these are trained
+    `shared` "once", in the one that went on longest, or in "all". `include` names calls that are
+    out of the loss otherwise: "cut", "left", "failed", "undelivered". `explain` says why a prompt
+    does not continue the one before it. Returns the trajectories, in the order of their first
+    calls. Raises an `OptionError` for an option that is wrong.
+    """
+    if shared not in ("once", "all"):
+        raise OptionError("shared", f"found {short_repr(shared)}, expected once or all")
+    for name in include:
+        if name not in _EXCLUDED:
+            expected = ", ".join(_EXCLUDED)
+            raise OptionError("include", f"found {short_repr(name)}, expected {expected}")
+    return _Builder(frozenset(include), explain).built(calls, shared)
+
+
+_EXCLUDED = ("cut", "left", "failed", "undelivered")
+
+
+# The tree.
+
+
+class _Node:
+    """A place in the tree: all ids from the root to here are those of some call.
+
+    `edge` are the packed ids between its parent and itself, `owner` the first call that has them;
+    `ends` are the calls whose sequences end here.
+    """
+
+    __slots__ = ("children", "depth", "edge", "ends", "owner", "parent")
+
+    def __init__(self, edge: bytes, parent: _Node | None, owner: _CallNode | None) -> None:
+        self.edge = edge
+        self.parent = parent
+        self.owner = owner
+        self.depth: int = len(edge) // ID_BYTES + (parent.depth if parent else 0)
+        self.children: dict[bytes, _Node] = {}
+        self.ends: list[_CallNode] = []
+
+    def add_child(self, edge: bytes, owner: _CallNode) -> _Node:
+        child = self.children[edge[:ID_BYTES]] = _Node(edge, self, owner)
+        return child
+
+    def split(self, length: int) -> _Node:
+        """A node between its parent and itself, after so many bytes of its edge."""
+        assert self.parent is not None
+        upper = _Node(self.edge[:length], self.parent, self.owner)
+        self.parent.children[self.edge[:ID_BYTES]] = upper
+        self.edge, self.parent = self.edge[length:], upper
+        upper.children[self.edge[:ID_BYTES]] = self
+        return upper
+
+    def ids_after(self, above: _Node | None) -> bytes:
+        """The ids between a node further up and this one."""
+        found: list[bytes] = []
+        node: _Node | None = self
+        while node is not None and node is not above:
+            found.append(node.edge)
+            node = node.parent
+        return b"".join(reversed(found))
+
+
+class _Descent(NamedTuple):
+    """Where a sequence ends in the tree; `left` is the node whose way it left, if it did, and
+    `depth` how many ids it shares with that."""
+
+    node: _Node
+    left: _Node | None
+    depth: int
+
+
+def _descend(node: _Node, ids: bytes, owner: _CallNode) -> _Descent:
+    """Puts ids into the tree, below a node."""
+    while ids:
+        child = node.children.get(ids[:ID_BYTES])
+        if child is None:
+            left = next(iter(node.children.values()), None)
+            return _Descent(node.add_child(ids, owner), left, node.depth)
+        same = _shared_bytes(child.edge, ids)
+        if same < len(child.edge):
+            middle = child.split(same)
+            if same == len(ids):
+                return _Descent(middle, None, middle.depth)
+            return _Descent(middle.add_child(ids[same:], owner), child, middle.depth)
+        node, ids = child, ids[same:]
+    return _Descent(node, None, node.depth)
+
+
+def _shared_bytes(a: bytes, b: bytes) -> int:
+    """How many bytes of whole ids two sequences share: found by comparing halves, which is
+    comparing memory."""
+    low, high = 0, min(len(a), len(b)) // ID_BYTES
+    if a[: high * ID_BYTES] == b[: high * ID_BYTES]:
+        return high * ID_BYTES
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low * ID_BYTES : middle * ID_BYTES] == b[low * ID_BYTES : middle * ID_BYTES]:
+            low = middle
+        else:
+            high = middle - 1
+    return low * ID_BYTES
+
+
+# The forest.
+
+
+class _CallNode:
+    """A call in the forest."""
+
+    __slots__ = (
+        *("call", "children", "end", "end_digest", "is_trained"),
+        *("parent", "prompt", "prompt_digest", "rank"),
+    )
+
+    def __init__(self, call: RecordedCall, is_trained: bool) -> None:
+        self.call = call
+        self.is_trained = is_trained
+        self.parent: _CallNode | None = None
+        self.children: list[_CallNode] = []
+        self.prompt: _Node  # where its prompt ends
+        self.end: _Node  # where all of it ends
+        self.prompt_digest = self.end_digest = new_digest()
+        # How far the longest path through it goes, and its leaf.
+        self.rank: tuple[tuple[int, int, int], _CallNode] = ((0, 0, 0), self)
+
+    @property
+    def latest(self) -> _CallNode:
+        """The end of the path that its latest descendants make."""
+        node = self
+        while node.children:
+            node = node.children[-1]
+        return node
+
+    def ranked(self) -> tuple[tuple[int, int, int], _CallNode]:
+        """The best of its children's ranks, or its own where none of them trains anything."""
+        trained = self.end.depth if self.is_trained else 0
+        best = max((child.rank for child in self.children), key=lambda r: r[0], default=None)
+        if best is None:
+            return (trained, self.end.depth, -self.call.number), self
+        (below, depth, number), leaf = best
+        return (max(below, trained), depth, number), leaf
+
+    def path(self) -> list[_CallNode]:
+        """The calls from the root to this one."""
+        found: list[_CallNode] = []
+        node: _CallNode | None = self
+        while node is not None:
+            found.append(node)
+            node = node.parent
+        return found[::-1]
+
+
+class _Builder:
+    def __init__(self, include: frozenset[str], explain: ExplainBreak | None) -> None:
+        self._include = include
+        self._explain = explain
+        self._root = _Node(b"", None, None)
+        self._placed: dict[str, _CallNode] = {}
+        self._notes: list[SessionNote] = []
+        self._session = BuiltSession()
+
+    def built(self, calls: Iterable[RecordedCall], shared: str) -> BuiltSession:
+        ordered = sorted(calls, key=lambda call: (call.number, call.id))
+        session = self._session
+        for call in ordered:
+            session.calls += 1
+            session.sampled_tokens += call.sampled
+            self._tell_state(call)
+            if call.sampled:
+                self._place(call)
+        for node in reversed(self._placed.values()):
+            node.rank = node.ranked()
+        leaves = [node for node in self._placed.values() if not node.children]
+        leaves.sort(key=lambda node: [each.call.number for each in node.path()])
+        session.trajectories = [_trajectory(leaf, shared) for leaf in leaves]
+        session.notes = self._notes
+        return session
+
+    def _note(self, kind: str, call: RecordedCall, message: str) -> None:
+        self._notes.append(SessionNote(kind, call.id, message))
+
+    def _tell_state(self, call: RecordedCall) -> None:
+        if call.state != "finished":
+            self._note(call.state, call, _STATES[call.state])
+        elif not call.delivered:
+            self._note("undelivered", call, "the client was gone before it had the whole answer")
+        if call.problem:
+            self._session.exact = False
+            self._note("inexact", call, call.problem)
+        if call.state == "unfinished":
+            self._session.complete = False
+        first, last = call.weights
+        if first != last:
+            changed = f"the weights were changed from {first} to {last} while it was sampled"
+            self._note("mixed_weights", call, changed)
+
+    def _is_trained(self, call: RecordedCall) -> bool:
+        if call.state not in ("finished", *self._include):
+            return False
+        return call.delivered or call.state != "finished" or "undelivered" in self._include
+
+    def _place(self, call: RecordedCall) -> None:
+        """Puts a call into the tree, below the call that it continues."""
+        node = _CallNode(call, self._is_trained(call))
+        start = self._start(call, node)
+        if start is None:
+            self._session.exact = self._session.complete = False
+            self._note("damaged", call, "its prompt cannot be read: what it goes on from is gone")
+            return
+        descent = _descend(start, packed_ids(call.prompt), node)
+        node.prompt = descent.node
+        node.parent = _continued(node.prompt)
+        if node.parent is not None:
+            node.parent.children.append(node)
+        self._tell_break(node, descent)
+        tail = b"".join(packed_ids(run.ids) for run in call.runs)
+        node.end = _descend(node.prompt, tail, node).node
+        node.end.ends.append(node)
+        node.end_digest = node.prompt_digest.copy()
+        node.end_digest.update(tail)
+        self._placed[call.id] = node
+
+    def _start(self, call: RecordedCall, node: _CallNode) -> _Node | None:
+        """Where the rest of a prompt begins, which its digest must prove; None where it does not.
+
+        What a record says of an earlier call is not believed: the ids are.
+        """
+        start: _Node | None = self._root
+        digest = new_digest()
+        if call.base is not None:
+            base = self._placed.get(call.base.call)
+            start = None if base is None else _node_at(base, call.base.length)
+            if base is not None and start is not None:
+                known = base.end_digest if start is base.end else base.prompt_digest
+                digest = known.copy()
+        digest.update(packed_ids(call.prompt))
+        if call.digest is not None and call.digest != digest.hexdigest():
+            return None
+        node.prompt_digest = digest
+        return start
+
+    def _tell_break(self, node: _CallNode, descent: _Descent) -> None:
+        """Says why a call does not go on where an earlier one ended."""
+        left = descent.left
+        if left is None or left.owner is None:
+            if node.prompt.owner is not node and not _is_end(node):
+                self._note("repeated", node.call, "this prompt was sent before")
+            return
+        other = left.owner
+        if node.parent is not None and descent.depth < other.prompt.depth:
+            asked = f"two calls go on from {node.parent.call.id} in different ways"
+            self._note("branch", node.call, asked)
+            return
+        old = other.latest
+        cause = None
+        if self._explain is not None:
+            cause = self._explain(
+                unpacked_ids(old.end.ids_after(None)), unpacked_ids(node.prompt.ids_after(None))
+            )
+        parted = f"its prompt leaves the ids of {old.call.id} after {descent.depth} tokens"
+        kind, why = cause or BreakCause("rewritten", "")
+        self._note(kind, node.call, f"{parted}: {why}" if why else parted)
+
+
+_STATES: dict[CallState, str] = {
+    "cut": "the answer was cut off at its limit",
+    "left": "the client left before the answer ended",
+    "failed": "the backend failed before the answer ended",
+    "unfinished": "it has not ended: it is running, or the gateway was stopped",
+}
+
+
+def _continued(node: _Node) -> _CallNode | None:
+    """The call that a prompt which ends at a node continues: the one with the longest sequence; of
+    several with the same, one that is whole, and of these the latest."""
+    above: _Node | None = node
+    while above is not None and not above.ends:
+        above = above.parent
+    if above is None:
+        return None
+    return max(above.ends, key=lambda end: (end.call.is_whole, end.call.number))
+
+
+def _is_end(node: _CallNode) -> bool:
+    return node.parent is not None and node.parent.end is node.prompt
+
+
+def _node_at(base: _CallNode, length: int) -> _Node | None:
+    if length == base.end.depth:
+        return base.end
+    return base.prompt if length == base.prompt.depth else None
+
+
+# A path as a trajectory.
+
+
+def _trajectory(leaf: _CallNode, shared: str) -> Trajectory:
+    made = Trajectory()
+    for node in leaf.path():
+        is_own = shared == "all" or node.rank[1] is leaf
+        _add_turn(made, node, node.is_trained and is_own)
+    return made
+
+
+def _add_turn(made: Trajectory, node: _CallNode, is_trained: bool) -> None:
+    call = node.call
+    start = len(made.input_ids)
+    above = None if node.parent is None else node.parent.end
+    _add_ids(made, unpacked_ids(node.prompt.ids_after(above)), 0, None)
+    prompt = (start, len(made.input_ids))
+    spans: list[tuple[int, int]] = []
+    for run in call.runs:
+        at = len(made.input_ids)
+        _add_ids(made, run.ids, int(run.sampled and is_trained), run.logprobs)
+        if run.sampled:
+            spans.append((at, len(made.input_ids)))
+    made.exact = made.exact and not call.problem
+    made.turns.append(
+        TrajectoryTurn(
+            *(call.id, prompt, tuple(spans), is_trained),
+            *(call.state, call.delivered, call.details),
+        )
+    )
+    first, last = call.weights
+    for run_of_weights in _weights_runs(MIXED if first != last else first, spans):
+        _add_weights(made.weights, run_of_weights)
+
+
+def _add_ids(
+    made: Trajectory, ids: Sequence[int], mask: int, logprobs: Sequence[float | None] | None
+) -> None:
+    made.input_ids.extend(ids)
+    made.loss_mask.extend([mask] * len(ids))
+    made.logprobs.extend([None] * len(ids) if logprobs is None else logprobs)
+
+
+def _weights_runs(
+    version: WeightsVersion, spans: Sequence[tuple[int, int]]
+) -> Iterator[WeightsRun]:
+    for start, end in spans:
+        yield WeightsRun(version, start, end)
+
+
+def _add_weights(runs: list[WeightsRun], run: WeightsRun) -> None:
+    if runs and runs[-1].version == run.version:
+        runs[-1] = runs[-1]._replace(end=run.end)
+    else:
+        runs.append(run)
