@@ -44,6 +44,9 @@ class StandIn:
         self.headers: list[Any] = []
         self.written = 0
         self.disconnects = 0
+        self.model = "deepseek-ai/DeepSeek-V4"
+        self._connections: set[asyncio.Transport] = set()
+        self._is_dead = False
         self.fault: Callable[[web.Request, int], Any] | None = None
 
     # Text and ids of the model.
@@ -77,10 +80,18 @@ class StandIn:
         finally:
             await runner.cleanup()
 
+    def dies(self) -> None:
+        """Breaks off every stream, and answers nobody from then on."""
+        self._is_dead = True
+        for connection in self._connections:
+            connection.abort()
+
     async def sent(self, request: web.Request, events: list[bytes]) -> web.StreamResponse:
         """Sends server-sent events, unless a fault is wished for."""
         number = len(self.requests)
         self.requests.append(json.loads(await request.read()))
+        if request.transport is not None:
+            self._connections.add(request.transport)
         self.headers.append(dict(request.headers))
         if self.fault is not None:
             response = await _awaited(self.fault(request, number))
@@ -138,7 +149,9 @@ class VllmServer(StandIn):
         return web.Response(body=event(written) + DONE, content_type="text/event-stream")
 
     async def list_models(self, request: web.Request) -> web.Response:
-        model = {"id": "deepseek-ai/DeepSeek-V4", "object": "model", "max_model_len": 65536}
+        if self._is_dead:
+            raise web.HTTPServiceUnavailable
+        model = {"id": self.model, "object": "model", "max_model_len": 65536}
         return web.json_response({"object": "list", "data": [model]})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:

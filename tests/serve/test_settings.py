@@ -13,6 +13,7 @@ from dsv4.serve.settings import (
     SettingError,
     Settings,
     add_flags,
+    flag_of,
     flags_of,
     load,
     to_toml,
@@ -111,7 +112,7 @@ def test_each_flag_sets_what_it_says() -> None:
     parser = argparse.ArgumentParser()
     add_flags(parser)
     for name, kind in SETTING_TYPES.items():
-        flag = f"--{name.replace('_', '-')}"
+        flag = flag_of(name)
         if kind is bool:
             assert flags_of(parser.parse_args([flag])) == {name: True}
         else:

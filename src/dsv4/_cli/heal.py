@@ -8,7 +8,7 @@ from dsv4._cli import serve
 
 EXAMPLE = "dsv4 heal --upstream http://127.0.0.1:8000"
 
-FIXED = {"backend": "chat"}
+FIXED = {"backend": "chat", "strip_markup": True}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | No
         "--print-config", action="store_true", help="print the settings as TOML, and exit"
     )
     parser.add_argument(
+        "--explain-adaptations",
+        action="store_true",
+        help="print how requests are adapted to the chat server, and exit",
+    )
+    parser.add_argument(
         "--clients", action="store_true", help="print how to set up clients, and exit"
     )
 
@@ -57,12 +62,25 @@ def _run(args: argparse.Namespace, settings: Settings, listens: Callable[[str], 
 
         write_text(None, all_clients(summary_of_settings(settings)))
         return DONE
+    if args.explain_adaptations:
+        write_text(None, _explained(settings))
+        return DONE
     try:
         from dsv4.serve.uvicorn_runner import serve
     except ImportError as error:
         raise missing_package("serving", error, "serve") from None
 
     return serve(settings, _print_to_stderr, listens)
+
+
+def _explained(settings: Settings) -> str:
+    """The table of adaptations for the server of the settings, which is not asked."""
+    from dsv4._format.dialects import dialect_named
+    from dsv4.serve.adaptations import adapted_server, check_ids, explanation, server_kind
+
+    check_ids(settings.skip_adaptations)
+    dialect = dialect_named(settings.dialect or "v4")
+    return explanation(adapted_server(server_kind(settings), dialect, settings))
 
 
 def _print_to_stderr(text: str) -> None:

@@ -4,9 +4,9 @@ so that an answer can name those that are not; and a request of one written as o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from dsv4._format.dialects import Dialect
 from dsv4.api import chat, messages, responses
@@ -37,6 +37,7 @@ from dsv4.api.neutral_request import (
     RequestTools,
     ToolKey,
     ToolName,
+    joined_turns,
     refuse_duplicate_names,
     tool_description,
 )
@@ -243,13 +244,24 @@ DUMPERS: dict[ProtocolName, Callable[[NeutralRequest], JsonObject]] = {
 }
 
 
-def chat_server_body(body: JsonObject, source: ProtocolName) -> JsonObject:
-    """A request in Chat Completions, with functions in the place of all other tools."""
+# What clients gave back of ours, by the index of the turn that it came with.
+TurnMarks: TypeAlias = Mapping[int, Sequence[str]]
+
+
+def marked_chat_body(body: JsonObject, source: ProtocolName) -> tuple[JsonObject, TurnMarks]:
+    """A request in Chat Completions, with functions in the place of all other tools, and the marks
+    of its turns, which Chat Completions has no field for."""
     if source == "chat":
-        return body
+        return body, {}
     asked = READERS[source](body)
     check_end(asked)
-    return dump_chat_request(with_functions_only(asked))
+    flat = with_functions_only(asked)
+    marks = {
+        n: message["marks"]
+        for n, message in enumerate(joined_turns(flat))
+        if message["role"] == "assistant" and "marks" in message
+    }
+    return dump_chat_request(flat), marks
 
 
 def convert(body: Body, source: ProtocolName, target: ProtocolName) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from dsv4.api import ApiError
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access import GuardedApp, SiteGuard
+from dsv4.serve.admin_routes import admin_routes
 from dsv4.serve.asgi import AsgiApp, GatewayApp
 from dsv4.serve.backend import AnyBackend, BackendError
-from dsv4.serve.backends import backend_named
+from dsv4.serve.backends import engines_of
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.drain import DrainedApp
+from dsv4.serve.engine_pool import Engine
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.server import GatewayState
@@ -39,7 +41,8 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
     """What `dsv4.serve.app` gives."""
     settings = settings or Settings()
     tokenizer = load_tokenizer(settings)
-    server = GatewayState(settings, backend or backend_named(settings, tokenizer), tokenizer)
+    engines = engines_of(settings, tokenizer) if backend is None else [Engine("program", backend)]
+    server = GatewayState(settings, engines, tokenizer)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, GatewayState]]:
@@ -48,9 +51,12 @@ def build_app(settings: Settings | None, backend: AnyBackend | None) -> Starlett
         # It may come later: `/ready` says whether it is there.
         with suppress(BackendError):
             await server.meet_backend()
+        looking = asyncio.create_task(server.look_after_engines())
         try:
             yield {"gateway": server}
         finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
             await server.aclose()
 
     made = GatewayApp(
@@ -133,6 +139,7 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     if server.settings.metrics_port is None:
         found.append(_route("/metrics", JsonRoute(server, plain.metrics), "GET"))
     found += session_routes(server)
+    found += admin_routes(server)
     return found + inspector_routes(server) + playground_routes(server)
 
 

@@ -99,12 +99,14 @@ class Options:
 class Model:
     """A model that the backend serves: its name, and the context length if it says.
 
-    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer.
+    `checkpoints` are what it says was loaded, where it says so: the model, its tokenizer. `owner`
+    is whose model it is, by the backend's list.
     """
 
     name: str
     context: int | None = None
     checkpoints: tuple[str, ...] = ()
+    owner: str = ""
 
 
 class BackendError(Exception):

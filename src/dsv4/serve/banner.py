@@ -22,6 +22,7 @@ class ServerSummary:
     keys: int
     ids: bool
     facts: PromptFacts
+    adapted_to: str = "nothing"
     notes: tuple[str, ...] = ()
 
 
@@ -47,8 +48,8 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
     """The lines that are printed at the start."""
     backend = (
         settings.backend
-        if settings.upstream is None
-        else f"{settings.backend} at {settings.upstream}"
+        if not settings.upstream
+        else f"{settings.backend} at {', '.join(settings.upstream)}"
     )
     guard = "no keys" if not summary.keys else f"{summary.keys} key{'s'[: summary.keys > 1]}"
     place = "loopback only" if settings.is_loopback else "open to the network"
@@ -69,6 +70,8 @@ def banner_text(settings: Settings, summary: ServerSummary) -> str:
         ),
         f"  replay      {settings.replay}",
     ]
+    if settings.backend == "chat":
+        lines.append(f"  adapted to  {summary.adapted_to}")
     if settings.playground or settings.inspect:
         lines.append(f"  playground  {summary.url}/playground/")
     lines += [f"  note        {note}" for note in summary.notes]

@@ -48,6 +48,7 @@ from dsv4.serve.completion_run import (
 )
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
+from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
@@ -68,6 +69,13 @@ class CompletionRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         report = RequestReport(self._protocol, scope["path"])
+        with self._server.tracing.traced(headers_of(scope), report):
+            await self._report(scope, receive, send, report)
+
+    async def _report(
+        self, scope: Scope, receive: Receive, send: Send, report: RequestReport
+    ) -> None:
+        """Answers a request, and sees that its end is counted and logged."""
         try:
             report.status = await self._answer(scope, receive, send, report)
         except ClientGone:
@@ -82,8 +90,17 @@ class CompletionRoute:
             if not is_expected(error):
                 raise
         finally:
-            self._server.metrics.requests.labels(self._protocol, str(report.status)).inc()
+            self._count(report)
             report.log()
+
+    def _count(self, report: RequestReport) -> None:
+        metrics, key = self._server.metrics, report.key
+        metrics.requests.labels(self._protocol, str(report.status)).inc()
+        if key is not None and self._server.keys.asks:
+            metrics.count_key(key.name, report.status, report.usage)
+        if key is not None and report.usage is not None:
+            used = report.usage.prompt + report.usage.completion
+            self._server.meter.count_tokens(key.name, key.limits, used)
 
     async def _refuse(self, send: Send, error: Exception, report: RequestReport) -> int:
         """An error before the first byte, in the protocol's own form."""
@@ -100,12 +117,12 @@ class CompletionRoute:
     ) -> int:
         server = self._server
         headers = headers_of(scope)
-        key = server.keys.owner(headers)
-        if key is None:
-            raise ApiError("The API key is missing or not known here.", status=401)
-        report.key = key.name
+        key = report.key = await server.authenticated(scope)
         data = await read_body(scope, receive, server.settings)
-        with server.inspected_request(key.name, self._protocol, data) as seen:
+        with (
+            server.meter.admitted(key.name, key.limits),
+            server.inspected_request(key.name, self._protocol, data) as seen,
+        ):
             read = await self._read(data, key)
             async with server.sessions.entered(scope, headers, key, read.call.n) as session:
                 received = read if session is None else self._in_session(read, session)
@@ -128,7 +145,7 @@ class CompletionRoute:
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
-            prepared = report.prepared = await self._prepare(received, client.key)
+            prepared = report.prepared = await self._prepare(received, client)
             report.id = prepared.turn_ids[0]
             debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = CompletionRun(server, self._api, prepared, client, debug)
@@ -167,7 +184,7 @@ class CompletionRoute:
         check_counts(body, server.settings)
         own = without_unsupported(body) if self._passes_on else body
         call = self._api.read(own, dialect=server.dialect, settings=server.api_settings)
-        self._check_model(call)
+        self._check_model(call, key)
         if stored:
             call = replace(call, echo={**call.echo, **stored})
         if is_chat(server.backend):
@@ -185,16 +202,36 @@ class CompletionRoute:
     def _unread(self, body: JsonObject) -> list[str]:
         return [] if self._passes_on else unread_fields(self._protocol, body)
 
-    def _check_model(self, call: ApiRequest) -> None:
+    def _check_model(self, call: ApiRequest, key: Key) -> None:
+        if key.limits.models and call.model not in key.limits.models:
+            expected = ", ".join(key.limits.models)
+            message = f"found {call.model!r}, expected a model of this key: {expected}"
+            raise ApiError(message, path="model", status=403, code="model_not_allowed")
         if self._server.settings.strict_models and call.model != self._server.model.name:
             message = f"found {call.model!r}, expected {self._server.model.name!r}"
             raise ApiError(message, path="model", status=404, code="model_not_found")
 
-    async def _prepare(self, received: ReceivedRequest, key: Key) -> PreparedRequest:
-        server = self._server
+    async def _sent(self, received: ReceivedRequest, client: CompletionClient) -> SentRequest:
+        """What a chat server is sent."""
+        adapter = self._server.adapter
+        if adapter is None or client.headers.get("x-dsv4-adapt", "").lower() == "off":
+            return sent_as_given(received.call, received.body)
+        sent = await adapter.adapted(client.key.name, received.call, received.body)
+        self._server.metrics.count_adaptations(sent.adapted)
+        return sent
+
+    async def _prepare(
+        self, received: ReceivedRequest, client: CompletionClient
+    ) -> PreparedRequest:
+        server, key = self._server, client.key
         began = time.monotonic()
-        call, recalled = await server.sampled_turns.recalled(key.name, received.call)
-        server.metrics.replayed.labels("used").inc(recalled)
+        call, recalled, sent = received.call, 0, None
+        if is_chat(server.backend):
+            sent = await self._sent(received, client)
+            call = sent.read_with(call)
+        else:
+            call, recalled = await server.sampled_turns.recalled(key.name, call)
+            server.metrics.replayed.labels("used").inc(recalled)
         prompt, ids = await encode_prompt(call, server, received.size)
         tokens = prompt_length(prompt, ids)
         shared = None if ids is None else server.prefixes.shared(key.name, ids)
@@ -213,6 +250,7 @@ class CompletionRoute:
             shared=shared,
             recalled=recalled,
             began=began,
+            sent=sent,
         )
 
     def _options(

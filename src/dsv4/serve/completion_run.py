@@ -25,7 +25,7 @@ from dsv4.api import ApiError, ApiRequest, ContextOverflow, Usage
 from dsv4.api.errors import as_api_error
 from dsv4.api.event_writer import Events, EventWriter, FinishReason, LoggedEvent
 from dsv4.api.neutral_request import mark_id
-from dsv4.api.protocols import ApiProtocol, chat_server_body
+from dsv4.api.protocols import ApiProtocol
 from dsv4.api.request_fields import JsonObject
 from dsv4.serve.access import Busy, Key
 from dsv4.serve.asgi import (
@@ -46,8 +46,10 @@ from dsv4.serve.backend import (
     is_chat,
 )
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
+from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.records import Exchange
+from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
 from dsv4.serve.settings import Settings
@@ -81,7 +83,8 @@ class PreparedRequest:
 
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
     how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
-    is how many of its last tokens open the call that the model must write.
+    is how many of its last tokens open the call that the model must write; `sent` is what a chat
+    server gets in place of the prompt.
     """
 
     key: Key
@@ -96,10 +99,16 @@ class PreparedRequest:
     recalled: int
     began: float
     written: int = 0
+    sent: SentRequest | None = None
 
     @property
     def body(self) -> JsonObject:
         return self.received.body
+
+    @property
+    def adapted(self) -> tuple[str, ...]:
+        """The ids of what was changed for a chat server."""
+        return () if self.sent is None else self.sent.adapted
 
 
 class CompletionClient(NamedTuple):
@@ -146,12 +155,15 @@ class Generation:
         readers: Sequence[ChoiceReader],
         open: OpenStream,
         turn: asyncio.Event,
+        takes_over: Callable[[BackendError], bool] = lambda error: False,
     ) -> None:
-        """`open` asks the backend, for each of the `readers`, once its `turn` has come."""
+        """`open` asks the backend, for each of the `readers`, once its `turn` has come.
+        `takes_over` says whether another engine is asked after a failure, without a pause."""
         self._settings = settings
         self._readers = readers
         self._turn = turn
         self._open = open
+        self._takes_over = takes_over
         self._tasks: list[asyncio.Task[None]] = []
         self._running = len(readers)
         self._failure: Exception | None = None
@@ -165,6 +177,11 @@ class Generation:
     def client_gone(self) -> None:
         """Frees the backend immediately."""
         self._fail(ClientGone())
+
+    @property
+    def failure(self) -> BackendError | None:
+        """What the backend failed with, if it did."""
+        return self._failure if isinstance(self._failure, BackendError) else None
 
     @property
     def has_left(self) -> bool:
@@ -242,16 +259,22 @@ class Generation:
             self._end()
 
     async def _pass_on_with_retries(self, choice: int, passed: PassEvents) -> None:
-        """Passes on what comes; tries again, with growing pauses, as long as nothing came."""
-        for tries_left in range(self._settings.retries, -1, -1):
+        """Passes on what comes. As long as nothing came, another engine takes over, or the same is
+        tried again, with growing pauses."""
+        tries_left = self._settings.retries
+        while True:
             try:
                 await self._pass_on(choice, passed)
                 return
             except BackendError as error:
-                came = self._has_begun or self._readers[choice].first_at is not None
-                if came or not (tries_left and error.is_temporary):
+                if self._has_begun or self._readers[choice].first_at is not None:
+                    raise
+                if self._takes_over(error):
+                    continue
+                if not (tries_left and error.is_temporary):
                     raise
             await asyncio.sleep(0.1 * 2 ** (self._settings.retries - tries_left))
+            tries_left -= 1
 
     async def _pass_on(self, choice: int, passed: PassEvents) -> None:
         """Passes on what the backend sends, to its end.
@@ -329,17 +352,41 @@ class CompletionRun:
             else CompletionReader(call, prepared.prompt, server.tokenizer, prepared.options.grammar)
             for _ in range(call.n)
         ]
-        self._generation = Generation(server.settings, self._readers, self._open, client.turn)
+        self._lease: EngineLease | None = None
+        self._generation = Generation(
+            server.settings, self._readers, self._open, client.turn, self._takes_over
+        )
 
     def _open(self) -> Chunks:
-        backend, prepared = self._server.backend, self._prepared
+        prepared = self._prepared
         session = prepared.received.session
         if session is not None and session.tokens_left == 0:
             return session.ended_stream()
+        if self._lease is None:
+            self._lease = EngineLease(self._server.engines, self._prefix())
+        backend = self._lease.engine.backend
         if is_chat(backend):
-            return backend.stream_request(chat_server_body(prepared.body, prepared.call.protocol))
+            assert prepared.sent is not None
+            return backend.stream_request(prepared.sent.body)
         generating = cast(Backend, backend)  # as what is no chat server must be
         return generating.stream(prepared.prompt, prepared.ids, prepared.options)
+
+    def _prefix(self) -> PromptPrefix | None:
+        """What tells which engine has read the beginning of the prompt, where there are several."""
+        prepared = self._prepared
+        if not self._server.engines.chooses:
+            return None
+        if prepared.sent is not None:
+            return PromptPrefix.of_messages(prepared.sent.body)
+        return PromptPrefix.of_prompt(prepared.prompt, prepared.ids)
+
+    def _takes_over(self, error: BackendError) -> bool:
+        return self._lease is not None and self._lease.moved_on(error)
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that answers; None before it is asked."""
+        return None if self._lease is None else self._lease.engine.url
 
     async def run(self) -> ApiError | None:
         """Answers the client. Returns the error that a stream ended with, if it did; raises what
@@ -356,6 +403,8 @@ class CompletionRun:
         finally:
             self._generation.timer.close()
             await watch.close()
+            if self._lease is not None:
+                self._lease.close(self._readers[0].first_at is not None, self._generation.failure)
             if session is not None and not session.has_ended:
                 state: CallState = "left" if self._generation.has_left else "failed"
                 session.broke_off(self._prepared, self._readers, state)
@@ -400,6 +449,8 @@ class CompletionRun:
         }
         if prepared.shared is not None:
             headers["x-dsv4-prefix"] = str(prepared.shared)
+        if prepared.adapted:
+            headers["x-dsv4-adapted"] = ",".join(prepared.adapted)
         if prepared.received.unread:
             headers["x-dsv4-ignored"] = _ignored_header(prepared.received.unread)
         return headers
@@ -420,6 +471,7 @@ class CompletionRun:
             "prompt": self._prepared.prompt.text,
             "completion": [reader.sampled for reader in self._readers],
             "diagnostics": diagnostics,
+            "adapted": list(self._prepared.adapted),
         }
 
     async def _generate(
@@ -548,20 +600,28 @@ class CompletionRun:
         server, prepared = self._server, self._prepared
         turns, sealed = server.sampled_turns, None
         if turns.seals:
-            turn = _sampled_turn(prepared.turn_ids[0], self._readers[0], prepared)
+            turn = self._turn_to_keep(prepared.turn_ids[0], self._readers[0])
             sealed = None if turn is None else turns.sealed(prepared.key.name, turn)
         if sealed is None and prepared.call.protocol != "responses":
             return mark_id(prepared.turn_ids[0])
         return sealed
+
+    def _turn_to_keep(self, turn_id: str, reader: ChoiceReader) -> SampledTurn | None:
+        turn, sent = _sampled_turn(turn_id, reader, self._prepared), self._prepared.sent
+        return turn if turn is None or sent is None else sent.kept(turn)
 
     async def _store(self, response: JsonObject | None) -> None:
         """Keeps the turn before the client has all of it: it may come back immediately."""
         server, prepared = self._server, self._prepared
         before = [_plain_message(message) for message in prepared.call.request.messages]
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
-            turn = _sampled_turn(turn_id, reader, prepared)
-            if turn is not None and not is_chat(server.backend):
+            turn = self._turn_to_keep(turn_id, reader)
+            if turn is None:
+                continue
+            if prepared.sent is None:
                 await server.sampled_turns.remember(prepared.key.name, before, turn)
+            elif server.adapter is not None:
+                await server.adapter.remember(prepared.key.name, prepared.sent, turn)
         session = prepared.received.session
         if session is not None:
             await session.finish(prepared, self._readers)
@@ -599,6 +659,7 @@ class CompletionRun:
                     settings=asdict(self._server.api_settings),
                     prompt=prepared.prompt.text,
                     recalled=prepared.recalled,
+                    adapted=list(prepared.adapted),
                     completion=reader.sampled,
                     ids=list(reader.sampled_ids) if reader.has_ids else None,
                     deltas=reader.deltas,

@@ -91,12 +91,10 @@ class PlainRoute(ABC):
     ) -> int:
         headers = headers_of(scope)
         try:
-            key = self._server.keys.owner(headers)
-            if key is None and not self._is_open:
-                raise ApiError("The API key is missing or not known here.", status=401)
-            report.key = None if key is None else key.name
+            key = Key("-", b"") if self._is_open else await self._server.authenticated(scope)
+            report.key = None if self._is_open else key
             data = await read_body(scope, receive, self._server.settings)
-            body, kind = await self._answer(scope, receive, key or Key("-", b""), data)
+            body, kind = await self._answer(scope, receive, key, data)
         except ClientGone:
             raise
         except Exception as error:

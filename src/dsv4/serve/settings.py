@@ -26,6 +26,8 @@ ImageRule: TypeAlias = Literal["replace", "refuse"]
 # Every name that requests use: what each comes to is the dialect's.
 EffortName: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "both"]
+MissingReasoning: TypeAlias = Literal["space", "empty", "refuse"]
+ForcedCalls: TypeAlias = Literal["thinking-off", "auto", "refuse"]
 LogprobsSetting: TypeAlias = Literal["auto", "raw", "processed"]
 UpstreamReasoning: TypeAlias = Literal["probe", "grammar", "server"]
 
@@ -64,7 +66,12 @@ class Settings:
     config: str | None = _setting(None, "TOML file to read settings from")
 
     backend: BackendName = _setting("demo", "what generates the text")
-    upstream: str | None = _setting(None, "base URL of the backend, for example http://gpu:8000")
+    upstream: tuple[str, ...] = _setting(
+        (), "base URL of the backend, for example http://gpu:8000; several are several engines"
+    )
+    probe_interval: float = _setting(
+        5.0, "seconds between questions whether each of several engines is there", 0.05
+    )
     upstream_key_file: str | None = _setting(None, "file with the API key for the backend")
     upstream_model: str | None = _setting(
         None, "model name to send to the backend; default: the first one it lists"
@@ -86,6 +93,11 @@ class Settings:
     api_key_file: str | None = _setting(
         None, "file of API keys, one `key`, `name:key` or `admin name:key` per line"
     )
+    open_key_files: bool = _setting(
+        False, "accept files of keys that every user of this machine can read"
+    )
+    tls_cert: str | None = _setting(None, "certificate for HTTPS, with its chain, as PEM")
+    tls_key: str | None = _setting(None, "private key of the certificate, as PEM")
     no_auth: bool = _setting(False, "allow other machines to connect without API keys")
     allowed_hosts: tuple[str, ...] = _setting(
         (), "host names to accept, besides loopback and `host`, where no keys are asked for"
@@ -106,6 +118,22 @@ class Settings:
         "whole", "send a tool call when it is complete, or as it is generated"
     )
     debug: bool = _setting(False, "answer `x-dsv4-debug: 1` with the prompt and the raw completion")
+
+    adapt_for: str | None = _setting(
+        None,
+        "adapt requests to the chat server upstream: deepseek-api, vllm, sglang, a file saved by "
+        "`dsv4 verify`, or none; default: deepseek-api where the upstream says so",
+    )
+    skip_adaptations: tuple[str, ...] = _setting((), "ids of adaptations that are not made")
+    missing_reasoning: MissingReasoning = _setting(
+        "space", "what a turn gets whose reasoning a server asks for, and nobody has"
+    )
+    forced_calls: ForcedCalls = _setting(
+        "thinking-off", "what to do about a forced call where a server refuses it while thinking"
+    )
+    strip_markup: bool = _setting(
+        False, "remove calls from answers to requests that declare no tools"
+    )
 
     replay: str = _setting(
         "memory",
@@ -138,6 +166,9 @@ class Settings:
     )
     metrics_port: int | None = _setting(None, "separate port for /metrics", 0, LAST_PORT)
     metrics_host: str = _setting("127.0.0.1", "address of the port for /metrics")
+    otel: bool = _setting(
+        False, "send OpenTelemetry spans where the variables `OTEL_…` say (extra `otel`)"
+    )
     log_format: Literal["text", "json"] = _setting("text", "form of the lines that are logged")
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "least severe messages to log"
@@ -170,21 +201,33 @@ class Settings:
     keep_alive: float = _setting(5.0, "seconds of silence before a keep-alive event is sent", 0.05)
 
     def __post_init__(self) -> None:
+        if isinstance(self.upstream, str):  # one is often given alone
+            object.__setattr__(self, "upstream", (self.upstream,))
         for field in dataclasses.fields(self):
             _check(field, getattr(self, field.name))
         if self.backend != "demo" and not self.upstream:
             raise SettingError(
                 "upstream", f"found none, expected the URL of the {self.backend} server"
             )
-        if self.upstream and not _is_url(self.upstream):
-            raise SettingError(
-                "upstream", f"found {short_repr(self.upstream)}, expected http://… or https://…"
-            )
+        for url in self.upstream:
+            if not _is_url(url):
+                expected = "expected http://… or https://…"
+                raise SettingError("upstream", f"found {short_repr(url)}, {expected}")
+            if self.upstream.count(url) > 1:
+                raise SettingError("upstream", f"found {short_repr(url)} twice")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            missing = "tls_cert" if self.tls_cert is None else "tls_key"
+            raise SettingError(missing, "found none, expected a certificate and its key")
         if not self.replay_store:
             expected = "off, memory, sealed, sqlite:PATH or redis://HOST"
             raise SettingError("replay", f"found {short_repr(self.replay)}, expected {expected}")
         if self.replay == "sealed" and not self.seal_key_file:
             raise SettingError("seal_key_file", "found none, expected the file of the sealing key")
+
+    @property
+    def first_upstream(self) -> str:
+        """The URL of the backend: of the first engine, where there are several."""
+        return self.upstream[0] if self.upstream else ""
 
     @property
     def replay_store(self) -> str:
@@ -300,6 +343,12 @@ _BOOLEANS = {"true": True, "1": True, "yes": True, "on": True}
 _BOOLEANS |= {"false": False, "0": False, "no": False, "off": False, "": False}
 
 
+def upstreams_in(path: str) -> tuple[str, ...] | None:
+    """The engines that a TOML file names; None where it names none. Raises a `SettingError`."""
+    given = _from_toml(path).get("upstream")
+    return (given,) if isinstance(given, str) else given
+
+
 def _from_toml(path: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
@@ -357,13 +406,25 @@ def _toml_value(value: object) -> str:
 _ABSENT = argparse.SUPPRESS
 _METAVARS = {
     **dict.fromkeys(("upstream_key_file", "api_key_file", "seal_key_file"), "FILE"),
-    **dict.fromkeys(("config", "record", "trajectories"), "FILE"),
+    **dict.fromkeys(("config", "record", "trajectories", "tls_cert", "tls_key"), "FILE"),
     **dict.fromkeys(("model", "upstream_model", "dialect"), "NAME"),
     "upstream": "URL",
+    "adapt_for": "SERVER",
     "tokenizer": "PATH",
     **dict.fromkeys(("host", "metrics_host"), "ADDRESS"),
     "replay": "STORE",
 }
+
+
+# Settings whose flag is not their name.
+_FLAGS = {"adapt_for": "--for"}
+# Those that a command switches on, and its users may switch off.
+_SWITCHES = ("strip_markup",)
+
+
+def flag_of(name: str) -> str:
+    """The flag of a setting."""
+    return _FLAGS.get(name) or f"--{name.replace('_', '-')}"
 
 
 def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None = None) -> None:
@@ -373,23 +434,29 @@ def add_flags(parser: argparse.ArgumentParser, fixed: Mapping[str, Any] | None =
     """
     fixed = fixed or {}
     for field in dataclasses.fields(Settings):
-        if fixed.get(field.name) is True:
+        if fixed.get(field.name) is True and field.name not in _SWITCHES:
             continue
         kind = SETTING_TYPES[field.name]
-        option = f"--{field.name.replace('_', '-')}"
+        option = flag_of(field.name)
         help = field.metadata["help"] + _default_help(fixed.get(field.name, field.default))
+        described: dict[str, Any] = {"help": help, "default": _ABSENT, "dest": field.name}
         if kind is bool and field.name.startswith("no_"):
             # Its own negation: argparse would take `--no-auth` for the opposite of `--auth`.
-            parser.add_argument(option, action="store_true", default=_ABSENT, help=help)
+            parser.add_argument(option, action="store_true", **described)
         elif kind is bool:
             parser.add_argument(
-                option, action=argparse.BooleanOptionalAction, default=_ABSENT, help=help
+                option,
+                action=argparse.BooleanOptionalAction,
+                default=_ABSENT,
+                help=help,
+                dest=field.name,
             )
         elif get_origin(kind) is Literal:
-            parser.add_argument(option, choices=get_args(kind), default=_ABSENT, help=help)
+            parser.add_argument(option, choices=get_args(kind), **described)
         else:
             metavar = _METAVARS.get(field.name) or _metavar(kind)
-            parser.add_argument(option, metavar=metavar, default=_ABSENT, help=help)
+            action = "append" if get_origin(kind) is tuple else "store"
+            parser.add_argument(option, action=action, metavar=metavar, **described)
 
 
 def _default_help(value: object) -> str:
@@ -406,11 +473,15 @@ def _metavar(kind: TypeForm) -> str:
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given as flags."""
+    """The settings that were given as flags. A list may be given in parts."""
     given = {name: v for name, v in vars(args).items() if name in SETTING_TYPES}
-    return {
-        name: read_value(value, SETTING_TYPES[name], f"--{name.replace('_', '-')}")
-        if isinstance(value, str) and get_origin(SETTING_TYPES[name]) is not Literal
-        else value
-        for name, value in given.items()
-    }
+    return {name: _flag_value(name, value) for name, value in given.items()}
+
+
+def _flag_value(name: str, value: Any) -> Any:
+    kind, flag = SETTING_TYPES[name], flag_of(name)
+    if isinstance(value, list):
+        return tuple(item for part in value for item in read_value(part, kind, flag))
+    if isinstance(value, str) and get_origin(kind) is not Literal:
+        return read_value(value, kind, flag)
+    return value

@@ -7,9 +7,11 @@ import gc
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -20,10 +22,13 @@ from dsv4.errors import Error
 from dsv4.serve import app
 from dsv4.serve.backend import BackendError, is_chat
 from dsv4.serve.banner import ServerSummary, banner_text
-from dsv4.serve.observe.logs import configure_logs
+from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
+from dsv4.serve.observe.tracing import export_traces
+from dsv4.serve.reload import check_models
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, Settings, load, to_environ
+from dsv4.serve.tls import check_certificate, use_certificate
 from dsv4.serve.worker_supervisor import CANNOT_START, Supervisor
 
 
@@ -123,8 +128,23 @@ class GatewayServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for name, request in _REQUESTS.items():
             if hasattr(signal, name):
-                asked = getattr(self._gateway, request)
+                asked = getattr(self, request)
                 loop.add_signal_handler(getattr(signal, name), self._begin, asked)
+
+    async def reload(self) -> None:
+        """Reads anew what the gateway reads, and the certificate."""
+        await self._gateway.reload()
+        settings = self._gateway.settings
+        if isinstance(self.config.ssl, ssl.SSLContext):
+            try:
+                check_certificate(settings)
+                use_certificate(self.config.ssl, settings)
+                logger.info("read anew: the certificate")
+            except SettingError as error:
+                logger.error("the certificate stays as it was: %s", error)
+
+    async def summarize(self) -> None:
+        await self._gateway.summarize()
 
     def _begin(self, asked: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.get_running_loop().create_task(asked())
@@ -142,11 +162,12 @@ def serve(
     `listens` is called with the server's URL once connections are accepted.
     """
     _wait_for_signals()
+    check_certificate(settings)
     made = app(settings)  # so that what is wrong with the settings is said before anything is bound
     listening = _bound_socket(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}"
+    url = f"{'https' if settings.tls_cert else 'http'}://{shown}:{port}"
     try:
         say(_startup_banner(made.state.server, url))
     except SettingError:
@@ -155,6 +176,7 @@ def serve(
     listens(url)
     _limit_headers(settings)
     configure_logs(settings)
+    export_traces(settings)
     calm_collector()
     config = uvicorn.Config(
         made if settings.workers == 1 else "dsv4.serve.uvicorn_runner:app_of_environment",
@@ -167,11 +189,14 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=1,  # for what is left when the time to drain is over
         timeout_keep_alive=75,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
         workers=settings.workers,
         backlog=2048,
     )
     if settings.workers > 1:
         os.environ.update(to_environ(settings))
+        os.environ[_CONFIG] = settings.config or ""
         with count_together():
             _show_metrics(made.state.server)
             workers = Supervisor(
@@ -225,12 +250,18 @@ def _show_metrics(server: GatewayState) -> None:
         server.metrics.listen(server.settings.metrics_host, server.settings.metrics_port)
 
 
+# The file that a worker reads engines from when it is told to. It is not read at its start: what
+# the workers got then must do until the file can be used again.
+_CONFIG = "DSV4_WORKER_CONFIG"
+
+
 def app_of_environment() -> Any:
     """The app of a worker process, which gets its settings by the environment."""
     try:
-        settings = load({})
+        settings = replace(load({}), config=os.environ.get(_CONFIG) or None)
         _limit_headers(settings)
         configure_logs(settings)
+        export_traces(settings)
         forget_dead_workers()
         made = app(settings)
         calm_collector()
@@ -283,6 +314,7 @@ def _startup_banner(server: GatewayState, url: str) -> str:
         keys=len(server.keys),
         ids=server.tokenizer is not None,
         facts=server.prompt_facts,
+        adapted_to="nothing" if server.adapter is None else server.adapter.server.title,
         notes=tuple(notes),
     )
     return banner_text(server.settings, summary)
@@ -291,5 +323,7 @@ def _startup_banner(server: GatewayState, url: str) -> str:
 async def _meet_backend(server: GatewayState) -> None:
     try:
         await server.meet_backend()
+        if server.engines.chooses or server.settings.upstream_model:
+            await check_models(server, server.engines.engines)
     finally:
-        await server.backend.aclose()  # its connections belong to the loop that ends here
+        await server.engines.aclose()  # its connections belong to the loop that ends here

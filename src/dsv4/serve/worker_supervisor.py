@@ -27,6 +27,8 @@ _TICK = 0.1
 _ASK_EVERY = 1.0
 # On a busy machine it takes long until Python has read everything.
 _TO_START = 120.0
+# One that could not start, while others serve, is tried again after so many seconds.
+_PAUSE = 10.0
 # A worker ends its streams within its own time; one that does not is ended.
 _GRACE = 15.0
 
@@ -173,6 +175,7 @@ class Supervisor:
         self._replacement: _Replacement | None = None
         self._signals: list[int] = []
         self._is_stopping = self._must_kill = False
+        self._not_before = 0.0
         self.cannot_start = False
         self._handlers = {
             "SIGTERM": self._stop_soon,
@@ -240,10 +243,15 @@ class Supervisor:
                 self._take_place(n, happened)
 
     def _take_place(self, n: int, happened: str) -> None:
-        """Replaces a worker that has ended, unless it could not even start: the next could not."""
+        """Replaces a worker that has ended. Where none can start, the server cannot; where others
+        serve, the next may be able to in a while."""
         if self._workers[n].status == CANNOT_START:
-            self.cannot_start = self._is_stopping = True
-            return
+            if not any(worker.is_ready for worker in self._workers if worker.is_alive):
+                self.cannot_start = self._is_stopping = True
+                return
+            if time.monotonic() < self._not_before:
+                return
+            self._not_before = time.monotonic() + _PAUSE
         self._workers[n] = self._start()
         _log.warning("%s; worker %s takes its place", happened, self._workers[n].pid)
 

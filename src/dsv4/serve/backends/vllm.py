@@ -158,6 +158,7 @@ def read_models(answer: JsonObject) -> list[Model]:
             str(model["id"]),
             read_number(model.get("max_model_len")),
             read_names(model.get("root"), model.get("parent")),
+            read_text(model.get("owned_by")) or "",
         )
         for model in answer.get("data") or ()
         if isinstance(model, dict) and "id" in model

@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -23,9 +24,11 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
+from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
+from dsv4.serve.engine_pool import Engine
 from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.settings import SettingError
 
@@ -103,6 +106,12 @@ class Metrics:
             ["protocol", "field"],
             registry=made,
         )
+        self.adaptations = Counter(
+            "dsv4_adaptations",
+            "Changes of requests for a chat server, by the adaptation's id",
+            ["id"],
+            registry=made,
+        )
         self.backend_errors = Counter(
             "dsv4_backend_errors", "Failures of the backend, by status", ["status"], registry=made
         )
@@ -117,9 +126,49 @@ class Metrics:
             "Calls of sessions that could not be recorded",
             registry=made,
         )
+        self.engine_up = _labelled_gauge(
+            "dsv4_engine_up", "Whether an engine answers", "livemin", made
+        )
+        self.engine_draining = _labelled_gauge(
+            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", made
+        )
+        self.engine_streams = _labelled_gauge(
+            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", made
+        )
+        self.key_requests = Counter(
+            "dsv4_key_requests",
+            "Requests, by the name of their key and status",
+            ["key", "status"],
+            registry=made,
+        )
+        self.key_tokens = Counter(
+            "dsv4_key_tokens",
+            "Tokens, by the name of their key and kind: prompt, completion",
+            ["key", "kind"],
+            registry=made,
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
+
+    def note_engine(self, engine: Engine) -> None:
+        """Notes how an engine is doing."""
+        self.engine_up.labels(engine.url).set(engine.is_up)
+        self.engine_draining.labels(engine.url).set(engine.is_draining)
+        self.engine_streams.labels(engine.url).set(engine.running)
+
+    def count_key(self, name: str, status: int, usage: Usage | None) -> None:
+        """Counts what was done with a key, by the name of its owner."""
+        self.key_requests.labels(name, str(status)).inc()
+        if usage is not None:
+            self.key_tokens.labels(name, "prompt").inc(usage.prompt)
+            self.key_tokens.labels(name, "completion").inc(usage.completion)
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """The folder that workers share, where there are several."""
+        folder = os.environ.get(_FOLDER_VARIABLE)
+        return None if folder is None else Path(folder)
 
     def count_places(self, running: int, waiting: int) -> None:
         """Notes how many generations run now, and how many requests wait for one to end."""
@@ -131,6 +180,11 @@ class Metrics:
         for field in fields:
             label = field if field in HARMLESS_FIELDS[protocol] else "other"
             self.ignored_fields.labels(protocol, label).inc()
+
+    def count_adaptations(self, ids: Iterable[str]) -> None:
+        """Counts what was changed in a request."""
+        for id in ids:
+            self.adaptations.labels(id).inc()
 
     def count_failure(self, error: Exception) -> None:
         """Counts an error that is the backend's."""
@@ -182,6 +236,15 @@ class Metrics:
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingError("metrics_port", problem) from None
+
+
+def _labelled_gauge(
+    name: str,
+    about: str,
+    mode: Literal["livemin", "livemax", "livesum"],
+    registry: CollectorRegistry,
+) -> Gauge:
+    return Gauge(name, about, ["engine"], registry=registry, multiprocess_mode=mode)
 
 
 def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:

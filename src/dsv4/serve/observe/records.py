@@ -40,6 +40,7 @@ class Exchange:
       where the request said nothing.
     - `prompt`, `recalled`: the prompt as text, and how many turns of it were as they were sampled,
       and not as the request has them.
+    - `adapted`: the ids of what was changed in the request for a chat server.
     - `completion`, `ids`, `deltas`: what was generated, as text, and as ids or as a chat server's
       deltas where it came so.
     - `stopped`: why generation ended, as the backend said.
@@ -55,6 +56,7 @@ class Exchange:
     message: dict[str, Any]
     settings: dict[str, Any] = field(default_factory=dict)
     recalled: int = 0
+    adapted: list[str] = field(default_factory=list)
     ids: list[int] | None = None
     deltas: list[dict[str, Any]] | None = None
     stopped: str | None = None
@@ -71,12 +73,13 @@ _EXPECTED: dict[str, tuple[Kind, str]] = {
     **dict.fromkeys(("protocol", "dialect", "prompt", "completion", "finish"), (str, "text")),
     **dict.fromkeys(("request", "message", "settings"), (dict, "an object")),
     **dict.fromkeys(("ids", "deltas"), _OPTIONAL_LIST),
-    "diagnostics": (list, "a list"),
+    **dict.fromkeys(("adapted", "diagnostics"), (list, "a list")),
     "stopped": ((str, type(None)), "text or null"),
     **dict.fromkeys(("recalled", "version"), (int, "a whole number")),
     "seconds": ((int, float), "a number"),
 }
 _ITEMS: dict[str, tuple[Kind, str]] = {
+    "adapted": (str, "the id of an adaptation"),
     "ids": (int, "a token's id"),
     "deltas": (dict, "an object"),
     "diagnostics": (dict, "an object"),

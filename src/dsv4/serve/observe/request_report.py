@@ -13,6 +13,7 @@ from dsv4.serve.observe.logs import log_fields
 
 if TYPE_CHECKING:
     from dsv4.api import Usage
+    from dsv4.serve.access import Key
     from dsv4.serve.completion_run import CompletionRun, PreparedRequest
 
 # A client that went away before its answer. No HTTP status: nginx has made it known.
@@ -30,7 +31,7 @@ class RequestReport:
         self.path = path
         self.id = new_id("turn_")
         self.began = time.monotonic()
-        self.key: str | None = None
+        self.key: Key | None = None
         self.status = 500
         self.failure: str | None = None
         self.prepared: PreparedRequest | None = None
@@ -57,7 +58,7 @@ class RequestReport:
         usage, prepared = self.usage, self.prepared
         return {
             "id": self.id,
-            "key": self.key,
+            "key": None if self.key is None else self.key.name,
             "protocol": self.protocol,
             "path": self.path,
             "model": None if prepared is None else prepared.call.model,
@@ -68,13 +69,24 @@ class RequestReport:
             "completion_tokens": None if usage is None else usage.completion,
             "shared_tokens": None if prepared is None else prepared.shared,
             "repairs": self.repairs,
+            "adaptations": ",".join(self.adaptations) if self.adaptations else None,
+            "engine": None if self.run is None else self.run.engine,
             "error": self.failure,
         }
 
+    @property
+    def adaptations(self) -> tuple[str, ...] | None:
+        """What was changed for a chat server; None where nothing was."""
+        return (self.prepared.adapted or None) if self.prepared is not None else None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it failed, and the server or its backend is to blame."""
+        return self.status >= 500 or (self.status == 200 and self.failure is not None)
+
     def log(self) -> None:
-        """Logs it, as a warning where the server or its backend is to blame."""
-        is_ours = self.status >= 500 or (self.status == 200 and self.failure is not None)
-        log_fields(logging.WARNING if is_ours else logging.INFO, "request", self.fields())
+        """Logs it, as a warning where it is a fault."""
+        log_fields(logging.WARNING if self.is_fault else logging.INFO, "request", self.fields())
 
 
 def _reason(error: Exception) -> str:

@@ -15,7 +15,7 @@ import hashlib
 import hmac
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -189,12 +189,17 @@ def turn_key(before: Iterable[Mapping[str, Any]], content: str) -> str:
     return keys.key(content)
 
 
-def turn_keys(messages: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """The names of all turns without calls in a conversation, by their index."""
+def turn_keys(messages: Sequence[Mapping[str, Any]], *, with_calls: bool = False) -> dict[int, str]:
+    """The names of all turns without calls in a conversation, by their index; `with_calls`, of all
+    its turns."""
     keys, names = TurnKeys(), {}
     for n, message in enumerate(messages):
         content = message.get("content")
-        is_turn = message.get("role") == "assistant" and not message.get("tool_calls")
+        if content is None and with_calls:
+            content = ""
+        is_turn = message.get("role") == "assistant" and (
+            with_calls or not message.get("tool_calls")
+        )
         if is_turn and isinstance(content, str):
             names[n] = keys.key(content)
         keys.add(message)
@@ -223,35 +228,41 @@ class SampledTurns:
 
     def __init__(self, store: TurnStore | None, seal: TurnSeal | None) -> None:
         self.store = store
-        self._seal = seal
+        self.seal = seal
 
     @property
     def seals(self) -> bool:
         """Whether turns travel with the client."""
-        return self._seal is not None
+        return self.seal is not None
 
     async def remember(
-        self, owner: str, before: Sequence[Mapping[str, Any]], turn: SampledTurn
+        self,
+        owner: str,
+        before: Sequence[Mapping[str, Any]],
+        turn: SampledTurn,
+        *,
+        by_place: bool = False,
     ) -> None:
-        """Keeps a turn, under every name that it may be asked for by."""
+        """Keeps a turn, under every name that it may be asked for by. `by_place` says that the ids
+        of its calls are another server's, and may come again."""
         if self.store is None:
             return
         names = [turn.id, *(call.id for call in turn.calls)]
-        if not turn.calls:
+        if by_place or not turn.calls:
             names.append(turn_key(before, turn.content))
         await self.store.put(owner, names, turn.to_bytes())
 
     def sealed(self, owner: str, turn: SampledTurn) -> str | None:
         """The turn as a text for the client to give back."""
-        return None if self._seal is None else self._seal.close(owner, turn.to_bytes())
+        return None if self.seal is None else self.seal.close(owner, turn.to_bytes())
 
     async def recalled(self, owner: str, call: ApiRequest) -> tuple[ApiRequest, int]:
         """The request with its turns as they were sampled, and how many of them were found."""
-        if self.store is None and self._seal is None:
+        if self.store is None and self.seal is None:
             return call, 0
         messages: list[Any] = list(call.request.messages)
         spoken = [n for n, message in enumerate(messages) if _is_assistant(message)]
-        keys = {} if self.store is None else await _keys(messages)
+        keys = {} if self.store is None else await keys_of_turns(messages)
         named = ((n, _possible_names(call, messages[n], n, keys)) for n in spoken)
         turns = await asyncio.gather(
             *(self._turn(owner, call, messages[n], n, names) for n, names in named)
@@ -276,23 +287,36 @@ class SampledTurns:
         n: int,
         names: Sequence[str],
     ) -> SampledTurn | None:
-        for mark in call.marks.get(n, ()):
+        def fits(turn: SampledTurn) -> bool:
+            return says_the_same(turn, message)
+
+        return await self.found(owner, call.marks.get(n, ()), names, fits)
+
+    async def found(
+        self,
+        owner: str,
+        marks: Sequence[str],
+        names: Sequence[str],
+        fits: Callable[[SampledTurn], bool],
+    ) -> SampledTurn | None:
+        """The first turn that fits, of those that are sealed in a mark or stored under a name."""
+        for mark in marks:
             turn = self._opened(owner, mark)
-            if turn is not None and says_the_same(turn, message):
+            if turn is not None and fits(turn):
                 return turn
         if self.store is None:
             return None
         for name in names:
             data = await self.store.get(owner, name)
             turn = None if data is None else SampledTurn.from_bytes(data)
-            if turn is not None and says_the_same(turn, message):
+            if turn is not None and fits(turn):
                 return turn
         return None
 
     def _opened(self, owner: str, mark: str) -> SampledTurn | None:
-        if self._seal is None:
+        if self.seal is None:
             return None
-        data = self._seal.open(owner, mark)
+        data = self.seal.open(owner, mark)
         return None if data is None else SampledTurn.from_bytes(data)
 
 
@@ -300,11 +324,13 @@ def _is_assistant(message: object) -> bool:
     return isinstance(message, dict) and message.get("role") == "assistant"
 
 
-async def _keys(messages: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """The names of turns without calls. Other streams do not wait for those of a long history."""
+async def keys_of_turns(
+    messages: Sequence[Mapping[str, Any]], *, with_calls: bool = False
+) -> dict[int, str]:
+    """The names of turns. Other streams do not wait for those of a long history."""
     if len(messages) < _LONG:
-        return turn_keys(messages)
-    return await asyncio.to_thread(turn_keys, messages)
+        return turn_keys(messages, with_calls=with_calls)
+    return await asyncio.to_thread(turn_keys, messages, with_calls=with_calls)
 
 
 def _possible_names(

@@ -1,0 +1,297 @@
+"""What is changed in the messages of a Chat Completions request so that a server takes them, and
+takes them as they were meant. `adaptations.py` has the table of who needs what.
+
+Each function gives the messages back as they are where nothing is to be changed; what a client sent
+is never changed itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from dsv4.api import ApiError
+from dsv4.api.api_request import reminder
+from dsv4.api.request_content import BLANK_LINE, RAW_ARGUMENTS, UNSUPPORTED_IMAGE, unsupported_text
+from dsv4.api.request_fields import JsonObject
+from dsv4.serve.settings import MissingReasoning, SystemPlace
+
+ChatMessages: TypeAlias = Sequence[JsonObject]
+MessageChange: TypeAlias = Callable[[JsonObject], JsonObject]
+
+# What stands for reasoning that nobody has: the API refuses an empty text, and takes this.
+SPACE = " "
+
+
+def each_message(messages: ChatMessages, change: MessageChange) -> ChatMessages:
+    """The messages, each as `change` makes it: the same list where it changes none."""
+    changed = [change(message) for message in messages]
+    same = all(new is old for new, old in zip(changed, messages, strict=True))
+    return messages if same else changed
+
+
+# Roles.
+
+
+def developer_as_system(message: JsonObject) -> JsonObject:
+    return {**message, "role": "system"} if message.get("role") == "developer" else message
+
+
+def placed_systems(messages: ChatMessages, place: SystemPlace) -> ChatMessages:
+    """Later system messages as reminders of the user's turn, or in front of everything."""
+    start = next((n for n, m in enumerate(messages) if m.get("role") != "system"), len(messages))
+    later = messages[start:]
+    if place == "in_place" or not any(message.get("role") == "system" for message in later):
+        return messages
+    if place == "reminder":
+        return [*messages[:start], *map(_as_reminder, later)]
+    systems = [message for message in later if message.get("role") == "system"]
+    others = [message for message in later if message.get("role") != "system"]
+    return [*messages[:start], *systems, *others]
+
+
+def _as_reminder(message: JsonObject) -> JsonObject:
+    if message.get("role") != "system":
+        return message
+    return dict(reminder(text_of(message.get("content")) or ""))
+
+
+# Content.
+
+
+def text_of(content: object) -> str | None:
+    """The text of a content field, its parts joined with a blank line; None where it has others."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        return None
+    parts = (part.get("text") if isinstance(part, dict) else part for part in content)
+    texts = [text for text in parts if isinstance(text, str)]
+    return BLANK_LINE.join(texts) if len(texts) == len(content) else None
+
+
+def readable_parts(message: JsonObject, *, images: bool) -> JsonObject:
+    """A message whose parts are texts, and `images` where the model reads them."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    parts = [_readable_part(part, images) for part in content]
+    same = all(new is old for new, old in zip(parts, content, strict=True))
+    return message if same else {**message, "content": parts}
+
+
+def _readable_part(part: object, images: bool) -> object:
+    if not isinstance(part, dict):
+        return {"type": "text", "text": str(part)}
+    kind = part.get("type")
+    if kind == "text":
+        return part
+    if kind == "image_url" and images:
+        source = part.get("image_url")
+        return part if isinstance(source, dict) else {**part, "image_url": {"url": source}}
+    if kind == "refusal":
+        return {"type": "text", "text": str(part.get("refusal") or "")}
+    text = UNSUPPORTED_IMAGE if kind == "image_url" else unsupported_text(str(kind))
+    return {"type": "text", "text": text}
+
+
+# Forms that clients leave out, or write in another way.
+
+
+def complete_messages(messages: ChatMessages) -> ChatMessages:
+    """The messages with everything that servers ask for, and nothing that they refuse."""
+    complete = each_message(messages, _complete_message)
+    if not any(message.get("prefix") for message in complete[:-1]):
+        return complete
+    return [*map(_without_prefix, complete[:-1]), complete[-1]]
+
+
+def _without_prefix(message: JsonObject) -> JsonObject:
+    return {name: value for name, value in message.items() if name != "prefix"}
+
+
+def _complete_message(message: JsonObject) -> JsonObject:
+    if message.get("role") != "assistant":
+        return message if message.get("content") is not None else {**message, "content": ""}
+    changed = message
+    if "tool_calls" in message and not message["tool_calls"]:
+        changed = {name: value for name, value in message.items() if name != "tool_calls"}
+    calls = changed.get("tool_calls")
+    if calls:
+        complete = [_complete_call(call) for call in calls]
+        if any(new is not old for new, old in zip(complete, calls, strict=True)):
+            changed = {**changed, "tool_calls": complete}
+    elif changed.get("content") is None:
+        changed = {**changed, "content": ""}
+    return changed
+
+
+def _complete_call(call: JsonObject) -> JsonObject:
+    function = call.get("function") or {}
+    arguments = function.get("arguments")
+    if not isinstance(arguments, str):
+        text = "{}" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+        call = {**call, "function": {**function, "arguments": text}}
+    return call if call.get("type") == "function" else {**call, "type": "function"}
+
+
+def with_object_arguments(message: JsonObject) -> JsonObject:
+    """A message whose calls all have JSON objects as arguments: any other text is one argument."""
+    calls = message.get("tool_calls") or ()
+    changed = [_with_object_arguments(call) for call in calls]
+    same = all(new is old for new, old in zip(changed, calls, strict=True))
+    return message if same else {**message, "tool_calls": changed}
+
+
+def _with_object_arguments(call: JsonObject) -> JsonObject:
+    function = call.get("function") or {}
+    text = function.get("arguments")
+    if not isinstance(text, str) or not text or _is_object(text):
+        return call
+    raw = json.dumps({RAW_ARGUMENTS: text}, ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": raw}}
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+# Calls and their results.
+
+
+def paired_results(messages: ChatMessages) -> ChatMessages:
+    """The messages with exactly one result for each call, directly behind it. A result that is
+    missing is empty; one without a call is said by the user."""
+    paired = list(_paired(messages))
+    same = len(paired) == len(messages) and all(map(_is, paired, messages))
+    return messages if same else paired
+
+
+def _is(new: object, old: object) -> bool:
+    return new is old
+
+
+def _paired(messages: ChatMessages) -> Iterator[JsonObject]:
+    waiting: dict[str, JsonObject | None] = {}  # calls of the last turn, and their results
+    held: list[JsonObject] = []  # what stood between them
+    for message in messages:
+        role, id = message.get("role"), message.get("tool_call_id")
+        if role == "tool" and isinstance(id, str) and waiting.get(id, message) is None:
+            waiting[id] = message
+        elif role == "tool":
+            held.append(_said_by_user(message))
+        elif role == "assistant":
+            yield from _results(waiting)
+            yield from held
+            yield message
+            waiting, held = {str(c.get("id")): None for c in message.get("tool_calls") or ()}, []
+        elif waiting and None in waiting.values():
+            held.append(message)
+        else:
+            yield from _results(waiting)
+            yield from held
+            yield message
+            waiting, held = {}, []
+    yield from _results(waiting)
+    yield from held
+
+
+def _results(waiting: Mapping[str, JsonObject | None]) -> Iterable[JsonObject]:
+    # In the order in which they came, and then those that did not come.
+    return (
+        {"role": "tool", "tool_call_id": id, "content": ""} if result is None else result
+        for id, result in waiting.items()
+    )
+
+
+def _said_by_user(result: JsonObject) -> JsonObject:
+    return {"role": "user", "content": result.get("content") or ""}
+
+
+def sorted_ids(messages: ChatMessages) -> ChatMessages:
+    """The messages with ids of parallel calls that sort as the calls were made."""
+    changed: list[JsonObject] = []
+    new_ids: dict[str, str] = {}
+    for message in messages:
+        if message.get("role") == "assistant":
+            ids = [str(call.get("id")) for call in message.get("tool_calls") or ()]
+            new_ids = {} if ids == sorted(ids) else _numbered(ids)
+            if new_ids:
+                message = {**message, "tool_calls": _renamed_calls(message["tool_calls"], new_ids)}
+        elif message.get("tool_call_id") in new_ids:
+            message = {**message, "tool_call_id": new_ids[message["tool_call_id"]]}
+        changed.append(message)
+    same = all(new is old for new, old in zip(changed, messages, strict=True))
+    return messages if same else changed
+
+
+def _numbered(ids: Sequence[str]) -> dict[str, str]:
+    width = len(str(len(ids)))
+    return {id: f"{n:0{width}}_{id}" for n, id in enumerate(ids)}
+
+
+def _renamed_calls(calls: Sequence[JsonObject], ids: Mapping[str, str]) -> list[JsonObject]:
+    return [{**call, "id": ids[str(call.get("id"))]} for call in calls]
+
+
+def renamed_tools(message: JsonObject, names: Mapping[str, str]) -> JsonObject:
+    """A message that calls tools by other names."""
+    calls = message.get("tool_calls") or ()
+    if not any(_called_name(call) in names for call in calls):
+        return message
+    return {**message, "tool_calls": [_renamed_call(call, names) for call in calls]}
+
+
+def _renamed_call(call: JsonObject, names: Mapping[str, str]) -> JsonObject:
+    name = _called_name(call)
+    if name not in names:
+        return call
+    return {**call, "function": {**call["function"], "name": names[name]}}
+
+
+def _called_name(call: JsonObject) -> Any:
+    return (call.get("function") or {}).get("name")
+
+
+# Reasoning.
+
+
+def reasoning_of(message: Mapping[str, Any]) -> str:
+    """The reasoning of a message, under either of its names."""
+    for field in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(field), str) and message[field]:
+            return str(message[field])
+    return ""
+
+
+def with_read_field(message: JsonObject) -> JsonObject:
+    """A message that has its reasoning where the server looks for it."""
+    if "reasoning" not in message or message.get("role") != "assistant":
+        return message
+    kept = {name: value for name, value in message.items() if name != "reasoning"}
+    reasoning = reasoning_of(message)
+    return {**kept, "reasoning_content": reasoning} if reasoning else kept
+
+
+def with_reasoning_everywhere(
+    messages: ChatMessages, otherwise: MissingReasoning, field: Literal["reasoning_content"]
+) -> ChatMessages:
+    """The messages with reasoning in every turn that must have some: those with calls, after the
+    user's last message."""
+    users = (n for n, message in enumerate(messages) if message.get("role") == "user")
+    last = max(users, default=-1)
+    changed = list(messages)
+    for n, message in enumerate(messages[last + 1 :], last + 1):
+        if message.get("tool_calls") and not reasoning_of(message):
+            if otherwise == "refuse":
+                problem = (
+                    "found calls without reasoning, expected it: the server refuses such a turn, "
+                    "and this gateway has not seen it"
+                )
+                raise ApiError(problem, path=f"messages[{n}].{field}")
+            changed[n] = {**message, field: SPACE if otherwise == "space" else ""}
+    return messages if changed == list(messages) else changed
