@@ -73,9 +73,11 @@ def test_requests_and_tokens_count_by_the_minute(
     for _ in range(2):
         with meter.admitted("ann", limits):
             pass
-    with pytest.raises(KeyLimitReached, match="2 requests") as caught:
-        with meter.admitted("ann", limits):
-            pass
+    with (
+        pytest.raises(KeyLimitReached, match="2 requests") as caught,
+        meter.admitted("ann", limits),
+    ):
+        pass
     assert caught.value.retry_after == 60
     now += 61
     with meter.admitted("ann", limits):
