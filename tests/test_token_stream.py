@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dsv4
 from builders import EOS, function
+from completions import corpus, declared
 from dsv4.tokens import IdParser, Tokenizer
 from strategies import LOOKALIKES
 
@@ -125,6 +126,30 @@ class TestCharacters:
             events(IdParser(tokenizer, dsv4.StreamParser(thinking=False)), chunked(ids, 1))
         )
         assert message.content == text
+
+
+class TestCorpora:
+    @pytest.mark.parametrize("size", [1, 1000])
+    def test_malformed_completions_are_read_as_from_text(
+        self, size: int, tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        """A token that is misspelled has no id: whoever writes it so writes ordinary tokens."""
+        for case in corpus():
+            options = {
+                "thinking": case["start"] == "reasoning",
+                "tools": declared(**case["tools"]),
+                "tool_choice": case["tool_choice"],
+            }
+            parser = IdParser(tokenizer, dsv4.StreamParser(**options))
+            found = dsv4.assemble(events(parser, chunked(reference(case["text"]), size)))
+            assert found == dsv4.parse(case["text"], **options), case["id"]
+
+    @pytest.mark.parametrize(
+        "text", ["a< /think>b", "a</THINK>b", "a</think >b<|end▁of▁sentence|>"]
+    )
+    def test_misspelled_ends(self, text: str, tokenizer: Tokenizer) -> None:
+        found = dsv4.assemble(events(IdParser(tokenizer), chunked(tokenizer.encode_text(text), 1)))
+        assert (found.reasoning, found.content) == ("a", "b")
 
 
 class TestSpelling:
