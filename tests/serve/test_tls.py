@@ -29,31 +29,22 @@ def make_certificate(folder: Path, name: str) -> tuple[str, str]:
 def test_a_certificate_must_fit_its_key(tmp_path: Path) -> None:
     (one, key), (other, _) = make_certificate(tmp_path, "one"), make_certificate(tmp_path, "other")
     check_certificate(Settings(tls_cert=one, tls_key=key))
-    with pytest.raises(SettingError, match="tls_cert: .*key values mismatch, expected"):
+    with pytest.raises(SettingError, match=r"tls_cert: .*key values mismatch, expected"):
         check_certificate(Settings(tls_cert=other, tls_key=key))
-    with pytest.raises(SettingError, match="tls_cert: .*No such file"):
+    with pytest.raises(SettingError, match=r"tls_cert: .*No such file"):
         check_certificate(Settings(tls_cert=str(tmp_path / "none"), tls_key=key))
     with pytest.raises(SettingError, match="tls_key: found none"):
         Settings(tls_cert=one)
     Path(key).chmod(0o644)
-    with pytest.raises(SettingError, match="tls_key: .*every user can read"):
+    with pytest.raises(SettingError, match=r"tls_key: .*every user can read"):
         check_certificate(Settings(tls_cert=one, tls_key=key))
 
 
 def test_a_key_with_a_password_asks_nobody(tmp_path: Path) -> None:
     cert, key = make_certificate(tmp_path, "one")
     locked = tmp_path / "locked.key"
-    command = [
-        "openssl",
-        "ec",
-        "-in",
-        key,
-        "-aes256",
-        "-passout",
-        "pass:secret",
-        "-out",
-        str(locked),
-    ]
+    command = ["openssl", "ec", "-in", key, "-aes256", "-passout", "pass:secret"]
+    command += ["-out", str(locked)]
     subprocess.run(command, check=True, capture_output=True)
     with pytest.raises(SettingError, match="without a password"):
         check_certificate(Settings(tls_cert=cert, tls_key=str(locked)))
