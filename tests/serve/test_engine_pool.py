@@ -16,7 +16,7 @@ from standins import Scripted, VllmServer
 from dsv4._format.tokens import THINK_END
 from dsv4.serve.backend import BackendError, Model
 from dsv4.serve.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
-from dsv4.serve.reload import check_models
+from dsv4.serve.reload import check_models, reload
 from dsv4.serve.settings import SettingError, Settings
 from dsv4.tokens import Tokenizer
 
@@ -198,15 +198,15 @@ def test_engines_are_read_anew_from_the_file(tokenizer: Tokenizer, tmp_path: Any
             async with gateway(**given) as g:
                 await g.post("/v1/chat/completions", CHAT)
                 file.write_text(f'upstream = ["{one}", "{two}"]')
-                await g.server.reload()
+                await reload(g.server)
                 assert [engine.url for engine in g.server.engines.engines] == [one, two]
                 lies, twice = f'["{one}", "{three}"]', f'["{one}", "{one}"]'
                 for wrong in (lies, twice, '["nonsense"]', "5"):
                     file.write_text(f"upstream = {wrong}")
-                    await g.server.reload()
+                    await reload(g.server)
                     assert [engine.url for engine in g.server.engines.engines] == [one, two]
                 file.write_text(f'upstream = ["{two}"]')
-                await g.server.reload()
+                await reload(g.server)
                 assert [engine.url for engine in g.server.engines.engines] == [two]
                 assert (await g.post("/v1/chat/completions", CHAT))[0] == 200
                 assert len(second.requests) == 1

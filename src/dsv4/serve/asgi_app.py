@@ -27,6 +27,8 @@ from dsv4.serve.drain import DrainedApp
 from dsv4.serve.engine_pool import Engine
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
+from dsv4.serve.raw_completions import RawCompletionRoute
+from dsv4.serve.response_routes import response_routes
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_routes import session_routes
 from dsv4.serve.settings import Settings
@@ -119,10 +121,10 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         for path, protocol in generating.items():
             found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
         counting = WorkerRoute(server, plain.count_tokens, protocol="messages")
-        stored = JsonRoute(server, plain.response, protocol="responses")
         found += [
             _route(f"{prefix}/messages/count_tokens", counting, "POST"),
-            _route(f"{prefix}/responses/{{id}}", stored, "GET", "DELETE"),
+            _route(f"{prefix}/completions", RawCompletionRoute(server), "POST"),
+            *response_routes(server, plain, prefix),
             _route(f"{prefix}/models", JsonRoute(server, plain.models), "GET"),
             _route(f"{prefix}/models/{{model:path}}", JsonRoute(server, plain.model), "GET"),
             _route(f"{prefix}/tokenize", WorkerRoute(server, plain.tokenize), "POST"),

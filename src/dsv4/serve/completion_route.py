@@ -145,8 +145,8 @@ class CompletionRoute:
     ) -> int:
         server, headers, call = self._server, client.headers, received.call
         try:
-            prepared = report.prepared = await self._prepare(received, client)
-            report.id = prepared.turn_ids[0]
+            prepared = await self._prepare(received, client)
+            report.id, report.facts = prepared.turn_ids[0], prepared.facts
             debug = server.settings.debug and headers.get("x-dsv4-debug") == "1"
             run = report.run = CompletionRun(server, self._api, prepared, client, debug)
             if seen is not None:

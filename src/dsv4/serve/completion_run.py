@@ -49,6 +49,7 @@ from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_even
 from dsv4.serve.engine_pool import EngineLease, PromptPrefix
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.records import Exchange
+from dsv4.serve.observe.request_report import RequestFacts
 from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import SessionEntry
@@ -104,6 +105,13 @@ class PreparedRequest:
     @property
     def body(self) -> JsonObject:
         return self.received.body
+
+    @property
+    def facts(self) -> RequestFacts:
+        """What the log and traces tell of it."""
+        options = self.options
+        limits = (options.max_tokens, options.temperature)
+        return RequestFacts(self.call.model, *limits, self.shared, self.adapted)
 
     @property
     def adapted(self) -> tuple[str, ...]:
@@ -637,7 +645,7 @@ class CompletionRun:
             server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
         usage = self.usage
         for kind in ("prompt", "cached", "completion", "reasoning"):
-            server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
+            server.metrics.tokens.labels(kind).inc(getattr(usage, kind) or 0)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
         for reader in self._readers:
             server.metrics.count_events(reader.events)

@@ -202,22 +202,14 @@ class PlainRoutes:
             "max_model_len": self._server.context,
         }
 
-    async def response(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
-        id, stored = scope["path_params"]["id"], self._server.stored_responses
-        found = await stored.found(key.name, id)
-        if found is None or found.response["id"] != id:
-            raise ApiError(
-                f"found {id!r}, expected the id of a response that is stored here", status=404
-            )
-        if scope["method"] == "DELETE":
-            await stored.forget(key.name, id)
-            return {"id": id, "object": "response", "deleted": True}
-        return found.response
-
     # In threads.
 
     def count_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         return {"input_tokens": prompt_length(*self._encoded(self._body(data), "messages"))}
+
+    def count_input_tokens(self, data: bytes, cancellation: Cancellation) -> JsonObject:
+        counted = prompt_length(*self._encoded(self._body(data), "responses"))
+        return {"object": "response.input_tokens", "input_tokens": counted}
 
     def tokenize(self, data: bytes, cancellation: Cancellation) -> JsonObject:
         """The ids of a text, or of a request's prompt."""

@@ -11,16 +11,13 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dsv4.serve.access import read_keys, refuse_open_file
 from dsv4.serve.backend import BackendError
 from dsv4.serve.engine_pool import Engine
 from dsv4.serve.observe.logs import logger
+from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, upstreams_in
-
-if TYPE_CHECKING:
-    from dsv4.serve.server import GatewayState
 
 # Where workers tell each other which engines drain.
 _DRAINING = "draining.json"

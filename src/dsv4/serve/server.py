@@ -32,7 +32,6 @@ from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.observe.metrics import Metrics
 from dsv4.serve.observe.records import Recorder
 from dsv4.serve.observe.tracing import tracing_for
-from dsv4.serve.reload import reload
 from dsv4.serve.request_adapter import RequestAdapter, adapter_for
 from dsv4.serve.served_model import (
     default_context,
@@ -281,10 +280,6 @@ class GatewayState:
             await asyncio.sleep(self.settings.probe_interval)
             if self.engines.chooses and self._knows_backend:
                 await self.engines.probe(self.engine_model, self.settings.connect_timeout)
-
-    async def reload(self) -> None:
-        """Reads anew what may change while the server runs. What cannot be used changes nothing."""
-        await reload(self)
 
     async def summarize(self) -> None:
         """Logs what this process is doing, and what was counted where nobody else does."""

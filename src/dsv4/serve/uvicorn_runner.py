@@ -25,7 +25,7 @@ from dsv4.serve.banner import ServerSummary, banner_text
 from dsv4.serve.observe.logs import configure_logs, logger
 from dsv4.serve.observe.metrics import count_together, forget_dead_workers
 from dsv4.serve.observe.tracing import export_traces
-from dsv4.serve.reload import check_models
+from dsv4.serve.reload import check_models, reload
 from dsv4.serve.server import GatewayState
 from dsv4.serve.settings import SettingError, Settings, load, to_environ
 from dsv4.serve.tls import check_certificate, use_certificate
@@ -133,7 +133,7 @@ class GatewayServer(uvicorn.Server):
 
     async def reload(self) -> None:
         """Reads anew what the gateway reads, and the certificate."""
-        await self._gateway.reload()
+        await reload(self._gateway)
         settings = self._gateway.settings
         if isinstance(self.config.ssl, ssl.SSLContext):
             try:

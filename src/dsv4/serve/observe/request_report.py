@@ -4,17 +4,47 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from dsv4._parse.events import Diagnostic
+from dsv4._parse.events import Diagnostic, Event
 from dsv4._parse.parser_options import new_id
-from dsv4.api import ApiError
+from dsv4.api import ApiError, Usage
+from dsv4.serve.access import Key
 from dsv4.serve.observe.logs import log_fields
 
-if TYPE_CHECKING:
-    from dsv4.api import Usage
-    from dsv4.serve.access import Key
-    from dsv4.serve.completion_run import CompletionRun, PreparedRequest
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What a request asks for: as far as the log and traces tell."""
+
+    model: str
+    max_tokens: int
+    temperature: float | None
+    shared: int | None
+    adaptations: tuple[str, ...] = ()
+
+
+class ReadChoice(Protocol):
+    """A completion that is read."""
+
+    @property
+    def events(self) -> list[Event]: ...
+
+
+class ReportedRun(Protocol):
+    """What answers a request."""
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def engine(self) -> str | None: ...
+
+    @property
+    def readers(self) -> Sequence[ReadChoice]: ...
+
 
 # A client that went away before its answer. No HTTP status: nginx has made it known.
 CLIENT_GONE = 499
@@ -34,8 +64,8 @@ class RequestReport:
         self.key: Key | None = None
         self.status = 500
         self.failure: str | None = None
-        self.prepared: PreparedRequest | None = None
-        self.run: CompletionRun | None = None
+        self.facts: RequestFacts | None = None
+        self.run: ReportedRun | None = None
 
     def fail(self, error: Exception) -> None:
         """Notes why it failed; the first reason is the one that counts."""
@@ -55,19 +85,19 @@ class RequestReport:
 
     def fields(self) -> dict[str, Any]:
         """What the log says of it. What is None is not known."""
-        usage, prepared = self.usage, self.prepared
+        usage, facts = self.usage, self.facts
         return {
             "id": self.id,
             "key": None if self.key is None else self.key.name,
             "protocol": self.protocol,
             "path": self.path,
-            "model": None if prepared is None else prepared.call.model,
+            "model": None if facts is None else facts.model,
             "status": self.status,
             "seconds": round(time.monotonic() - self.began, 3),
             "prompt_tokens": None if usage is None else usage.prompt,
             "cached_tokens": None if usage is None else usage.cached,
             "completion_tokens": None if usage is None else usage.completion,
-            "shared_tokens": None if prepared is None else prepared.shared,
+            "shared_tokens": None if facts is None else facts.shared,
             "repairs": self.repairs,
             "adaptations": ",".join(self.adaptations) if self.adaptations else None,
             "engine": None if self.run is None else self.run.engine,
@@ -77,7 +107,7 @@ class RequestReport:
     @property
     def adaptations(self) -> tuple[str, ...] | None:
         """What was changed for a chat server; None where nothing was."""
-        return (self.prepared.adapted or None) if self.prepared is not None else None
+        return (self.facts.adaptations or None) if self.facts is not None else None
 
     @property
     def is_fault(self) -> bool:

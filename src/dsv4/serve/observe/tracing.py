@@ -56,7 +56,7 @@ def _describe(span: Span, report: RequestReport) -> None:
     """Says what became of a request, in the words of the GenAI conventions where they have some."""
     from opentelemetry.trace import Status, StatusCode
 
-    usage, prepared = report.usage, report.prepared
+    usage, facts = report.usage, report.facts
     said: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "deepseek",
@@ -68,12 +68,12 @@ def _describe(span: Span, report: RequestReport) -> None:
         "dsv4.repairs": report.repairs,
         "dsv4.adaptations": report.adaptations,
     }
-    if prepared is not None:
-        said["gen_ai.request.model"] = prepared.call.model
-        said["gen_ai.request.max_tokens"] = prepared.options.max_tokens
-        said["gen_ai.request.temperature"] = prepared.options.temperature
-        said["dsv4.prefix_shared_tokens"] = prepared.shared
-        span.update_name(f"chat {prepared.call.model}")
+    if facts is not None:
+        said["gen_ai.request.model"] = facts.model
+        said["gen_ai.request.max_tokens"] = facts.max_tokens
+        said["gen_ai.request.temperature"] = facts.temperature
+        said["dsv4.prefix_shared_tokens"] = facts.shared
+        span.update_name(f"chat {facts.model}")
     if usage is not None:
         said["gen_ai.usage.input_tokens"] = usage.prompt
         said["gen_ai.usage.output_tokens"] = usage.completion
