@@ -11,9 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 from gateway import Gateway, events_of, gateway, run
-from standins import Scripted, VllmServer
+from standins import THINK_END, Scripted, VllmServer
 
-from dsv4._format.tokens import THINK_END
 from dsv4.serve.backend import BackendError, Model
 from dsv4.serve.engine_pool import Engine, EngineLease, EnginePool, PromptPrefix
 from dsv4.serve.reload import check_models, reload

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from gateway import gateway, run
-from standins import Scripted
+from standins import THINK_END, Scripted
 
-from dsv4._format.tokens import THINK_END
 from dsv4.serve import Chunk
 from dsv4.serve.access import read_keys
 from dsv4.serve.key_limits import (

@@ -10,8 +10,7 @@ import openai
 import pytest
 from gateway import TOOLS, gateway, run
 from pydantic import TypeAdapter
-
-from dsv4._format.tokens import THINK_START
+from standins import THINK_START
 
 
 def with_client(work: Callable[[openai.OpenAI], Any], **settings: Any) -> Any:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from gateway import gateway, run
-from standins import Scripted, VllmServer
+from standins import EOS, THINK_END, Scripted, VllmServer
 
-from dsv4._format.tokens import EOS, THINK_END
 from dsv4.tokens import Tokenizer
 
 trace = pytest.importorskip("opentelemetry.trace")
