@@ -22,9 +22,13 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from dsv4._format.tokens import THINK_START, Special, markup
+from dsv4._format import tokens
+from dsv4._format.tokens import Special, markup
 from dsv4.serve import Chunk, Model
 from dsv4.tokens import Tokenizer
+
+# For tests that look at nothing else of the format.
+EOS, THINK_END, THINK_START = tokens.EOS, tokens.THINK_END, tokens.THINK_START
 
 # Tokens that such a server counts as special, so that `skip_special_tokens` removes them: in
 # V4's tokenizer.json only these two have the flag, but servers add the stop tokens' like.
