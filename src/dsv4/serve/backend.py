@@ -7,6 +7,7 @@ works as well as one behind HTTP.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
@@ -179,6 +180,28 @@ class ProbedBackend(Protocol):
     async def check_grammars(self) -> str | None:
         """To all that is generated ("grammar"), to what follows the reasoning ("server"), or to
         nothing: None. Raises a `BackendError` where it does not answer."""
+        ...
+
+
+class PassedAnswer(Protocol):
+    """An answer that is passed on as it comes."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    async def read(self) -> bytes:
+        """What has come; nothing at the end."""
+        ...
+
+
+@runtime_checkable
+class PassingBackend(Protocol):
+    """A backend that takes requests of any route."""
+
+    def passed(
+        self, method: str, path: str, data: bytes
+    ) -> AbstractAsyncContextManager[PassedAnswer]:
+        """The answer to a request. Raises a `BackendError` where there is none."""
         ...
 
 

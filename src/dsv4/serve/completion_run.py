@@ -47,6 +47,7 @@ from dsv4.serve.backend import (
 )
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
 from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.observe.healing_report import log_healed
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
@@ -596,8 +597,9 @@ class CompletionRun:
         for kind in ("prompt", "cached", "completion", "reasoning"):
             server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
         server.metrics.duration.observe(time.monotonic() - prepared.began)
-        for reader in self._readers:
+        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events)
+            log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.first_token.observe(reader.first_at - prepared.began)
         if server.recorder is not None:

@@ -5,6 +5,7 @@ prefixes seen.
 from __future__ import annotations
 
 import asyncio
+import logging
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThrea
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer, VocabularyError
+
+_log = logging.getLogger("dsv4.serve")
 
 _OWNERS = 256
 _PER_OWNER = 8
@@ -128,6 +131,7 @@ class GatewayState:
             grammars=self.backend.grammar_form is not None,
             reasoning_field=settings.reasoning_field,
             calls=settings.calls,
+            strip_markup=settings.strip_markup,
             model=self.model.name,
         )
 
@@ -216,6 +220,8 @@ class GatewayState:
         return True
 
     async def aclose(self) -> None:
+        if is_chat(self.backend):
+            _log.info("%s", self.metrics.healing())
         self.workers.close()
         await self.sessions.aclose()
         await self.backend.aclose()
