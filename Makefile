@@ -39,7 +39,7 @@ PYRIGHT := @if $(BIN)/pyright --version >/dev/null 2>&1; \
 	then $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else echo "pyright cannot run here, so mypy alone has checked the types"; fi
 
-.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs dist format bench fuzz clean
+.PHONY: demo examples test check-types test-core test-training test-all test-thorough test-grammar test-large test-pythons test-wheel test-browser test-static-playground smoke-in-a-browser smoke-on-other-pythons test-llamacpp clients docs site dist format bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -53,7 +53,7 @@ examples: $(VENV)-training/installed
 # What trainers make of the files that `dsv4 dataset --for` writes: TRL, transformers, torchtune and
 # Megatron, on the CPU.
 test-training: $(VENV)-training/installed-for-tests
-	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py
+	$(VENV)-training/bin/python -m pytest tests/test_trainers.py tests/test_arrays.py tests/trajectories
 
 # Side by side: mypy takes one core, and leaves the other idle.
 test: $(VENV)/installed-for-tests
@@ -103,6 +103,14 @@ test-wheel: $(VENV)/installed-for-dist
 docs: $(VENV)/installed-for-docs
 	$(BIN)/mkdocs build --strict
 
+# The site as it is published: the documentation, and the playground, which needs no server. Without
+# npm the documentation is all of it.
+INSTALL_PYODIDE := npm install --silent --no-save --prefix build/npm pyodide@314.0.7 \
+	@huggingface/tokenizers@0.2.0
+site: docs $(VENV)/installed-for-tests
+	@if $(INSTALL_PYODIDE); then $(BIN)/python scripts/build_playground.py build/site/playground; \
+	else echo "npm did not install Pyodide, so the site has no playground"; fi
+
 # What is published, in dist/.
 dist: $(VENV)/installed-for-dist
 	rm -rf dist
@@ -127,6 +135,13 @@ AXE := axe-core@4.10.3
 test-browser: $(VENV)/installed-for-tests
 	-npm install --silent --no-save --prefix build/axe $(AXE)
 	$(BIN)/pytest tests/browser
+
+# The same tests with the playground of static files, in which each page starts Python anew, and what
+# it answers beside a server's answers.
+test-static-playground: $(VENV)/installed-for-tests
+	-$(INSTALL_PYODIDE)
+	$(BIN)/pytest tests/browser --static
+	$(BIN)/pytest -m large tests/playground/test_static_answers.py
 
 format: $(VENV)/installed-for-tests
 	$(BIN)/ruff check --fix .
@@ -188,8 +203,9 @@ $(VENV)-training/installed: pyproject.toml
 	touch $@
 
 # torchtune and Megatron without what they ask for, of which the tests need little; torchtune 0.6
-# imports what newer releases of torchao have no more. Tests of what is missing are skipped.
-TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1'
+# imports what newer releases of torchao have no more. Of verl and SkyRL only the source is read.
+# Tests of what is missing are skipped.
+TRAINERS := 'torchtune==0.6.1' 'torchao==0.9.0' 'megatron-core==0.16.1' 'verl==0.9.1' 'skyrl==0.3.0'
 $(VENV)-training/installed-for-tests: $(VENV)-training/installed
 	$(VENV)-training/bin/python -m pip install --quiet 'pytest>=8' 'hypothesis>=6.100' sentencepiece tiktoken
 	-$(VENV)-training/bin/python -m pip install --quiet --no-deps $(TRAINERS)

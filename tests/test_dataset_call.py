@@ -129,6 +129,14 @@ def test_turns_of_a_context_cannot_be_expanded(tmp_path: Path, vocabulary: Path)
         encoded(tmp_path / "in.jsonl", [line], vocabulary, expand=True)
 
 
+def test_conversations_without_an_answer_are_counted(tmp_path: Path, vocabulary: Path) -> None:
+    """There is nothing to expand in them, so that no row would tell."""
+    path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    path.write_text("".join(f"{json.dumps(c)}\n" for c in [*CONVERSATIONS[:2], [user("3?")]]))
+    summary = encode_files([path], out, tokenizer=vocabulary, jobs=1, expand=True)
+    assert (summary.conversations, summary.examples, summary.unanswered) == (3, 2, 1)
+
+
 def test_a_tool_choice_hides_the_tools_of_expanded_turns(tmp_path: Path, vocabulary: Path) -> None:
     line = {"messages": CONVERSATIONS[0], "tools": [function()], "tool_choice": "none"}
     bare = {"messages": CONVERSATIONS[0]}
@@ -390,8 +398,33 @@ class TestAgain:
         out = tmp_path / "out.jsonl"
         encode_files([conversations], out, **options)
         before = out.stat()
-        assert encode_files([conversations], out, resume=True, **options).finished
+        again = encode_files([conversations], out, resume=True, **options)
+        assert (again.finished, again.resumed_nothing) == (True, True)
         assert out.stat() == before
+
+    def test_a_finished_output_is_not_replaced_without_asking(
+        self, tmp_path: Path, conversations: Path, options: dict[str, Any]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        first = encode_files([conversations], out, **options)
+        assert (first.finished, first.resumed_nothing) == (True, False)
+        before, files = out.stat(), set(tmp_path.iterdir())
+        with pytest.raises(DatasetError, match=r"is there already: replace it \(--overwrite\)"):
+            encode_files([conversations], out, thinking=False, **options)
+        assert (out.stat(), set(tmp_path.iterdir())) == (before, files)
+        encode_files([conversations], out, thinking=False, overwrite=True, **options)
+        assert out.stat() != before
+
+    def test_the_output_of_a_small_run_begins_soon(
+        self, tmp_path: Path, options: dict[str, Any]
+    ) -> None:
+        """Of a hundred conversations, few are lost where the run is stopped."""
+        path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+        path.write_text("".join(f"{json.dumps(CONVERSATIONS[0])}\n" for _ in range(100)))
+        with pytest.raises(Interrupted) as caught:
+            encode_files([path], out, watcher=Stop(), **options)
+        assert caught.value.kept == 8
+        assert encode_files([path], out, resume=True, **options).conversations == 100
 
     @pytest.mark.parametrize(
         "chosen", [{"tools": (function(),)}, {"dialect": dsv4.DIALECTS["v4"]}, {"effort": "max"}]

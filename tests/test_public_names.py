@@ -103,8 +103,8 @@ def test_the_names_of_tokens() -> None:
     from dsv4 import tokens
 
     assert set(tokens.__all__) == {
-        *("Difference", "Example", "Fitted", "IdParser", "Session", "Span", "Tokenizer"),
-        *("VocabularyError", "why_not_prefix"),
+        *("Difference", "Example", "Fitted", "IdParser", "Sample", "Session", "Span"),
+        *("Tokenizer", "VocabularyError", "why_not_prefix"),
     }
 
 

@@ -467,6 +467,70 @@ class TestSampled:
         pickle.loads(pickle.dumps(session))
 
 
+class TestSamples:
+    """Rows of training data: what was sampled, each in the context that the model met."""
+
+    def test_an_agent_is_one_row(self, tokenizer: Tokenizer) -> None:
+        session = Session(tokenizer, tools=[function("f")])
+        session.append(user())
+        asked = session.prompt_ids()
+        whole = dsv4.encode([user(), calling(call("f"))], tools=[function("f")])
+        made = tokenizer.encode(whole)[len(asked) :]
+        session.append_sampled(made, [-0.5] * len(made))
+        session.append(result("1", session.messages[-1]["tool_calls"][0]["id"]))
+        again = session.prompt_ids()
+        answer = [*otherwise(tokenizer, "Hm"), 128822, *otherwise(tokenizer, "One"), 1]
+        session.append_sampled(answer)
+        results = len(again) - len(asked) - len(made)
+        (row,) = session.samples()
+        assert row.ids == again + answer == session.prompt_ids()
+        assert row.mask == [
+            *([0] * len(asked) + [1] * len(made)),
+            *([0] * results + [1] * len(answer)),
+        ]
+        assert row.logprobs == [
+            *([None] * len(asked) + [-0.5] * len(made)),
+            *([None] * results + [None] * len(answer)),
+        ]
+
+    def test_a_chat_has_a_row_for_each_turn(self, tokenizer: Tokenizer) -> None:
+        """Old reasoning is dropped, so that no prompt holds two turns as they were sampled."""
+        session, contexts, turns = Session(tokenizer), [], []
+        for n in range(3):
+            session.append(user(f"{n}"))
+            contexts.append(session.prompt_ids())
+            turns.append([*otherwise(tokenizer, "Hm"), 128822, *otherwise(tokenizer, f"{n}"), 1])
+            session.append_sampled(turns[-1], [float(n)] * len(turns[-1]))
+        rows = session.samples()
+        assert len(rows) == 3
+        for n, (row, context, turn) in enumerate(zip(rows, contexts, turns, strict=True)):
+            assert row.ids == context + turn
+            assert row.mask == [0] * len(context) + [1] * len(turn)
+            assert row.logprobs == [None] * len(context) + [float(n)] * len(turn)
+
+    def test_what_others_wrote_is_not_trained_on(
+        self, tokenizer: Tokenizer, reference: Ids
+    ) -> None:
+        session = grown(
+            tokenizer,
+            [user(), assistant("He"), user(), assistant("He", wo_eos=True)],
+            thinking=False,
+        )
+        assert session.samples() == []
+        session.append_sampled(reference("llo"))
+        session.append_sampled(reference(f"!{EOS}"))
+        (row,) = session.samples()
+        assert row.ids == session.prompt_ids()
+        sampled = len(reference("llo")) + len(reference(f"!{EOS}"))
+        assert row.mask == [0] * (len(row.ids) - sampled) + [1] * sampled
+
+    def test_as_many_log_probabilities_as_ids(self, tokenizer: Tokenizer) -> None:
+        session = grown(tokenizer, [user()])
+        with pytest.raises(dsv4.OptionError, match="logprobs: found 1 for 2 ids, expected one for"):
+            session.append_sampled([128822, 1], [-1.0])
+        assert (session.messages, session.samples()) == ([user()], [])
+
+
 class TestOpenTurns:
     def test_without_eos_the_turn_is_left_open(self, tokenizer: Tokenizer, reference: Ids) -> None:
         session = grown(tokenizer, [user()], thinking=False)

@@ -13,7 +13,7 @@ import torch
 from tiny import TRAINED, conversations
 from transformers import LlamaForCausalLM
 
-from dsv4.tokens import Session, Tokenizer
+from dsv4.tokens import Sample, Session, Tokenizer
 
 TURNS = 3
 LONGEST = 80
@@ -32,49 +32,40 @@ def sample(model: Any, ids: list[int], stop: int) -> tuple[list[int], list[float
     return sampled, logprobs
 
 
-def rollout(model: Any, tokenizer: Tokenizer) -> tuple[list[int], list[tuple[int, list[float]]]]:
-    """The ids of a whole conversation, and where in them each sampled turn begins."""
+def rollout(model: Any, tokenizer: Tokenizer) -> list[Sample]:
+    """A conversation with a tool, as rows to train on."""
     session = Session(tokenizer, tools=conversations()[0]["tools"], drop_thinking=False)
     session.append({"role": "user", "content": "Weather in Paris?"})
     stop = tokenizer.special_id("<｜end▁of▁sentence｜>")
-    ids: list[int] = []
-    turns: list[tuple[int, list[float]]] = []
     for _ in range(TURNS):
         prompt = session.prompt_ids()
-        assert prompt[: len(ids)] == ids, session.rewritten
-        sampled, logprobs = sample(model, prompt, stop)
-        message = session.append_sampled(sampled)
-        turns.append((len(prompt), logprobs))
-        ids = prompt + sampled
-        assert session.prompt_ids() == ids, session.rewritten
+        assert session.rewritten is None, session.rewritten
+        message = session.append_sampled(*sample(model, prompt, stop))
         if not message.tool_calls:
             break
         for call in session.messages[-1]["tool_calls"]:
             session.append({"role": "tool", "tool_call_id": call["id"], "content": "rain"})
-    return ids, turns
+    return session.samples()
 
 
 def main() -> None:
     torch.manual_seed(0)
     tokenizer = Tokenizer.load()
     model = LlamaForCausalLM.from_pretrained(TRAINED / "sft")  # what sft.py made
-    ids, turns = rollout(model, tokenizer)
+    (row,) = rollout(model, tokenizer)  # one context: with tools, a prompt only grows
 
     # The training step sees the whole conversation at once.
     model.train()
-    chances = torch.log_softmax(model(torch.tensor([ids])).logits[0].float(), -1)
-    loss = torch.tensor(0.0)
-    for start, then in turns:
-        chosen = torch.tensor(ids[start : start + len(then)])
-        now = chances[start - 1 : start - 1 + len(then)].gather(1, chosen[:, None])[:, 0]
-        apart = float((now.detach() - torch.tensor(then)).abs().max())
-        print(f"turn at {start}: {len(then)} tokens sampled, log-probabilities within {apart:.1e}")
-        assert apart < 1e-3, "these are not the ids that were sampled"
-        reward = 1.0
-        loss = loss - reward * now.sum()
-    loss.backward()
-    again = tokenizer.decode(ids)
-    print(f"{len(ids)} ids trained on are the ids sampled; the conversation:\n{again[-400:]}")
+    ids, sampled = torch.tensor(row.ids), torch.tensor(row.mask[1:]) == 1
+    chances = torch.log_softmax(model(ids[None]).logits[0, :-1].float(), -1)
+    now = chances.gather(1, ids[1:, None])[:, 0][sampled]
+    then = torch.tensor([logprob for logprob in row.logprobs if logprob is not None])
+    apart = float((now.detach() - then).abs().max())
+    print(f"{len(now)} tokens sampled of {len(ids)}, log-probabilities within {apart:.1e}")
+    assert apart < 1e-3, "these are not the ids that were sampled"
+    reward = 1.0
+    (-reward * now.sum()).backward()
+    print(f"the conversation:\n{tokenizer.decode(row.ids)[-400:]}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 make test-browser                         looks for chromium on the path
 CHROMIUM=/opt/chrome make test-browser    uses this one
+
+With `--static`, the playground is the page of static files, in which Python answers.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ FLAGS = [
 ]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--static", action="store_true", help="test the playground of static files")
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -38,13 +44,25 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def playground() -> Iterator[str]:
-    """The address of a playground: a server with the demo backend, and its inspector."""
+def playground(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a playground: a server with the demo backend and its inspector, or files."""
+    if request.config.getoption("--static"):
+        yield request.getfixturevalue("static_playground")
+        return
     pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
     from serving import served
 
     with served(inspect=True) as url:
         yield f"{url}/playground/"
+
+
+@pytest.fixture(scope="session")
+def static_playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the playground as static files, built for this."""
+    from serving import built_playground, files_served
+
+    with files_served(built_playground(tmp_path_factory.mktemp("playground"))) as url:
+        yield url
 
 
 @pytest.fixture

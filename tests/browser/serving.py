@@ -1,21 +1,33 @@
-"""A real server for browser tests: uvicorn on a free port of loopback, in a thread."""
+"""Real servers for browser tests, on a free port of loopback, in a thread: uvicorn, and one that
+only sends files.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-import uvicorn
+import pytest
 
-from dsv4.serve import Settings, app
+ROOT = Path(__file__).parents[2]
+PACKAGES = ROOT / "build" / "npm"
 
 
 @contextmanager
 def served(**settings: Any) -> Iterator[str]:
     """The URL of a server with these settings, and the playground."""
+    import uvicorn
+
+    from dsv4.serve import Settings, app
+
     made = app(Settings(**{"playground": True, "pace": 0, **settings}))
     server = uvicorn.Server(uvicorn.Config(made, port=0, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
@@ -26,3 +38,32 @@ def served(**settings: Any) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join(10)
+
+
+def built_playground(target: Path) -> Path:
+    """The playground as static files. Skips the test where npm has not installed what they need."""
+    if not (PACKAGES / "node_modules" / "pyodide").is_dir():
+        pytest.skip("Pyodide was not found: `make site` installs it where there is npm")
+    script = str(ROOT / "scripts" / "build_playground.py")
+    command = [sys.executable, script, str(target), "--packages", str(PACKAGES)]
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+class QuietFiles(SimpleHTTPRequestHandler):
+    """Sends files, and writes no log."""
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def files_served(folder: Path) -> Iterator[str]:
+    """The URL of a server that sends the files of a folder, and does nothing else."""
+    handler = partial(QuietFiles, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join(10)

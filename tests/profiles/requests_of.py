@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parent.parent / "vectors" / "profiles.jsonl.gz"
+VECTORS = Path(__file__).parent.parent / "vectors"
 ROLES = ("system", "user", "assistant", "tool", "latest_reminder", "developer")
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 2**64, 1.5, 1e-7, "", "x", "json", "none", "required", "high"),
@@ -21,12 +21,13 @@ ODD: tuple[Any, ...] = (
 )
 
 
-def rows() -> list[dict[str, Any]]:
-    with gzip.open(FILE, "rt", encoding="utf-8") as lines:
+def rows(name: str) -> list[dict[str, Any]]:
+    with gzip.open(VECTORS / name, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-ROWS = rows()
+ROWS = rows("profiles.jsonl.gz")
+VERL_ROWS = rows("profiles-verl.jsonl.gz")
 REQUESTS: list[Any] = [row["request"] for row in ROWS]
 
 

@@ -69,6 +69,9 @@ class TestComparing:
              ["arguments-malformed", "reasoning-old"]),
             ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "sglang-0.5.23",
              ["thinking", "tools-place", "choice-none"]),
+            ({"messages": [{"role": "system", "content": "x"}, USER], "tools": [TOOL],
+              "chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "low"},
+             "vllm-0.32", "verl-0.9.1", ["tools-first"]),
         ],
     )  # fmt: skip
     def test_reasons(self, body: Any, first: str, second: str, expected: list[str]) -> None:
@@ -124,6 +127,9 @@ class TestTraps:
             ({"response_format": {"type": "json_object"}}, "vllm-0.32", "response-format-unseen"),
             ({"tools": [TOOL], "tool_choice": "none"}, "vllm-0.32", "tools-shown"),
             ({"messages": calling(call("a", '{"x": 0.1234567}'))}, "llama.cpp", "floats-rounded"),
+            ({}, "verl-0.9.1", "thinking-off"),
+            ({"messages": [{"role": "system", "content": "x"}, USER], "tools": [TOOL]},
+             "verl-0.9.1", "tools-first"),
         ],
     )  # fmt: skip
     def test_each(self, body: Any, name: str, kind: str) -> None:

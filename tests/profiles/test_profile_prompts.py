@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from requests_of import REQUESTS, ROWS, mutated
+from requests_of import REQUESTS, ROWS, VERL_ROWS, mutated
 
 import dsv4
 from dsv4 import profiles
@@ -17,6 +17,7 @@ from rows import each_row
 
 DIALECTS = ("v4", "v4.1")
 MODELS = {"v4": "DeepSeek-V4-Pro", "v4.1": "DeepSeek-V4.1-Flash"}
+VERL = "verl-0.9.1"
 ASKED = {"messages": [{"role": "user", "content": "Hi"}]}
 
 seeds = st.integers(0, 2**32)
@@ -34,7 +35,7 @@ def rendered(body: Any, name: str, dialect: str) -> str | None:
         assert repr(body) == repr(before), "it changed the caller's request"
 
 
-@pytest.mark.parametrize("name", profiles.PROFILES)
+@pytest.mark.parametrize("name", [name for name in profiles.PROFILES if name != VERL])
 @each_row("row", ROWS)
 def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
     recorded = row["profiles"][name]
@@ -42,6 +43,28 @@ def test_recorded_prompts(row: dict[str, Any], name: str) -> None:
         assert row["dialect"] not in profiles.PROFILES[name].dialects
         recorded = {}
     assert rendered(row["request"], name, row["dialect"]) == recorded.get("prompt")
+
+
+@each_row("row", VERL_ROWS)
+def test_recorded_prompts_of_verl(row: dict[str, Any]) -> None:
+    assert profiles.render(row["request"], VERL) == row["profiles"][VERL]["prompt"]
+
+
+def test_only_tools_beside_a_system_message_make_verl_differ_in_a_chat() -> None:
+    """What its prompts are compared with: our own, in plain conversations."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    talk.append({"role": "user", "content": "Bye"})
+    system = {"role": "system", "content": "Be brief."}
+    for messages, declared, same in (
+        (talk, None, True),
+        (talk, tools, True),
+        ([system, *talk], None, True),
+        ([system, *talk], tools, False),
+    ):
+        body = {"messages": messages, "tools": declared}
+        ours = str(dsv4.encode(messages, tools=declared, thinking=False))
+        assert (profiles.render(body, VERL) == ours) is same
 
 
 def live(body: Any, dialect: str) -> str | None:

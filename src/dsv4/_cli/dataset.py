@@ -161,7 +161,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue an interrupted run; do nothing if it is finished",
     )
     again.add_argument(
-        "--overwrite", action="store_true", help="replace the output of an interrupted run"
+        "--overwrite",
+        action="store_true",
+        help="replace an output that is there already, or that of an interrupted run",
     )
     parser.add_argument(
         "--stats",
@@ -248,7 +250,7 @@ def _names(text: str) -> list[str]:
 
 def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     """The result, and what to know before training on it."""
-    if summary.finished:
+    if summary.resumed_nothing:
         yield f"{args.output} is finished: nothing was left to do (--overwrite does it again)"
         return
     if summary.bad:
@@ -260,6 +262,9 @@ def _closing_lines(summary: Summary, args: argparse.Namespace) -> Iterator[str]:
     if summary.untrained:
         what = f"{plural(summary.untrained, 'example')} with nothing to train on"
         yield f"{what} left out" if args.drop_untrained else f"{what} (see --drop-untrained)"
+    if summary.unanswered:
+        what = f"{plural(summary.unanswered, 'conversation')} without an answer"
+        yield f"{what} left out: there is nothing to expand"
     if summary.left_out:
         turns = f"the reasoning of {plural(summary.left_out, 'earlier turn')}"
         yield f"{turns} is not in the examples, as in a prompt (--expand keeps it)"

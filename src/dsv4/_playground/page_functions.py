@@ -1,8 +1,12 @@
-"""The functions that the page can call, by name, and the settings that it loads first."""
+"""The functions that the page can call, by name, the settings that it loads first, and answers to
+its calls: in a server, and in a browser, where Python runs beside the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dsv4._format.dialects import DIALECTS
@@ -10,8 +14,11 @@ from dsv4._playground.cache_view import view_cache
 from dsv4._playground.code_snippets import copy_as_code
 from dsv4._playground.completion_trace import stream_view_setup, trace_completion
 from dsv4._playground.page_examples import example_sources
+from dsv4._playground.page_problem import PageProblem, message_and_location
 from dsv4._playground.page_request import PlaygroundContext, live_request
 from dsv4._playground.prompt_view import prompt_text, view_prompt
+from dsv4.api import ApiError
+from dsv4.errors import Error
 from dsv4.profiles import PROFILES
 from dsv4.version import __version__
 
@@ -34,7 +41,9 @@ def page_settings(body: Mapping[str, Any], context: PlaygroundContext) -> dict[s
         ],
         "examples": example_sources(),
         "tokens": context.tokenizer is not None,
+        "serves": context.serves,
         "model": context.model,
+        "published": context.published,
         "inspects": context.inspects,
         "asks_for_key": context.asks_for_key,
     }
@@ -56,3 +65,75 @@ PAGE_FUNCTIONS: dict[str, PageFunction] = {
     "text": prompt_text,
     "trace": trace_completion,
 }
+
+
+def answer(name: str, data: bytes | str, context: PlaygroundContext) -> tuple[int, bytes]:
+    """The status and the JSON that answer a call of the page: what a function returns, or what is
+    wrong with what was sent.
+    """
+    try:
+        if name not in PAGE_FUNCTIONS:
+            expected = ", ".join(PAGE_FUNCTIONS)
+            raise ApiError(f"found {name!r}, expected one of {expected}", status=404)
+        return 200, _json_bytes(PAGE_FUNCTIONS[name](_json_object(data), context))
+    except Error as error:
+        return error_answer(error)
+
+
+def error_answer(error: Error) -> tuple[int, bytes]:
+    """The status and the JSON that tell the page of an error."""
+    status = error.status if isinstance(error, ApiError) else 400
+    return status, _json_bytes({"error": _problem(error).to_dict()})
+
+
+def _problem(error: Error) -> PageProblem:
+    if isinstance(error, PageProblem):
+        return error
+    message, location = message_and_location(error)
+    return PageProblem(message, location=location)
+
+
+def _json_object(data: bytes | str) -> dict[str, Any]:
+    """A body, which is an object. For what is no JSON, raises a `PageProblem` with its place."""
+    try:
+        body = json.loads(data)
+    except json.JSONDecodeError as error:
+        message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        line, column, at = error.lineno, error.colno, error.pos
+        raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deep
+        raise PageProblem(f"not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise PageProblem("found a body that is no object, expected an object")
+    return body
+
+
+def _json_bytes(value: object) -> bytes:
+    # Half characters (lone surrogates) have no UTF-8; as escapes they have a form in JSON.
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+class BrowserPlayground:
+    """The functions without a server, for a page in which Python runs in a worker.
+
+    There is no model to talk to, and no client to look at.
+    """
+
+    def __init__(self) -> None:
+        self._context = PlaygroundContext(serves=False)
+
+    def use_tokenizer(self, vocabulary: str, encode: Callable[[str], Iterable[int]]) -> None:
+        """Counts and ids from now on: the text of a `tokenizer.json`, and the function of the
+        browser's own engine, which knows no added tokens.
+        """
+        from dsv4.tokens import Tokenizer
+        from dsv4.tokens.vocabulary import Vocabulary
+
+        known = Vocabulary(vocabulary, "deepseek-v4")
+        tokenizer = Tokenizer(known, engine=lambda _: lambda text: list(encode(text)))
+        self._context = replace(self._context, tokenizer=tokenizer)
+
+    def answer(self, name: str, body: str) -> tuple[int, str]:
+        """The status and the JSON that answer a call."""
+        status, data = answer(name, body, self._context)
+        return status, data.decode("ascii")

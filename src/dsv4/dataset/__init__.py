@@ -85,7 +85,8 @@ def encode_files(
     would teach mistakes is bad too: markup in an assistant's text, arguments that are not JSON.
     `ignore` names kinds of these that are let through: "reasoning_in_content",
     "calls_in_content", "arguments_not_json". `resume` continues an interrupted run; without it,
-    such a run is only replaced if `overwrite` is true. `watcher` receives bad lines and progress.
+    such a run, and an output that is there already, are only replaced if `overwrite` is true.
+    `watcher` receives bad lines and progress.
 
     `carry` names fields or columns of the input to copy to the output, with `file` and `line`.
     `labels` writes labels in place of the mask: ids, and -100 for tokens that are not trained on.

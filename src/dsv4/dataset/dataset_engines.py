@@ -260,6 +260,7 @@ _ENCODED_COLUMNS = {
     "tokens": "int64",
     "trained": "int64",
     "untrained": "int64",
+    "unanswered": "int64",
     "left_out": "int64",
     "cut": "int64",
     "dropped": "int64",

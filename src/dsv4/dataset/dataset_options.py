@@ -184,7 +184,7 @@ class DatasetOptions:
         return (
             DEFAULT_CHUNK_SIZE
             if self.pack is None
-            else ChunkSize(1 << 16, chunk_bytes_for_packing(self.pack))
+            else ChunkSize(1 << 16, chunk_bytes_for_packing(self.pack), first=1 << 16)
         )
 
     @cached_property

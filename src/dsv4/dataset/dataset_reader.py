@@ -269,10 +269,20 @@ def _parquet_lines(file: ParquetFile, column: ConversationColumn, skipped: int) 
 
 
 class ChunkSize(NamedTuple):
-    """How large a chunk is: it ends with the line that reaches one of these."""
+    """How large a chunk is: it ends with the line that reaches one of these.
+
+    The first chunks of a file are smaller: the first has `first` lines, and each as many as all
+    before it, up to `lines`. So the output begins soon, and little is lost where a small run is
+    stopped.
+    """
 
     lines: int = 256
     bytes: int = 1 << 20
+    first: int = 8
+
+    def lines_after(self, line: int) -> int:
+        """How many lines a chunk has that begins after this many."""
+        return min(self.lines, max(self.first, line))
 
 
 DEFAULT_CHUNK_SIZE = ChunkSize()
@@ -321,7 +331,7 @@ def _chunks_of(
         for text in texts:
             lines.append(text)
             size += len(text)
-            if len(lines) == most.lines or size >= most.bytes:
+            if len(lines) == most.lines_after(position.line) or size >= most.bytes:
                 position, chunk = _chunk_and_position(name, lines, size, position)
                 yield chunk
                 lines, size = [], 0

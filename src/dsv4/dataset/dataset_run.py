@@ -74,7 +74,9 @@ class Summary:
     long, `cut` were cut at a turn and `dropped` left out. `counts` says more, if it was asked for.
     `trained` counts the tokens that are trained on, `untrained` the examples without any,
     `left_out` turns whose reasoning is not in their example, `bad` lines that were left out.
-    `finished` says that an earlier run had done it all, so that nothing was left to resume.
+    `unanswered` counts conversations without an answer, of which `expand` makes no example.
+    `finished` says that the output is complete, `resumed_nothing` that an earlier run had completed
+    it, so that nothing was left to do.
     `worker_peak_mb` is the peak memory of each process, None where the system does not report it;
     `main_peak_mb` that of the process that reads and writes.
     """
@@ -85,6 +87,7 @@ class Summary:
     tokens: int
     trained: int
     untrained: int
+    unanswered: int
     left_out: int
     cut: int
     dropped: int
@@ -94,11 +97,12 @@ class Summary:
     conversations_per_second: float
     worker_peak_mb: list[float | None]
     main_peak_mb: float | None
-    finished: bool = False
+    finished: bool = True
+    resumed_nothing: bool = False
 
 
 def run_dataset(options: DatasetOptions, watcher: Watcher) -> Summary:
-    """Does a options."""
+    """A run, from checking its options to its summary."""
     check_options(options)
     check_files(options)
     engine = _engine(options)
@@ -129,7 +133,7 @@ def _run_to_sink(
     begin, started = sink.progress, monotonic()
     workers: dict[int, WorkerMemory] = {}
     if sink.is_finished:
-        return replace(_summary_of(begin, begin, 0, workers), finished=True)
+        return replace(_summary_of(begin, begin, 0, workers), resumed_nothing=True)
     rejects, first_bad = RejectsFile(options.rejects, begin), ""
     watcher.begin(input_sizes(options.inputs), begin)
     try:
@@ -171,6 +175,7 @@ def _summary_of(
         end.tokens,
         end.trained,
         end.untrained,
+        end.unanswered,
         end.left_out,
         end.cut,
         end.dropped,
@@ -195,13 +200,14 @@ def _combined_summary(summaries: Sequence[Summary]) -> Summary:
             counts=counts,
             conversations_per_second=round(numbers["conversations"] / (numbers["seconds"] or 1), 1),
             worker_peak_mb=[*total.worker_peak_mb, *more.worker_peak_mb],
-            finished=total.finished and more.finished,
+            resumed_nothing=total.resumed_nothing and more.resumed_nothing,
         )
     return total
 
 
 _SUMMED_FIELDS = (
-    *("conversations", "examples", "rows", "tokens", "trained", "untrained", "left_out"),
+    *("conversations", "examples", "rows", "tokens", "trained", "untrained"),
+    *("unanswered", "left_out"),
     *("cut", "dropped", "bad", "seconds"),
 )
 

@@ -153,6 +153,7 @@ class EncodedChunk(NamedTuple):
     tokens: int
     trained: int
     untrained: int
+    unanswered: int
     left_out: int
     cut: int
     dropped: int
@@ -202,6 +203,7 @@ class _ChunkTally:
 
     conversations: int = 0
     untrained: int = 0
+    unanswered: int = 0
     left_out: int = 0
     cut: int = 0
     dropped: int = 0
@@ -238,6 +240,7 @@ class ChunkEncoder:
             sum(len(example.ids) for example in examples),
             sum(sum(example.mask) for example in examples),
             tally.untrained,
+            tally.unanswered,
             tally.left_out,
             tally.cut,
             tally.dropped,
@@ -289,7 +292,9 @@ class ChunkEncoder:
         """Each example: its prompt, ids and weights. `whole` is the prompt of all messages."""
         if self.job.expand:
             # No example ends with a user message, after which a prefix would go.
-            for example in self._tokenizer.expand(replace(request, prefix="")):
+            expanded = self._tokenizer.expand(replace(request, prefix=""))
+            tally.unanswered += not expanded
+            for example in expanded:
                 yield example.prompt, example.ids, example.weights
         else:
             tally.left_out += sum(rule == "old_reasoning" for _, _, rule in whole.dropped)

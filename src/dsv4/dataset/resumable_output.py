@@ -43,6 +43,7 @@ class Progress:
     tokens: int = 0
     trained: int = 0
     untrained: int = 0
+    unanswered: int = 0
     left_out: int = 0
     cut: int = 0
     dropped: int = 0
@@ -61,6 +62,7 @@ class Progress:
             self.tokens + done.tokens,
             self.trained + done.trained,
             self.untrained + done.untrained,
+            self.unanswered + done.unanswered,
             self.left_out + done.left_out,
             self.cut + done.cut,
             self.dropped + done.dropped,
@@ -116,6 +118,7 @@ class StreamSink:
     def add(self, done: EncodedChunk) -> None:
         with write_errors(self._name):
             _write_all(self._file, done.data)
+            self._file.flush()
         self.progress = self.progress.plus(done)
 
     def finish(self) -> None:
@@ -159,6 +162,7 @@ class ResumableSink:
         try:
             if not resume and not overwrite:
                 self._refuse_interrupted()
+                self._refuse_finished()
             self.progress = self._resumed() if resume else Progress()
         except BaseException:
             self.close()
@@ -176,6 +180,16 @@ class ResumableSink:
             problem = f"an earlier run was stopped after {done} conversations"
             ways = "continue it (--resume) or replace it (--overwrite)"
             raise DatasetError(f"{self._path}: {problem}: {ways}")
+
+    def _refuse_finished(self) -> None:
+        """Raises if the output is there already: it may have taken days."""
+        if os.path.exists(self._path):
+            self.close()
+            for path in (self._partial, self._journal):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+            problem = "is there already: replace it (--overwrite) or choose another name"
+            raise DatasetError(f"{self._path} {problem}")
 
     @property
     def _open_file(self) -> FileIO:

@@ -28,6 +28,7 @@ DIFFERENCE_COLUMNS = {
     "sglang-0.5.23": "sglang",
     "recipe-0.2.0": "recipe",
     "llama.cpp": "llama",
+    "verl-0.9.1": "verl",
 }
 
 
@@ -45,6 +46,7 @@ class ServerDifference:
     vllm: CellWords
     recipe: CellWords
     llama: CellWords
+    verl: CellWords
     sglang: CellWords | None = None
     matters_in_chat: bool = True
 
@@ -69,6 +71,16 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             "after the first message if it is a system message, else in front",
         ),
         llama="after all system messages, in front; without any, no blank line before it",
+        verl="in front, before the system text",
+    ),
+    ServerDifference(
+        kind="tools-first",
+        title="tools and one system message, in front",
+        applies_to=request_facts.tools_and_leading_system,
+        vllm="the tools section after its text",
+        recipe="the tools section after its text",
+        llama="the tools section after its text",
+        verl="the tools section before its text",
     ),
     ServerDifference(
         kind="tools-empty",
@@ -77,6 +89,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="refused",
         recipe="no tools",
         llama="no tools",
+        verl="no tools",
     ),
     ServerDifference(
         kind="schema-fields",
@@ -86,6 +99,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         recipe='name, description (`""`), parameters (`{}`); `strict: true` rebuilds the parameters'
         "; names and schemas are checked",
         llama='name, description (`""`), parameters (`{}`); a null description is refused',
+        verl="as given",
     ),
     ServerDifference(
         kind="choice-none",
@@ -94,6 +108,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="the tools stay in the prompt",
         recipe="no tools section, and old reasoning is dropped",
         llama="the tools stay in the prompt",
+        verl="the tools stay in the prompt",
     ),
     ServerDifference(
         kind="choice-required",
@@ -103,6 +118,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         sglang="leaves no trace",
         recipe="needs thinking to be off; the prompt ends with an open block of calls",
         llama="leaves no trace",
+        verl="leaves no trace",
     ),
     ServerDifference(
         kind="choice-named",
@@ -113,6 +129,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         recipe="only that tool is shown; needs thinking to be off; the prompt ends with an open "
         "block of calls",
         llama="leaves no trace; all tools stay",
+        verl="leaves no trace; all tools stay",
     ),
     ServerDifference(
         kind="choice-without-tools",
@@ -121,6 +138,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="refused",
         recipe="ignored",
         llama="ignored",
+        verl="ignored",
     ),
     ServerDifference(
         kind="calls-order",
@@ -129,6 +147,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="as given",
         recipe=("sorted by id, and their results too", "as given"),
         llama="as given",
+        verl="as given",
     ),
     ServerDifference(
         kind="results-order",
@@ -140,6 +159,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             "in the order of the calls; one for each call, right after it, else refused",
         ),
         llama="in the order of the calls; any number of them",
+        verl="as given; any number of them",
     ),
     ServerDifference(
         kind="arguments-empty",
@@ -148,6 +168,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="an empty line",
         recipe=("no line", "an empty line"),
         llama="an empty line",
+        verl="an empty line",
     ),
     ServerDifference(
         kind="arguments-malformed",
@@ -156,6 +177,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="lost: written as a call without arguments",
         recipe="one parameter named `arguments`, as text",
         llama="refused",
+        verl="one parameter named `arguments`",
     ),
     ServerDifference(
         kind="arguments-object",
@@ -165,6 +187,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         sglang="read as if they were text",
         recipe="refused",
         llama="read as if they were text",
+        verl="read as if they were text",
     ),
     ServerDifference(
         kind="arguments-nan",
@@ -173,6 +196,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="read as Python reads them",
         recipe="one parameter named `arguments`, as text",
         llama="read, and written as a C++ stream writes them",
+        verl="read as Python reads them",
     ),
     ServerDifference(
         kind="numbers",
@@ -185,6 +209,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             "as Python writes them; integers beyond 64 bits are floats",
         ),
         llama="rounded to six significant digits",
+        verl="as Python writes them",
     ),
     ServerDifference(
         kind="minus-zero",
@@ -193,6 +218,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="`0`",
         recipe="`-0.0`",
         llama="`0`",
+        verl="`0`",
     ),
     ServerDifference(
         kind="content-lists",
@@ -201,6 +227,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm=("a blank line; a tool's result with a line break", "a blank line"),
         recipe="a blank line",
         llama="a line break",
+        verl="nothing",
     ),
     ServerDifference(
         kind="images",
@@ -209,6 +236,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="not covered by this profile",
         recipe=("`[Unsupported Image]`", "a placeholder for each image"),
         llama="not covered by this profile",
+        verl="left out",
     ),
     ServerDifference(
         kind="content-null",
@@ -218,6 +246,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         sglang="empty; refused for users",
         recipe="refused, but for an assistant with calls",
         llama="empty",
+        verl="empty",
     ),
     ServerDifference(
         kind="json-object",
@@ -229,6 +258,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             'asks for the schema `{"type": "json_object"}`; refused if no message says `json`',
         ),
         llama="asks for the schema `{}`",
+        verl="leaves no trace",
     ),
     ServerDifference(
         kind="json-schema",
@@ -237,6 +267,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="leaves no trace",
         recipe="the schema is shown; refused with strict tools",
         llama="the schema is shown",
+        verl="leaves no trace",
     ),
     ServerDifference(
         kind="system-later",
@@ -245,6 +276,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm=("in its place, as plain text", "in its place, as a system turn that asks"),
         recipe=("moved to the front, to the others", "in its place, as a system turn"),
         llama="moved to the front, to the others",
+        verl="in its place, as plain text",
     ),
     ServerDifference(
         kind="system-asks",
@@ -253,6 +285,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="the header of an answer follows it",
         recipe="the header comes with the answer, or at the end",
         llama="the header comes with the answer, or at the end",
+        verl="the header comes with the answer, or at the end",
     ),
     ServerDifference(
         kind="system-empty",
@@ -261,6 +294,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm=("nothing", "opens a system turn"),
         recipe="left out",
         llama="nothing",
+        verl="nothing",
     ),
     ServerDifference(
         kind="system-billing",
@@ -269,6 +303,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm=("its line is cut", "kept"),
         recipe="cut",
         llama="kept",
+        verl="kept",
     ),
     ServerDifference(
         kind="developer",
@@ -278,6 +313,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         sglang="becomes a system message",
         recipe="refused",
         llama="becomes a system message",
+        verl="a turn of its own with the token of a user",
     ),
     ServerDifference(
         kind="reminder",
@@ -289,6 +325,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
             "in its place; the header after it; the second of two is left out",
         ),
         llama="left out",
+        verl="in its place; the header after it",
     ),
     ServerDifference(
         kind="reasoning-old",
@@ -298,6 +335,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="written after the last user turn; everywhere with tools or `drop_thinking: false`",
         recipe="written only where a tools section is",
         llama="written after the last user turn; everywhere with tools or any tool message",
+        verl="written after the last user turn; everywhere with tools or `drop_thinking: false`",
     ),
     ServerDifference(
         kind="answer-last",
@@ -307,6 +345,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         sglang="becomes a user message; its calls and reasoning are lost",
         recipe="history: a new answer begins after it",
         llama="continued: left open",
+        verl="history: a new answer begins after it",
     ),
     ServerDifference(
         kind="answer-prefix",
@@ -316,6 +355,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         sglang="ignored",
         recipe="continued: left open; not with tools, calls or json_object",
         llama="continued, as without it",
+        verl="ignored",
     ),
     ServerDifference(
         kind="answer-header",
@@ -324,6 +364,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="no header",
         recipe="a header before every answer",
         llama="a header before every answer",
+        verl="a header before every answer",
     ),
     ServerDifference(
         kind="user-empty",
@@ -332,6 +373,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="adds a blank line",
         recipe=("left out", "adds a blank line"),
         llama="adds a blank line",
+        verl="adds a blank line",
     ),
     ServerDifference(
         kind="task",
@@ -341,6 +383,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         sglang="of the request: its token is written",
         recipe="ignored",
         llama="ignored",
+        verl="of a message: its token is written",
     ),
     ServerDifference(
         kind="messages-none",
@@ -349,6 +392,7 @@ DIFFERENCES: tuple[ServerDifference, ...] = (
         vllm="a prompt without turns",
         recipe="refused",
         llama="a prompt without turns",
+        verl="a prompt without turns",
     ),
 )
 

@@ -11,6 +11,7 @@ from dsv4.profiles import (
     recipe_prompts,
     recipe_request,
     sglang_prompts,
+    verl_prompts,
     vllm_prompts,
 )
 from dsv4.profiles.server_requests import (
@@ -55,6 +56,9 @@ PROFILES: dict[str, Profile] = {
             llama_cpp_prompts.mode,
             verified=False,
             dialects=("v4",),
+        ),
+        Profile(
+            "verl-0.9.1", "verl 0.9.1", verl_prompts.render, verl_prompts.mode, dialects=("v4",)
         ),
     )
 }

@@ -64,6 +64,13 @@ def tools_and_systems(body: Object) -> Location | None:
     return ("tools",) if tools(body) and systems != [0] else None
 
 
+def tools_and_leading_system(body: Object) -> Location | None:
+    """Tools, and one system message, in front."""
+    systems = [index for index, _ in messages(body, "system", "developer")]
+    leads = systems == [0] and next(messages(body, "system"), None) is not None
+    return ("tools",) if tools(body) and leads else None
+
+
 def no_tools_list(body: Object) -> Location | None:
     return ("tools",) if body.get("tools") == [] else None
 

@@ -12,7 +12,7 @@ from dsv4.profiles import request_facts
 from dsv4.profiles.profile import PROFILES, Profile, profile_named, render
 from dsv4.profiles.server_requests import Object, RequestBody, as_object, served_dialect
 
-VLLM, SGLANG, RECIPE, LLAMA = PROFILES
+VLLM, SGLANG, RECIPE, LLAMA, VERL = PROFILES
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,13 @@ def _thinking_off_unasked(request: AcceptedRequest) -> Location | None:
     if _asked_to_think(request.body) is False:
         return None
     return ()
+
+
+def _thinking_off_without_switch(request: AcceptedRequest) -> Location | None:
+    """Thinking is off, and no option of the template says so."""
+    arguments = request.body.get("chat_template_kwargs") or {}
+    told = "enable_thinking" in arguments or arguments.get("reasoning_effort") == "none"
+    return None if request.thinking or told else ()
 
 
 def _asked_to_think(body: Object) -> bool | None:
@@ -263,6 +270,12 @@ _RULES: tuple[_TrapRule, ...] = (
         (LLAMA,),
     ),
     _TrapRule(
+        "answer-last",
+        _where_fact_holds(request_facts.answer_last),
+        "an assistant message at the end is history, and a new answer begins after it",
+        (VERL,),
+    ),
+    _TrapRule(
         "tools-shown",
         _where_fact_holds(request_facts.choice_none),
         'tool_choice "none" leaves the tools in the prompt',
@@ -273,5 +286,17 @@ _RULES: tuple[_TrapRule, ...] = (
         _where_fact_holds(request_facts.long_floats),
         "floats are rounded to six significant digits",
         (LLAMA,),
+    ),
+    _TrapRule(
+        "thinking-off",
+        _thinking_off_without_switch,
+        "the model does not think unless chat_template_kwargs.enable_thinking is true",
+        (VERL,),
+    ),
+    _TrapRule(
+        "tools-first",
+        _where_fact_holds(request_facts.tools_and_leading_system),
+        "the tools section stands before the system text; servers write it after it",
+        (VERL,),
     ),
 )

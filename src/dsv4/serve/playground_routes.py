@@ -16,7 +16,6 @@ that is marked `admin` in the file of keys.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,12 +28,11 @@ from typing import Any
 from starlette.routing import BaseRoute, Route
 
 from dsv4 import _playground
-from dsv4._playground.page_functions import PAGE_FUNCTIONS
-from dsv4._playground.page_problem import PageProblem, message_and_location
+from dsv4._playground.page_functions import answer, error_answer
 from dsv4._playground.page_request import PlaygroundContext
 from dsv4._view.html_page import STYLE
 from dsv4.api import ApiError
-from dsv4.errors import Error, short_repr
+from dsv4.errors import short_repr
 from dsv4.serve.access import SiteGuard
 from dsv4.serve.asgi import (
     ClientGone,
@@ -154,21 +152,12 @@ class FunctionRoute:
             # Other types can be sent by a form on any page, without a preflight request.
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise ApiError("expected a body of application/json", status=415)
-            name = scope["path_params"]["name"]
-            if name not in PAGE_FUNCTIONS:
-                expected = ", ".join(PAGE_FUNCTIONS)
-                raise ApiError(f"found {name!r}, expected one of {expected}", status=404)
             data = await read_body(scope, receive, self._settings)
-            return 200, await self._run(name, data, receive)
+            return await self._run(scope["path_params"]["name"], data, receive)
         except ApiError as error:
-            message, location = message_and_location(error)
-            return error.status, _json_bytes(
-                {"error": PageProblem(message, location=location).to_dict()}
-            )
-        except Error as error:
-            return 400, _json_bytes({"error": _problem(error).to_dict()})
+            return error_answer(error)
 
-    async def _run(self, name: str, data: bytes, receive: Receive) -> bytes:
+    async def _run(self, name: str, data: bytes, receive: Receive) -> tuple[int, bytes]:
         """What a function says. One that nobody waits for any more is not begun."""
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pool, self._called, name, data)
@@ -182,8 +171,8 @@ class FunctionRoute:
         finally:
             await watch.close()
 
-    def _called(self, name: str, data: bytes) -> bytes:
-        return _json_bytes(PAGE_FUNCTIONS[name](_json_object(data), self._context()))
+    def _called(self, name: str, data: bytes) -> tuple[int, bytes]:
+        return answer(name, data, self._context())
 
     def _context(self) -> PlaygroundContext:
         """As things are now: the backend may have been met since."""
@@ -192,40 +181,14 @@ class FunctionRoute:
             tokenizer=server.tokenizer,
             dialect=str(server.dialect),
             model=server.model.name,
+            published=server.settings.playground_url,
             inspects=server.settings.inspect,
             asks_for_key=server.keys.asks,
         )
 
 
-def _cancel(future: asyncio.Future[bytes]) -> None:
+def _cancel(future: asyncio.Future[tuple[int, bytes]]) -> None:
     future.cancel()
-
-
-def _problem(error: Error) -> PageProblem:
-    if isinstance(error, PageProblem):
-        return error
-    message, location = message_and_location(error)
-    return PageProblem(message, location=location)
-
-
-def _json_object(data: bytes) -> dict[str, Any]:
-    """A body, which is an object. Raises a `Problem` with line and column for what is no JSON."""
-    try:
-        body = json.loads(data)
-    except json.JSONDecodeError as error:
-        message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
-        line, column, at = error.lineno, error.colno, error.pos
-        raise PageProblem(message, start=at, end=at + 1, line=line, column=column) from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deep
-        raise PageProblem(f"not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise PageProblem("found a body that is no object, expected an object")
-    return body
-
-
-def _json_bytes(value: object) -> bytes:
-    # Half characters (lone surrogates) have no UTF-8; as escapes they have a form in JSON.
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
 # The inspector.

@@ -151,6 +151,9 @@ class Settings:
         "auto", "which log-probabilities the backend was started to give"
     )
     playground: bool = _setting(False, "also serve the playground")
+    playground_url: str = _setting(
+        "", "address of a published playground, for links that others can open"
+    )
     inspect: bool = _setting(
         False, "keep recent requests in memory, and show them in the playground"
     )

@@ -3,7 +3,7 @@
 from dsv4.tokens.coder import IdParser
 from dsv4.tokens.masks import Span
 from dsv4.tokens.prefix_difference import Difference, why_not_prefix
-from dsv4.tokens.session import Session
+from dsv4.tokens.session import Sample, Session
 from dsv4.tokens.tokenizer import Example, Fitted, Tokenizer
 from dsv4.tokens.vocabulary import VocabularyError
 
@@ -12,6 +12,7 @@ __all__ = [
     "Example",
     "Fitted",
     "IdParser",
+    "Sample",
     "Session",
     "Span",
     "Tokenizer",

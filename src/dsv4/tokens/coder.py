@@ -56,8 +56,14 @@ if TYPE_CHECKING:
 TextEncoder: TypeAlias = Callable[[str], list[int]]
 
 
-def engine_named(name: str) -> Callable[[Vocabulary], TextEncoder]:
-    """The maker of an engine: by its own name, or the first that is installed of a choice."""
+# Makes an engine for a vocabulary.
+EngineMaker: TypeAlias = Callable[[Vocabulary], TextEncoder]
+
+
+def engine_named(name: str | EngineMaker) -> EngineMaker:
+    """The maker of an engine: as given, by its name, or the first installed one of a choice."""
+    if callable(name):
+        return name
     if isinstance(name, str) and name in _ENGINE_CHOICES:
         order = _ENGINE_CHOICES[name]
         name = next((n for n in order if find_spec(n) is not None), order[0])
@@ -121,7 +127,7 @@ class Coder:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        engine: str = "auto",
+        engine: str | EngineMaker = "auto",
         dialect: DialectName | Dialect | None = None,
         checkpoint: str | None = None,
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,6 +50,26 @@ class Snapshot(NamedTuple):
         return whole
 
 
+class Sample(NamedTuple):
+    """A context that the model met, with what it wrote there: one row of training data.
+
+    `mask` is 1 where the model sampled the token of `ids`. `logprobs` has the log-probabilities
+    that were given with sampled ids, and None elsewhere.
+    """
+
+    ids: list[int]
+    mask: list[int]
+    logprobs: list[float | None]
+
+
+class _Sampling(NamedTuple):
+    """What was sampled in one go, and what the session held before it."""
+
+    before: Snapshot
+    ids: list[int]
+    logprobs: list[float | None]
+
+
 class Session:
     """Messages so far, and their ids.
 
@@ -80,6 +100,7 @@ class Session:
         self._settles = self._dialect.layout == "v4"
         self._messages: list[MessageFields] = []
         self._sampled: dict[int, _SampledTurn] = {}
+        self._samplings: list[_Sampling] = []
         self._declared: list[Any] = list(request.tools or ())
         self._shows_tools = request.tool_choice != "none"
         # Tools switch the dropping off.
@@ -127,18 +148,23 @@ class Session:
         if any([self._brings_tools(fields), self._takes_extras(fields)]):
             self._starts_over = True
 
-    def append_sampled(self, ids: Iterable[int]) -> Message:
+    def append_sampled(
+        self, ids: Iterable[int], logprobs: Sequence[float | None] | None = None
+    ) -> Message:
         """Adds what the model wrote, and keeps it as it was sampled. Returns how it reads.
 
         `ids` go on where the prompt ended: what it held of the answer is part of the message.
+        `logprobs` are their log-probabilities, one for each, which `samples` gives back.
         Without an EOS at its end the turn is left open. What is sampled next goes on with an open
         turn: both are one message, and the whole of it is returned. Raises an `OptionError` for an
-        id that is not in the vocabulary, and an `EncodeError` for a message that has no place in
-        the format here: then the session is as it was.
+        id that is not in the vocabulary and for `logprobs` that are not as many as the ids, and an
+        `EncodeError` for a message that has no place in the format here: then the session is as it
+        was.
         """
+        sampling = self._sampling(list(ids), logprobs)
         open_turn = self._open_turn()
         before = open_turn or _SampledTurn(self._given_start(), self._asks_for_reasoning())
-        sampled = before._replace(ids=[*before.ids, *ids])
+        sampled = before._replace(ids=[*before.ids, *sampling.ids])
         message = self._read(sampled)
         fields = message.to_dict()
         if sampled.ids[-1:] != [self._tokenizer.special_id(tokens.EOS)]:
@@ -150,7 +176,34 @@ class Session:
             self._messages += continued
             raise
         self._sampled[len(self._messages) - 1] = sampled
+        self._samplings.append(sampling)
         return message
+
+    def _sampling(self, ids: list[int], logprobs: Sequence[float | None] | None) -> _Sampling:
+        if logprobs is not None and len(logprobs) != len(ids):
+            problem = f"found {len(logprobs)} for {len(ids)} ids, expected one for each"
+            raise OptionError("logprobs", problem)
+        given: list[float | None] = [None] * len(ids) if logprobs is None else list(logprobs)
+        return _Sampling(self.snapshot(), ids, given)
+
+    def samples(self) -> list[Sample]:
+        """What was sampled, as rows to train on: one for each context that the model met.
+
+        As long as each prompt goes on where the last turn ended, all turns are in one row. A prompt
+        that rewrote what was there, for instance without old reasoning, begins another row. Each
+        sampled token is trained on in one row only: in the context in which it was sampled.
+        """
+        rows: list[Sample] = []
+        for before, ids, logprobs in self._samplings:
+            prompt = before.attributed.ids
+            if not rows or prompt[: len(rows[-1].ids)] != rows[-1].ids:
+                rows.append(Sample([], [], []))
+            row = rows[-1]
+            given = len(prompt) - len(row.ids)
+            row.ids.extend((*prompt[len(row.ids) :], *ids))
+            row.mask.extend((*[0] * given, *[1] * len(ids)))
+            row.logprobs.extend((*[None] * given, *logprobs))
+        return rows
 
     def prompt_ids(self) -> list[int]:
         """The ids of the conversation so far. The last turn asks for an answer, if it can."""

@@ -21,7 +21,7 @@
 // Whatever is in the slices is in the link, and is plain JSON. A view must take any of it: links
 // come from anywhere.
 
-import { CallError, latest, post, useKey } from "./server.js";
+import { CallError, latest, post, python, useKey } from "./server.js";
 import { copyButtons } from "./copybuttons.js";
 import { button, element } from "./dom.js";
 import { fromFragment, Store } from "./state.js";
@@ -36,6 +36,9 @@ const VIEWS = [
   { name: "stream", title: "Stream", module: stream },
   { name: "live", title: "Live", module: live },
 ];
+
+// Where `dsv4 playground` listens, for commands that are copied from a page without a server.
+const LOCAL = "http://127.0.0.1:8004";
 
 const isView = (name) => VIEWS.some((view) => view.name === name);
 
@@ -63,6 +66,7 @@ const tell = (words) => {
 };
 
 async function start() {
+  showProgress();
   const read = await fromFragment(location.hash);
   const store = new Store({ ...read, view: isView(read.view) ? read.view : VIEWS[0].name });
   const settings = await settingsOf();
@@ -71,6 +75,24 @@ async function start() {
   keepInAddress(store);
   found(".tail").append(element("span", { className: "faint" }, settings.version));
   if (read.isBroken) tell("The link could not be read: the page starts empty.");
+}
+
+/** How far Python has loaded, in a page that answers itself. */
+function showProgress() {
+  if (!python) return;
+  const bar = element("progress", { max: 1, "aria-label": "Loading Python" });
+  const words = element("span", { className: "faint" });
+  const shown = element("div", { className: "loading" }, bar, words);
+  found(".tail").prepend(shown);
+  python.onProgress((share, said) => {
+    if (share === null) {
+      shown.remove();
+      return tell(said);
+    }
+    if (share < 1) bar.value = share;
+    else bar.removeAttribute("value");
+    words.textContent = said;
+  });
 }
 
 /** The settings, with a key where one is asked for. */
@@ -186,9 +208,10 @@ class Shell {
       copy: (describe) =>
         copyButtons({
           tell,
-          link: () => linkTo(this.#store),
+          link: () => linkTo(this.#store, this.#settings.published),
           ask: async (form) => {
-            const body = { form, view: name, url: location.origin, ...describe() };
+            const url = python ? LOCAL : location.origin;
+            const body = { form, view: name, url, ...describe() };
             return (await copied("copy", body))?.text;
           },
         }),
@@ -196,9 +219,10 @@ class Shell {
   }
 }
 
-async function linkTo(store) {
+/** A link to what is shown: in the published playground, if the server names one. */
+async function linkTo(store, published) {
   const fragment = await store.toFragment();
-  return fragment === null ? null : location.href.replace(/#.*$/, "") + fragment;
+  return fragment === null ? null : (published || location.href).replace(/#.*$/, "") + fragment;
 }
 
 /** Writes the state into the address, a moment after it has changed; reads it when that changes. */

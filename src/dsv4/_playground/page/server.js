@@ -1,4 +1,7 @@
-// Calls of the server: JSON in, JSON out. The newest call of a name wins.
+// Calls of the functions behind the page: JSON in, JSON out. The newest call of a name wins. A server
+// answers them, or, in a page of static files, Python in a worker (python.js).
+
+import { pythonIn } from "./python.js";
 
 /** @typedef {import("./types.js").Problem} Problem */
 /** @typedef {(name: string, body: object, signal?: AbortSignal) => Promise<any>} Post */
@@ -30,12 +33,28 @@ export const useKey = (value) => {
  */
 export const credentials = () => (key ? { authorization: `Bearer ${key}` } : {});
 
+/** Python in this page, where it is static: null where a server answers. */
+export const python = globalThis.document ? pythonIn(document.documentElement) : null;
+
 /**
  * Calls a function of the playground. Rejects with a `CallError`, or with an `AbortError` once
  * `signal` ends it.
  * @type {Post}
  */
-export const post = (name, body, signal) => postTo(`api/${name}`, body, signal);
+export const post = (name, body, signal) =>
+  python ? postToPython(python, name, body, signal) : postTo(`api/${name}`, body, signal);
+
+/**
+ * @param {import("./python.js").Python} python
+ * @param {string} name
+ * @param {object} body
+ * @param {AbortSignal} [signal]
+ */
+async function postToPython(python, name, body, signal) {
+  const { status, answer } = await python.call(name, body, signal);
+  if (status === 200) return answer;
+  throw new CallError(status, answer.error);
+}
 
 /**
  * The same for another route of the playground.

@@ -10,6 +10,8 @@
 const FORM = "1.";
 // Chromium takes 2 MB of URL; what is longer has no link.
 const LONGEST = 1_500_000;
+// A link comes from anywhere, and few bytes may inflate to many.
+const LARGEST = 32_000_000;
 
 /** A part of the state. `onChange` listeners get the slice, and the names of what has changed. */
 export class Slice {
@@ -145,5 +147,18 @@ async function unpack(packed) {
   const binary = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
   const bytes = Uint8Array.from(binary, (char) => char.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Response(stream).text();
+  return boundedText(stream);
+}
+
+/** @param {ReadableStream<Uint8Array>} stream */
+async function boundedText(stream) {
+  const decoder = new TextDecoder();
+  const reader = stream.getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    text += decoder.decode(value, { stream: true });
+    if (text.length > LARGEST) throw new Error(`more than ${LARGEST} characters`);
+  }
 }

@@ -14,6 +14,7 @@ const FRAMES = 30;
 const LONGEST_FRAME = 400;
 
 export function mount(root, context) {
+  if (!context.settings.serves) return root.append(notHere());
   const talk = new Talk(context);
   const left = card("talk", "Talk", talk.beside, talk.root);
   const { inspects } = context.settings;
@@ -26,6 +27,16 @@ export function mount(root, context) {
   root.append(talk.toolbar, element("div", { className: "halves" }, left, right));
   context.onShown(() => inspector?.watch());
 }
+
+/** What stands here in a page without a server. */
+const notHere = () =>
+  element(
+    "p", { className: "notice" },
+    "This page runs in your browser alone: there is no model behind it to talk to, and no client " +
+      "to look at. For both, run ",
+    element("code", {}, "dsv4 playground"),
+    " on your machine.",
+  );
 
 class Talk {
   #context;
