@@ -91,6 +91,7 @@ class Options:
     frequency_penalty: float | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    stop_ids: tuple[int, ...] = ()
     logprobs: int | None = None
     grammar: Grammar | None = None
     grammar_after_reasoning: Callable[[], Grammar] | None = None

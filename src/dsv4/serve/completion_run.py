@@ -46,6 +46,7 @@ from dsv4.serve.backend import (
     is_chat,
 )
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
+from dsv4.serve.forced_generation import ForcedGeneration
 from dsv4.serve.healing_reader import HealingReader
 from dsv4.serve.observe.healing_report import log_healed
 from dsv4.serve.observe.records import Exchange
@@ -84,7 +85,7 @@ class PreparedRequest:
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
     how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
     is how many of its last tokens open the call that the model must write; `sent` is what a chat
-    server gets in place of the prompt.
+    server gets in place of the prompt; `opening` begins a call that must follow the reasoning.
     """
 
     key: Key
@@ -100,6 +101,7 @@ class PreparedRequest:
     began: float
     written: int = 0
     sent: SentRequest | None = None
+    opening: str = ""
 
     @property
     def body(self) -> JsonObject:
@@ -349,7 +351,11 @@ class CompletionRun:
             assert prepared.sent is not None
             return backend.stream_request(prepared.sent.body)
         generating = cast(Backend, backend)  # as what is no chat server must be
-        return generating.stream(prepared.prompt, prepared.ids, prepared.options)
+        prompt, ids, options = prepared.prompt, prepared.ids, prepared.options
+        if not prepared.opening:
+            return generating.stream(prompt, ids, options)
+        tokenizer, opening = self._server.tokenizer, prepared.opening
+        return ForcedGeneration(generating, prompt, ids, options, opening, tokenizer).chunks()
 
     async def run(self) -> None:
         """Answers the client. Raises what could not be told to it."""

@@ -128,7 +128,8 @@ class GatewayState:
             # No backend here is sent pictures.
             read_images=False,
             unsupported_images=settings.images,
-            grammars=self.backend.grammar_form is not None,
+            # What a backend cannot enforce after the reasoning is begun for it.
+            grammars=True,
             reasoning_field=settings.reasoning_field,
             calls=settings.calls,
             strip_markup=settings.strip_markup,
@@ -165,7 +166,6 @@ class GatewayState:
     async def meet_backend(self) -> None:
         """Asks the backend for its model, as far as the settings leave it open."""
         if self._knows_backend:
-            self._note_grammars()
             return
         settings = self.settings
         models = await self.backend.models()
@@ -190,13 +190,6 @@ class GatewayState:
             with suppress(BackendError, asyncio.TimeoutError):
                 scope = await asyncio.wait_for(backend.check_grammars(), seconds)
                 self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
-        self._note_grammars()
-
-    def _note_grammars(self) -> None:
-        # A chat server says itself what it enforces.
-        grammars = self.backend.grammar_form is not None or is_chat(self.backend)
-        if grammars != self.api_settings.grammars:
-            self.api_settings = replace(self.api_settings, grammars=grammars)
 
     def inspected_request(
         self, owner: str, protocol: ProtocolName, data: bytes

@@ -64,6 +64,8 @@ async def _body(prompt: Prompt, ids: Sequence[int] | None, options: Options) -> 
     sampling |= {name: v for name in names if (v := getattr(options, name)) is not None}
     if options.seed is not None:
         sampling["sampling_seed"] = options.seed
+    if options.stop_ids:
+        sampling["stop_token_ids"] = list(options.stop_ids)
     if options.stop:
         sampling["stop"] = list(options.stop)
     if options.grammar is not None:

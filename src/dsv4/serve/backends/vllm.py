@@ -98,6 +98,7 @@ def sampling_fields(options: Options) -> dict[str, Any]:
     names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
     given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
     given["stop"] = list(options.stop) or None
+    given["stop_token_ids"] = list(options.stop_ids) or None
     return {name: value for name, value in given.items() if value is not None}
 
 
