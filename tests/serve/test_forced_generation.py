@@ -46,7 +46,7 @@ class TwoTexts:
         self.asked.append((prompt.text, ids, options))
         text, finish = self.texts.pop(0), "eos"
         if self.tokenizer is None:
-            stop = next((s for s in options.stop if self.heeds and s in text), None)
+            stop = next((s for s in options.stop_tokens if self.heeds and s in text), None)
             if stop is not None:
                 text, finish = text[: text.index(stop)], "stop"
             for n in range(0, len(text), self.size):
@@ -54,9 +54,10 @@ class TwoTexts:
             yield Chunk(finish=finish)
             return
         sampled = self.ids(text)
-        if self.heeds and any(id in sampled for id in options.stop_ids):
-            del sampled[min(sampled.index(id) for id in options.stop_ids if id in sampled) + 1 :]
-            finish = "stop"
+        for id in options.stop_tokens.values():
+            if self.heeds and id in sampled:
+                del sampled[sampled.index(id) + 1 :]
+                finish = "stop"
         if len(sampled) > options.max_tokens:
             sampled, finish = sampled[: options.max_tokens], "length"
         for id in sampled:

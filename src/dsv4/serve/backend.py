@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._encode.prompt import Prompt
@@ -40,11 +41,17 @@ LogprobsMode: TypeAlias = Literal["raw", "processed", "tempered"]
 
 @dataclass(slots=True)  # one is made for every token, as of `Chunk`
 class Logprob:
-    """A token with its log probability, and those that might have stood in its place."""
+    """A token with its log probability, and those that might have stood in its place.
+
+    Where `id` is given, and `top_ids` for all of `top`, the texts are made from them: a token that
+    is a part of a character has no text of its own.
+    """
 
     token: str
     logprob: float
     top: tuple[tuple[str, float], ...] = ()
+    id: int | None = None
+    top_ids: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)  # one is made for every token: a frozen one takes three times as long
@@ -90,8 +97,10 @@ class Options:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     seed: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] | None = None
     stop: tuple[str, ...] = ()
-    stop_ids: tuple[int, ...] = ()
+    # Special tokens to stop at, with their ids where there is a tokenizer: it need not know them.
+    stop_tokens: Mapping[str, int | None] = MappingProxyType({})
     logprobs: int | None = None
     grammar: Grammar | None = None
     grammar_after_reasoning: Callable[[], Grammar] | None = None

@@ -122,9 +122,8 @@ class ForcedGeneration:
     @property
     def _first(self) -> Options:
         """The options of the first generation: it ends where the reasoning does."""
-        if self._border.ids is not None and self._ids is not None:
-            return replace(self._options, stop_ids=(*self._options.stop_ids, *self._border.ids))
-        return replace(self._options, stop=(*self._options.stop, self._border.text))
+        id = None if self._border.ids is None else self._border.ids[0]
+        return replace(self._options, stop_tokens={self._border.text: id})
 
     @property
     def _no_ids(self) -> tuple[int, ...] | None:
