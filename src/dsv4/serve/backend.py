@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._encode.prompt import Prompt
@@ -100,7 +99,7 @@ class Options:
     logit_bias: tuple[tuple[int, float], ...] | None = None
     stop: tuple[str, ...] = ()
     # Special tokens to stop at, with their ids where there is a tokenizer: it need not know them.
-    stop_tokens: Mapping[str, int | None] = MappingProxyType({})
+    stop_tokens: Mapping[str, int | None] = field(default_factory=dict)
     logprobs: int | None = None
     grammar: Grammar | None = None
     grammar_after_reasoning: Callable[[], Grammar] | None = None
