@@ -601,7 +601,7 @@ class CompletionRun:
             server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
         usage = self.usage
         for kind in ("prompt", "cached", "completion", "reasoning"):
-            server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
+            server.metrics.tokens.labels(kind).inc(getattr(usage, kind) or 0)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
         for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events)
