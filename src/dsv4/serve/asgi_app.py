@@ -20,11 +20,12 @@ from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access import GuardedApp, SiteGuard
 from dsv4.serve.admin_routes import admin_routes
 from dsv4.serve.asgi import AsgiApp, GatewayApp
-from dsv4.serve.backend import AnyBackend, BackendError
+from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend, is_chat
 from dsv4.serve.backends import engines_of
 from dsv4.serve.completion_route import CompletionRoute
 from dsv4.serve.drain import DrainedApp
 from dsv4.serve.engine_pool import Engine
+from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.raw_completions import RawCompletionRoute
@@ -120,10 +121,11 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     for prefix in PREFIXES if server.sessions.store is None else (*PREFIXES, *SESSION_PREFIXES):
         for path, protocol in generating.items():
             found.append(_route(f"{prefix}/{path}", CompletionRoute(server, protocol), "POST"))
+        if not is_chat(server.backend):  # which would be passed on to a chat server
+            found.append(_route(f"{prefix}/completions", RawCompletionRoute(server), "POST"))
         counting = WorkerRoute(server, plain.count_tokens, protocol="messages")
         found += [
             _route(f"{prefix}/messages/count_tokens", counting, "POST"),
-            _route(f"{prefix}/completions", RawCompletionRoute(server), "POST"),
             *response_routes(server, plain, prefix),
             _route(f"{prefix}/models", JsonRoute(server, plain.models), "GET"),
             _route(f"{prefix}/models/{{model:path}}", JsonRoute(server, plain.model), "GET"),
@@ -142,7 +144,10 @@ def routes(server: GatewayState) -> list[BaseRoute]:
         found.append(_route("/metrics", JsonRoute(server, plain.metrics), "GET"))
     found += session_routes(server)
     found += admin_routes(server)
-    return found + inspector_routes(server) + playground_routes(server)
+    passed: list[BaseRoute] = []
+    if isinstance(server.backend, PassingBackend):
+        passed.append(Route("/{path:path}", endpoint=PassedRoute(server, server.backend)))
+    return found + inspector_routes(server) + playground_routes(server) + passed
 
 
 def _route(path: str, endpoint: AsgiApp, *methods: str) -> Route:

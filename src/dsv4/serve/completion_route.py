@@ -46,6 +46,7 @@ from dsv4.serve.completion_run import (
     client_error,
     is_expected,
 )
+from dsv4.serve.forced_generation import forced_opening
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.request_adapter import SentRequest, sent_as_given
@@ -251,6 +252,7 @@ class CompletionRoute:
             recalled=recalled,
             began=began,
             sent=sent,
+            opening=forced_opening(call, server.backend),
         )
 
     def _options(

@@ -28,11 +28,12 @@ from dsv4.serve.asgi import (
     read_body,
     send_json,
 )
-from dsv4.serve.backend import Backend, Chunk, Chunks, Options, is_chat
+from dsv4.serve.backend import Backend, Chunk, Chunks, Options
 from dsv4.serve.choice_reader import ChoiceReader, estimated_tokens, total_usage
 from dsv4.serve.completion_route import read_json, retry_headers
-from dsv4.serve.completion_run import Generation, client_error, is_expected
+from dsv4.serve.completion_run import client_error, is_expected
 from dsv4.serve.engine_pool import EngineLease, PromptPrefix
+from dsv4.serve.generation import Generation
 from dsv4.serve.observe.request_report import CLIENT_GONE, RequestReport
 from dsv4.serve.server import GatewayState
 from dsv4.tokens import Tokenizer
@@ -269,8 +270,6 @@ def _frame(body: JsonObject) -> bytes:
 
 def _read_call(server: GatewayState, body: JsonObject) -> ApiRequest:
     """The fields that it shares with Chat Completions, read as there."""
-    if is_chat(server.backend):
-        raise ApiError("The backend is a chat server: it takes messages, and no prompts.")
     for name, accepted in _UNSUPPORTED.items():
         if body.get(name) not in accepted:
             raise wrong(body[name], f"nothing else than {accepted[-1]!r}, or nothing", name)
