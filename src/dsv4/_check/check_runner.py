@@ -27,6 +27,7 @@ from dsv4._inputs.request_bodies import (
     CHAT_OPTION_NAMES,
     RequestOverrides,
     chat_form,
+    has_system_field,
     messages_of,
     options_of,
     role_of,
@@ -62,7 +63,7 @@ def run_checks(
         raise OptionError("purpose", f"found {short_repr(purpose)}, expected {expected}")
     if isinstance(body, dict) and "input" in body:
         body = chat_form(body)  # of the Responses API: no field of it is one of Chat's
-    found = _find_all(body, overrides)
+    found = [_as_given(each, body) for each in _find_all(body, overrides)]
     if profile is not None:
         # Servers read it, or do not: the profile knows.
         found = [each for each in found if each.location != ("chat_template_kwargs",)]
@@ -73,6 +74,16 @@ def run_checks(
         if (level := maybe_level(each.kind, purpose)) is not None
     ]
     return sorted(findings, key=_order)
+
+
+def _as_given(found: RuleFinding, body: object) -> RuleFinding:
+    """A finding with its location in the body, where a system prompt may stand beside messages."""
+    index = message_index(found.location)
+    if index is None or not has_system_field(body):
+        return found
+    rest = found.location[2:]
+    location = ("messages", index - 1, *rest) if index else ("system", *rest[1:])
+    return found._replace(location=location)
 
 
 def _order(finding: Finding) -> tuple[int, list[tuple[bool, int | str]]]:

@@ -110,7 +110,7 @@ def _tool(tool: object, path: str) -> Object:
     path = f"{path}.function"
     function = object_at(fields.get("function"), path)
     description, parameters = function.get("description"), function.get("parameters")
-    shown_function = {
+    shown_function: Object = {
         "name": text_at(function.get("name"), f"{path}.name"),
         "description": _maybe_text(description, f"{path}.description"),
         "parameters": None if parameters is None else object_at(parameters, f"{path}.parameters"),
