@@ -179,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, overrides: RequestOverrides) -> int:
-    from dsv4._cli.command_output import ProgressBar
+    from dsv4._cli.progress_bar import ProgressBar
     from dsv4.dataset import BadLine, DatasetError, Interrupted, encode_files
 
     bar = ProgressBar()
