@@ -101,7 +101,7 @@ test-wheel: $(VENV)/installed-for-dist
 
 # The documentation as a site, in build/site. A warning is an error.
 docs: $(VENV)/installed-for-docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The site as it is published: the documentation, and the playground, which needs no server. Without
 # npm the documentation is all of it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ import dsv4
 from builders import EOS, function
 from completions import corpus, declared
 from dsv4.tokens import IdParser, Tokenizer
+from loading import loaded
 from strategies import LOOKALIKES
 
+strict_blocks = loaded("fuzz/strict_blocks.py")
 Ids = Any  # text -> list[int]
 TOOLS = [function("f")]
 COMPLETION = (
@@ -248,3 +252,31 @@ def test_an_unknown_id(id: Any, tokenizer: Tokenizer) -> None:
 def test_what_is_no_list_of_ids(ids: Any, tokenizer: Tokenizer) -> None:
     with pytest.raises(dsv4.OptionError, match=rf"ids: found {ids!r}, expected a list of ids"):
         IdParser(tokenizer).feed_ids(ids)
+
+
+@pytest.fixture(scope="module")
+def ids() -> Any:
+    return strict_blocks.Ids()
+
+
+class TestQuotedMarkup:
+    """Well-formed blocks whose values quote markup, as tokens or only spelled."""
+
+    @pytest.mark.parametrize("batch", range(2))
+    def test_is_read_as_the_strict_grammar_reads_it(self, batch: int, ids: Any) -> None:
+        for number in range(40):
+            chance = Random(f"ids {batch} {number}")
+            written, calls = strict_blocks.completion(chance, spells=bool(number % 3))
+            assert strict_blocks.difference(written, calls, chance, ids) is None, written.parts
+
+    def test_what_is_spelled_in_json_stays_spelled_when_it_is_read_again(self, ids: Any) -> None:
+        """JSON with a raw line break in a string is read once more, as a text."""
+        writing = strict_blocks.Writing()
+        spelled = f'"a</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>{EOS}\n"'
+        writing.add('\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="bash">\n')
+        writing.add('<｜DSML｜parameter name="timeout" string="false">')
+        writing.add(spelled, acts=False)
+        writing.add("</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>")
+        for seed in range(3):
+            (call,) = ids.read(ids.of(writing), Random(seed)).tool_calls
+            assert json.loads(call.arguments) == {"timeout": spelled[1:-1]}
