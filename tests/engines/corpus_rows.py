@@ -9,7 +9,7 @@ from typing import Any
 
 import dsv4
 from completions import CORPUS, calls_of, declared
-from dsv4._format.tokens import EOS
+from encoding_dsv4 import eos_token as EOS
 
 NAMES = ("malformed", "second", "third")
 

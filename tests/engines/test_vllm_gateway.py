@@ -30,7 +30,7 @@ from protocol_clients import (
 from vllm_process import OWN_PARSERS, RunningVllm, TinyModel
 from walked_completions import END_ID, Walk, random_walks
 
-from dsv4._format.tokens import EOS
+from encoding_dsv4 import eos_token as EOS
 
 ROWS = rows()
 

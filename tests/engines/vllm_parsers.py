@@ -17,7 +17,8 @@ from vllm.parser.parser_manager import ParserManager
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
-from dsv4._format.tokens import THINK_END, THINK_START
+from encoding_dsv4 import thinking_end_token as THINK_END
+from encoding_dsv4 import thinking_start_token as THINK_START
 
 PLUGIN = "dsv4.compat.vllm_plugin"
 Row = dict[str, Any]
