@@ -96,9 +96,10 @@ class CompletionRoute:
         if key is None:
             raise ApiError("The API key is missing or not known here.", status=401)
         data = await read_body(scope, receive, server.settings)
-        with server.inspected_request(key.name, self._protocol, data) as seen:
+        name = server.sessions.named(scope, headers)
+        with server.inspected_request(key.name, self._protocol, data, name) as seen:
             read = await self._read(data, key)
-            async with server.sessions.entered(scope, headers, key, read.call.n) as session:
+            async with server.sessions.entered(name, key, read.call.n) as session:
                 received = read if session is None else self._in_session(read, session)
                 with server.gate.place() as turn:
                     send_piece = scope.get(SEND_PIECE, send)
