@@ -25,6 +25,11 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_EVENTS = 4_000
 SECONDS_FOR_ONE = 60.0
 SECONDS_TO_WAIT = 30.0
+HEADERS = {
+    "content-type": "application/json",
+    "accept-encoding": "identity",
+    "anthropic-version": "2023-06-01",
+}
 # Where a server says no to a request, and not to the caller. llama.cpp says it with 500.
 REFUSALS = (400, 413, 415, 422, 500, 501)
 _KEY_WORDS = ("key", "token", "secret", "password", "auth")
@@ -117,11 +122,9 @@ class HttpServer:
         closing.start()
         started = time.monotonic()
         try:
-            headers = {"content-type": "application/json", "accept-encoding": "identity"}
+            headers = dict(HEADERS)
             if self.key:
-                headers["authorization"] = f"Bearer {self.key}"
-                headers["x-api-key"] = self.key
-                headers["anthropic-version"] = "2023-06-01"
+                headers |= {"authorization": f"Bearer {self.key}", "x-api-key": self.key}
             data = json.dumps(body).encode()
             connection.request("POST", f"{parts.path}{path}", data, headers)
             return self._read(connection.getresponse())
