@@ -51,6 +51,7 @@ class Reply:
 
     @property
     def refused(self) -> bool:
+        """Whether the server said no to the request itself."""
         return self.status in REFUSALS
 
 
