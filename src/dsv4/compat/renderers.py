@@ -185,14 +185,15 @@ def _answer_before(
     results = [message for message in new_messages if message["role"] == "tool"]
     unclaimed = [result.get("tool_call_id") for result in results]
     names = dict(zip(unclaimed, (result.get("name") for result in results), strict=True))
-    made = []
+    made: list[ToolCallParam] = []
     for call in calls:
         fitting = [id for id in unclaimed if id == call.id]
         fitting += [id for id in unclaimed if names[id] in (None, call.name)]
         if fitting:
             unclaimed.remove(fitting[0])
-        id = fitting[0] if fitting else call.id
-        made.append({"id": id, "function": {"name": call.name or "", "arguments": "{}"}})
+        id = str(fitting[0] if fitting else call.id)
+        function: FunctionCallParam = {"name": call.name or "", "arguments": "{}"}
+        made.append({"id": id, "type": "function", "function": function})
     return {"role": "assistant", "content": "", "tool_calls": made}
 
 
