@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ pytest.importorskip("tokenizers")
 
 import torch
 import transformers
+import trl
 from datasets import Dataset, load_dataset
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
@@ -327,6 +330,48 @@ def test_dpo_over_messages_with_an_installed_tokenizer(tmp_path: Path) -> None:
     data = Dataset.from_list(PAIRS)
     found = dpo_batch(data, hf.install(tokenizer_of_transformers(VOCABULARY)), tmp_path)
     assert in_order(found) == in_order(preferred())
+
+
+# docs/training.md: every block, also those that other tests leave out.
+
+MODEL = "deepseek-ai/DeepSeek-V4-Flash"
+PAGE = Path(__file__).parent.parent / "docs" / "training.md"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """What stands for the model on the page."""
+    folder = tmp_path / "DeepSeek-V4-Flash"
+    llama().save_pretrained(folder)
+    tokenizer_of_transformers(VOCABULARY).save_pretrained(folder)
+    return folder
+
+
+def test_the_page_loads_what_it_wrote(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    batches: list[Any] = []
+    settings = {
+        "output_dir": str(tmp_path / "trained"),
+        "report_to": "none",
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+    }
+    for trainer, config in ((SFTTrainer, SFTConfig), (DPOTrainer, DPOConfig)):
+        monkeypatch.setattr(trl, config.__name__, partial(config, **settings))
+        monkeypatch.setattr(trainer, "train", lambda self: batches.append(first_batch(self)))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.M):
+        exec(code.replace(MODEL, str(checkpoint)), namespace)
+    assert namespace["rows"].column_names == ["input_ids", "labels"]
+    assert len(namespace["rows"]) == namespace["summary"].examples == 3
+    trained, compared = batches
+    assert in_order(examples_in(trained)) == in_order(
+        [Example(row["input_ids"], row["labels"]) for row in namespace["rows"]]
+    )
+    assert int(compared["completion_mask"].sum()) > 0
 
 
 # transformers.

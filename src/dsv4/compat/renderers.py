@@ -30,7 +30,13 @@ from dsv4._format import tokens
 from dsv4._parse.parse import ToolCall, assemble
 from dsv4._parse.parser import StreamParser
 from dsv4.tokens import IdParser, Tokenizer
-from dsv4.types import AssistantMessageParam, SystemMessageParam, ToolInput
+from dsv4.types import (
+    AssistantMessageParam,
+    FunctionCallParam,
+    SystemMessageParam,
+    ToolCallParam,
+    ToolInput,
+)
 
 # What comes from a message's own data. The markup of calls is the model's own too.
 _BODY = ("caller", "model")
