@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/playground.md from the real page. python docs/draw_playground.py
+"""Draws the pictures of docs/playground-guide.md from the real page. python docs/draw_playground.py
 
 Needs the extras `serve`, `tokens` and `browser`, and Chromium on the path or in CHROMIUM.
 """

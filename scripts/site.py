@@ -3,6 +3,7 @@
 - The pages that stand beside the code they speak of (CHANGELOG.md, bench/README.md, …) join in.
 - Each public module gets a page of reference, made from its docstrings: a module is public if it
   says what it offers, in `__all__`.
+- A link whose text is the name of a file gets the title of the page as its text.
 - Links to files that are no pages, such as source code, lead to the repository if its address is
   set in pyproject.toml. Without one they are not links.
 """
@@ -119,14 +120,15 @@ def on_config(config: Any) -> Any:
     config.repo_url = repository() or None
     modules = [{module: page_name(module)} for module in public_modules()]
     parts = {title: pages for entry in config.nav for title, pages in entry.items()}
-    parts["Guides"] += [{title_of(page): page.name} for page in pages_not_in(str(config.nav))]
+    parts["Library"] += [{title_of(page): page.name} for page in pages_not_in(str(config.nav))]
     parts["Project"] += [{title: path} for path, title in OTHER_PAGES.items()]
-    config.nav.insert(-1, {"Reference": modules})
+    parts["Reference"] += modules
     return config
 
 
 def pages_not_in(navigation: str) -> list[Path]:
-    """Pages of docs/ that mkdocs.yml does not name: a new page is a guide unless it says more."""
+    """Pages of docs/ that mkdocs.yml does not name: a new page is about the library unless
+    it says more."""
     return [page for page in sorted(ROOT.glob("docs/*.md")) if f"'{page.name}'" not in navigation]
 
 
@@ -159,12 +161,19 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             target = "index.md"
         if files.get_file_from_path(target):
             relative = posixpath.relpath(target, posixpath.dirname(source) or ".")
-            return f"{link['text']}({relative}{anchor})"
+            return f"{titled(link['text'], path)}({relative}{anchor})"
         if path.startswith("docs/"):
             return link[0]  # there is no such page, as mkdocs will say
         return in_repository(link["text"], path + anchor, config.repo_url)
 
     return "".join(outside_code(markdown, lambda prose: LINK.sub(in_site, prose)))
+
+
+def titled(text: str, path: str) -> str:
+    """The text of a link in the site, where files have no names: a page's title instead of one."""
+    page = ROOT / path
+    is_file_name = text[1:-1].strip("`") in (path, page.name) and page.suffix == ".md"
+    return f"[{title_of(page)}]" if is_file_name and page.exists() else text
 
 
 def in_repository(text: str, path: str, address: str | None) -> str:

@@ -33,6 +33,7 @@ COMMANDS = {
     "playground": "open a web page that shows prompts, prefix caches and streams",
     "heal": "proxy a chat server whose answers contain leaked markup, and repair them",
     "replay": "parse a recording of `dsv4 serve --record` again, and print what has changed",
+    "trajectories": "turn recorded sessions of agents into training data, or show one",
     "completion": "print a shell script that completes commands and options",
 }
 ABOUT = "A toolkit for the prompt format of DeepSeek-V4 models."

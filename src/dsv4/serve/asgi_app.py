@@ -19,9 +19,10 @@ from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import protocol_of_client
 from dsv4.serve.access import GuardedApp, SiteGuard
 from dsv4.serve.asgi import AsgiApp, GatewayApp
-from dsv4.serve.backend import AnyBackend, BackendError
+from dsv4.serve.backend import AnyBackend, BackendError, PassingBackend
 from dsv4.serve.backends import backend_named
 from dsv4.serve.completion_route import CompletionRoute
+from dsv4.serve.passed_routes import PassedRoute
 from dsv4.serve.plain_routes import JsonRoute, PlainRoutes, WorkerRoute
 from dsv4.serve.playground_routes import inspector_routes, playground_routes
 from dsv4.serve.server import GatewayState
@@ -132,7 +133,10 @@ def routes(server: GatewayState) -> list[BaseRoute]:
     if server.settings.metrics_port is None:
         found.append(_route("/metrics", JsonRoute(server, plain.metrics), "GET"))
     found += session_routes(server)
-    return found + inspector_routes(server) + playground_routes(server)
+    passed: list[BaseRoute] = []
+    if isinstance(server.backend, PassingBackend):
+        passed.append(Route("/{path:path}", endpoint=PassedRoute(server, server.backend)))
+    return found + inspector_routes(server) + playground_routes(server) + passed
 
 
 def _route(path: str, endpoint: AsgiApp, *methods: str) -> Route:

@@ -7,7 +7,8 @@ works as well as one behind HTTP.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from dsv4._encode.prompt import Prompt
@@ -39,11 +40,17 @@ LogprobsMode: TypeAlias = Literal["raw", "processed", "tempered"]
 
 @dataclass(slots=True)  # one is made for every token, as of `Chunk`
 class Logprob:
-    """A token with its log probability, and those that might have stood in its place."""
+    """A token with its log probability, and those that might have stood in its place.
+
+    Where `id` is given, and `top_ids` for all of `top`, the texts are made from them: a token that
+    is a part of a character has no text of its own.
+    """
 
     token: str
     logprob: float
     top: tuple[tuple[str, float], ...] = ()
+    id: int | None = None
+    top_ids: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)  # one is made for every token: a frozen one takes three times as long
@@ -89,7 +96,10 @@ class Options:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     seed: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] | None = None
     stop: tuple[str, ...] = ()
+    # Special tokens to stop at, with their ids where there is a tokenizer: it need not know them.
+    stop_tokens: Mapping[str, int | None] = field(default_factory=dict)
     logprobs: int | None = None
     grammar: Grammar | None = None
     grammar_after_reasoning: Callable[[], Grammar] | None = None
@@ -179,6 +189,28 @@ class ProbedBackend(Protocol):
     async def check_grammars(self) -> str | None:
         """To all that is generated ("grammar"), to what follows the reasoning ("server"), or to
         nothing: None. Raises a `BackendError` where it does not answer."""
+        ...
+
+
+class PassedAnswer(Protocol):
+    """An answer that is passed on as it comes."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    async def read(self) -> bytes:
+        """What has come; nothing at the end."""
+        ...
+
+
+@runtime_checkable
+class PassingBackend(Protocol):
+    """A backend that takes requests of any route."""
+
+    def passed(
+        self, method: str, path: str, data: bytes
+    ) -> AbstractAsyncContextManager[PassedAnswer]:
+        """The answer to a request. Raises a `BackendError` where there is none."""
         ...
 
 

@@ -46,6 +46,7 @@ from dsv4.serve.completion_run import (
     client_error,
     is_expected,
 )
+from dsv4.serve.forced_generation import forced_opening
 from dsv4.serve.observe.inspector import OnBegin
 from dsv4.serve.request_adapter import SentRequest, sent_as_given
 from dsv4.serve.server import GatewayState
@@ -217,6 +218,7 @@ class CompletionRoute:
             recalled=recalled,
             began=began,
             sent=sent,
+            opening=forced_opening(call, server.backend),
         )
 
     def _options(
@@ -234,6 +236,7 @@ class CompletionRoute:
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
             seed=sampling.seed,
+            logit_bias=sampling.logit_bias,
             logprobs=call.top_logprobs if call.logprobs else None,
             grammar=grammar,
             grammar_after_reasoning=later,

@@ -46,7 +46,9 @@ from dsv4.serve.backend import (
     is_chat,
 )
 from dsv4.serve.choice_reader import ChoiceReader, CompletionReader, joined_events, total_usage
+from dsv4.serve.forced_generation import ForcedGeneration
 from dsv4.serve.healing_reader import HealingReader
+from dsv4.serve.observe.healing_report import log_healed
 from dsv4.serve.observe.records import Exchange
 from dsv4.serve.request_adapter import SentRequest
 from dsv4.serve.server import GatewayState
@@ -83,7 +85,7 @@ class PreparedRequest:
     `shared` is how many tokens of the prompt an earlier one of the same client had; `recalled` is
     how many of its turns stand as they were sampled; `began` is when preparing it began; `written`
     is how many of its last tokens open the call that the model must write; `sent` is what a chat
-    server gets in place of the prompt.
+    server gets in place of the prompt; `opening` begins a call that must follow the reasoning.
     """
 
     key: Key
@@ -99,6 +101,7 @@ class PreparedRequest:
     began: float
     written: int = 0
     sent: SentRequest | None = None
+    opening: str = ""
 
     @property
     def body(self) -> JsonObject:
@@ -348,7 +351,11 @@ class CompletionRun:
             assert prepared.sent is not None
             return backend.stream_request(prepared.sent.body)
         generating = cast(Backend, backend)  # as what is no chat server must be
-        return generating.stream(prepared.prompt, prepared.ids, prepared.options)
+        prompt, ids, options = prepared.prompt, prepared.ids, prepared.options
+        if not prepared.opening:
+            return generating.stream(prompt, ids, options)
+        tokenizer, opening = self._server.tokenizer, prepared.opening
+        return ForcedGeneration(generating, prompt, ids, options, opening, tokenizer).chunks()
 
     async def run(self) -> None:
         """Answers the client. Raises what could not be told to it."""
@@ -594,10 +601,11 @@ class CompletionRun:
             server.prefixes.note(prepared.key.name, [*prepared.ids, *reader.sampled_ids])
         usage = self.usage
         for kind in ("prompt", "cached", "completion", "reasoning"):
-            server.metrics.tokens.labels(kind).inc(getattr(usage, kind))
+            server.metrics.tokens.labels(kind).inc(getattr(usage, kind) or 0)
         server.metrics.duration.observe(time.monotonic() - prepared.began)
-        for reader in self._readers:
+        for turn_id, reader in zip(prepared.turn_ids, self._readers, strict=True):
             server.metrics.count_events(reader.events)
+            log_healed(turn_id, reader.events)
             if reader.first_at is not None:
                 server.metrics.first_token.observe(reader.first_at - prepared.began)
         if server.recorder is not None:

@@ -5,6 +5,7 @@ prefixes seen.
 from __future__ import annotations
 
 import asyncio
+import logging
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ from dsv4.serve.storage.stored_conversations import StoredResponses, StoredThrea
 from dsv4.serve.storage.stored_turns import SampledTurns, read_seal
 from dsv4.serve.worker_threads import WorkerThreads
 from dsv4.tokens import Tokenizer, VocabularyError
+
+_log = logging.getLogger("dsv4.serve")
 
 _OWNERS = 256
 _PER_OWNER = 8
@@ -125,9 +128,11 @@ class GatewayState:
             # No backend here is sent pictures.
             read_images=False,
             unsupported_images=settings.images,
-            grammars=self.backend.grammar_form is not None,
+            # What a backend cannot enforce after the reasoning is begun for it.
+            grammars=True,
             reasoning_field=settings.reasoning_field,
             calls=settings.calls,
+            strip_markup=settings.strip_markup,
             model=self.model.name,
         )
 
@@ -161,7 +166,6 @@ class GatewayState:
     async def meet_backend(self) -> None:
         """Asks the backend for its model, as far as the settings leave it open."""
         if self._knows_backend:
-            self._note_grammars()
             return
         settings = self.settings
         models = await self.backend.models()
@@ -186,13 +190,6 @@ class GatewayState:
             with suppress(BackendError, asyncio.TimeoutError):
                 scope = await asyncio.wait_for(backend.check_grammars(), seconds)
                 self.grammar_note = _GRAMMAR_NOTES.get(scope, "")
-        self._note_grammars()
-
-    def _note_grammars(self) -> None:
-        # A chat server says itself what it enforces.
-        grammars = self.backend.grammar_form is not None or is_chat(self.backend)
-        if grammars != self.api_settings.grammars:
-            self.api_settings = replace(self.api_settings, grammars=grammars)
 
     def inspected_request(
         self, owner: str, protocol: ProtocolName, data: bytes
@@ -216,6 +213,8 @@ class GatewayState:
         return True
 
     async def aclose(self) -> None:
+        if is_chat(self.backend):
+            _log.info("%s", self.metrics.healing())
         self.workers.close()
         await self.sessions.aclose()
         await self.backend.aclose()

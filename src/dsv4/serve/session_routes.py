@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -33,10 +32,9 @@ from dsv4.serve.plain_routes import JsonRoute, RouteFunction
 from dsv4.serve.server import GatewayState
 from dsv4.serve.session_calls import checked_session_id, session_error
 from dsv4.serve.storage.session_store import SessionStore, StoreFailure
-from dsv4.trajectories import build
-from dsv4.trajectories.chain_breaks import BreakExplainer
-from dsv4.trajectories.recorded_calls import RecordedCall, WeightsVersion
+from dsv4.trajectories.recorded_calls import WeightsVersion
 from dsv4.trajectories.session_file import SessionRecord, SessionRefused, new_session_id
+from dsv4.trajectories.trajectory_export import built_session
 
 PAGE = 100
 MOST_PER_PAGE = 1000
@@ -152,19 +150,14 @@ class SessionRoutes:
         query = _query(scope)
         record = await self._known(scope)
         calls = await self._store.calls(record.id)
-        tokenizer = self._server.tokenizer
-        explain = None if tokenizer is None else BreakExplainer(tokenizer)
-
-        def work() -> JsonObject:
-            built = build(
-                with_rewards(record, calls),
-                shared=query.get("shared", "once"),  # type: ignore[arg-type]
-                include=[name for name in query.get("include", "").split(",") if name],
-                explain=explain,
-            )
-            return session_json(record, built.to_json())
-
-        return await asyncio.to_thread(work)
+        return await asyncio.to_thread(
+            built_session,
+            record,
+            calls,
+            shared=query.get("shared", "once"),  # type: ignore[arg-type]
+            include=[name for name in query.get("include", "").split(",") if name],
+            tokenizer=self._server.tokenizer,
+        )
 
     async def weights(self, scope: Scope, key: Key, data: bytes) -> JsonObject:
         body = self._body(data)
@@ -186,30 +179,6 @@ class SessionRoutes:
 
     def _body(self, data: bytes) -> JsonObject:
         return read_json(data or b"{}", self._server.settings.max_depth)
-
-
-def with_rewards(record: SessionRecord, calls: list[RecordedCall]) -> list[RecordedCall]:
-    """The calls with what each is worth, as far as that was said."""
-    return [
-        replace(call, details={**call.details, "reward": record.rewards[call.id]})
-        if call.id in record.rewards
-        else call
-        for call in calls
-    ]
-
-
-def session_json(record: SessionRecord, built: JsonObject) -> JsonObject:
-    """A session with what its calls come to."""
-    return {
-        "id": record.id,
-        "group": record.group,
-        "metadata": record.metadata,
-        "reward": record.reward,
-        "reward_metadata": record.reward_metadata,
-        "closed": record.is_closed,
-        **built,
-        "complete": built["complete"] and record.complete,
-    }
 
 
 def session_urls(scope: Scope, id: str) -> dict[str, str]:

@@ -61,6 +61,21 @@ class Upstream:
         finally:
             self._client.release(answer)
 
+    @asynccontextmanager
+    async def passed(self, method: str, path: str, data: bytes) -> AsyncIterator[HttpConnection]:
+        """The answer to a request of any route, whatever it is."""
+        try:
+            answer = await self._client.request(method, path, data)
+        except (HttpError, asyncio.TimeoutError, OSError) as error:
+            problem = f"the backend cannot be reached: {_error_words(error)}"
+            raise BackendError(problem, 503) from None
+        try:
+            yield answer
+        except HttpError as error:
+            raise BackendError(f"the backend broke off: {_error_words(error)}") from None
+        finally:
+            self._client.release(answer)
+
     async def chunks(self, path: str, asked: RequestBody, read: ReadEvent) -> Chunks:
         """What `read` makes of each event that a POST is answered with.
 

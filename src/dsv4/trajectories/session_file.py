@@ -83,6 +83,7 @@ class SessionRecord:
         """The session as JSON has it, for those who may see it."""
         return {
             "id": self.id,
+            "number": self.number,
             "owner": self.owner,
             "group": self.group,
             "metadata": self.metadata,

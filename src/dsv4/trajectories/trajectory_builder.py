@@ -9,7 +9,7 @@ have it in their prompts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsv4.errors import OptionError, short_repr
@@ -62,6 +62,10 @@ class TrajectoryTurn:
     state: CallState
     delivered: bool
     details: Mapping[str, Any]
+
+    def with_reward(self, reward: float) -> TrajectoryTurn:
+        """The turn with what it is worth: its `reward`."""
+        return replace(self, details={**self.details, "reward": reward})
 
     def to_json(self) -> dict[str, Any]:
         """The turn as JSON has it."""

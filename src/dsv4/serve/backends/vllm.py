@@ -4,7 +4,7 @@ with its functions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -82,9 +82,12 @@ class VllmBackend(Backend):
             "add_special_tokens": False,
             "return_token_ids": True,
         }
+        if options.logprobs is not None and ids is not None:
+            # A part of a character has no text, but an id.
+            body["return_tokens_as_token_ids"] = True
         if grammar is not None:
             body |= grammar.fields("vllm")
-        return body | sampling_fields(options)
+        return body | sampling_fields(options, by_id=ids is not None)
 
     async def models(self) -> list[Model]:
         return read_models(await self._upstream.get("/v1/models"))
@@ -93,12 +96,22 @@ class VllmBackend(Backend):
         await self._upstream.aclose()
 
 
-def sampling_fields(options: Options) -> dict[str, Any]:
-    """The options that were given, by the names that most servers know."""
+def sampling_fields(options: Options, *, by_id: bool = False) -> dict[str, Any]:
+    """The options that were given, by the names that most servers know; `by_id` says that tokens
+    are named by their ids, where it is to stop at some."""
+    by_id = by_id and bool(options.stop_tokens)
     names = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty")
     given: dict[str, Any] = {name: getattr(options, name) for name in (*names, "seed", "logprobs")}
-    given["stop"] = list(options.stop) or None
+    given["stop"] = [*options.stop, *([] if by_id else options.stop_tokens)] or None
+    given["stop_token_ids"] = list(options.stop_tokens.values()) if by_id else None
+    given["logit_bias"] = bias_fields(options)
     return {name: value for name, value in given.items() if value is not None}
+
+
+def bias_fields(options: Options) -> dict[str, float] | None:
+    """What is added to logits, in OpenAI's form: by ids as text."""
+    bias = options.logit_bias
+    return None if bias is None else {str(id): logit for id, logit in bias}
 
 
 def read_completion(event: JsonObject, more: bool = False) -> Chunk:
@@ -144,10 +157,26 @@ def _logprobs(given: object) -> tuple[Logprob, ...]:
     tokens, values = given.get("tokens") or (), given.get("token_logprobs") or ()
     tops = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        Logprob(token, value, tuple(top.items()) if top else ())
+        _logprob(token, value, top or {})
         for token, value, top in zip(tokens, values, tops, strict=False)
         if value is not None
     )
+
+
+def _logprob(token: str, logprob: float, top: Mapping[str, float]) -> Logprob:
+    ids = [id for other in top if (id := _token_id(other)) is not None]
+    # One token by its text is a server that knows ids of some only.
+    top_ids = tuple(ids) if len(ids) == len(top) else ()
+    return Logprob(token, logprob, tuple(top.items()), _token_id(token), top_ids)
+
+
+# How vLLM names a token, where it was asked to name them by their ids.
+_TOKEN_ID = "token_id:"
+
+
+def _token_id(token: str) -> int | None:
+    number = token.removeprefix(_TOKEN_ID)
+    return int(number) if number != token and number.isdecimal() else None
 
 
 def read_models(answer: JsonObject) -> list[Model]:

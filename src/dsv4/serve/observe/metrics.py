@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,10 +22,17 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from dsv4._parse.events import Diagnostic, Event, ToolCallAborted, ToolCallEnd
+from dsv4._parse.events import (
+    Diagnostic,
+    DiagnosticKind,
+    Event,
+    ToolCallAborted,
+    ToolCallEnd,
+)
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
+from dsv4.serve.observe.healing_report import HEALED_KINDS, healed_kinds, healing_summary
 from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,6 +79,19 @@ class Metrics:
             ["kind"],
             registry=made,
         )
+        for kind in get_args(DiagnosticKind):  # so that a rate is known from the first on
+            self.repairs.labels(kind)
+        self.answers = Counter(
+            "dsv4_answers", "Answers of the backend that were read to their end", registry=made
+        )
+        self.healed = Counter(
+            "dsv4_healed_answers",
+            "Answers of a chat server that were repaired, by kind",
+            ["kind"],
+            registry=made,
+        )
+        for kind in HEALED_KINDS:
+            self.healed.labels(kind)
         self.calls = Counter(
             "dsv4_tool_calls",
             "Tool calls, by how they ended: complete, cut, unreadable",
@@ -136,6 +157,9 @@ class Metrics:
 
     def count_events(self, events: list[Event]) -> None:
         """Counts the repairs of a completion, and how its calls ended."""
+        self.answers.inc()
+        for kind in healed_kinds(events):
+            self.healed.labels(kind).inc()
         for event in events:
             if isinstance(event, Diagnostic):
                 self.repairs.labels(event.kind).inc()
@@ -143,6 +167,15 @@ class Metrics:
                 self.calls.labels("complete").inc()
             elif isinstance(event, ToolCallAborted):
                 self.calls.labels("cut" if event.reason == "cut_short" else "unreadable").inc()
+
+    def healing(self) -> str:
+        """What was healed since the start, by all workers, in a sentence."""
+        counted = self.all()
+        healed = {
+            kind: counted.get_sample_value("dsv4_healed_answers_total", {"kind": kind}) or 0
+            for kind in HEALED_KINDS
+        }
+        return healing_summary(counted.get_sample_value("dsv4_answers_total") or 0, healed)
 
     def all(self) -> CollectorRegistry:
         """What is to be shown: the counts of this process, or of all workers."""

@@ -1,0 +1,172 @@
+"""Trajectories in the fields of trainers: TRL's `rollout_func`, verl's `AgentLoopOutput`, SkyRL's
+`GeneratorOutput`.
+
+In all three the prompt is everything before the first sampled token, and what follows has a mask
+that is 0 where the model did not write. Only verl and TRL have room for one sequence of a session:
+of several they get the one with the most to train on, and the others are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+RowFormat: TypeAlias = Literal["rows", "trl", "verl", "skyrl"]
+Row: TypeAlias = dict[str, Any]
+# What is said of a session beside its trajectories.
+_OF_SESSION = ("group", "metadata", "reward", "reward_metadata", "closed", "complete")
+
+
+def rows_of(
+    session: Mapping[str, Any], format: RowFormat = "rows"
+) -> tuple[list[Row], Counter[str]]:
+    """The rows of a session.
+
+    `session` is what `GET /sessions/{id}/trajectories` gives, `format` the trainer's name, or
+    "rows" for all that is known. Returns the rows, and what was left out, by the reason.
+    """
+    if format == "rows":
+        said = {"session": session["id"], **{name: session.get(name) for name in _OF_SESSION}}
+        return [{**said, **each} for each in session["trajectories"]], Counter()
+    return _TRAINERS[format](session)
+
+
+def batch_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
+    """Rows as TRL and SkyRL take them: the `rows` of a batch as a list for each field."""
+    listed = list(rows)
+    return {name: [row[name] for row in listed] for name in (listed[0] if listed else ())}
+
+
+class _Parted(NamedTuple):
+    """A trajectory cut at its first sampled token."""
+
+    prompt: list[int]
+    response: list[int]
+    mask: list[int]
+    logprobs: list[float] | None  # None if one of them is not known
+    turns: Sequence[Mapping[str, Any]]
+    source: Mapping[str, Any]
+
+
+def _parted(one: Mapping[str, Any]) -> _Parted:
+    ids, mask, logprobs = one["input_ids"], one["loss_mask"], one["logprobs"]
+    at = min(span[0] for turn in one["turns"] for span in turn["sampled"])
+    unknown = any(on and value is None for on, value in zip(mask, logprobs, strict=True))
+    # What is masked out counts as certain: a null would make the whole loss not a number.
+    known = [0.0 if value is None else value for value in logprobs[at:]]
+    return _Parted(ids[:at], ids[at:], mask[at:], None if unknown else known, one["turns"], one)
+
+
+def _trained(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
+    """The trajectories that train something, the one that trains most first."""
+    parted = [_parted(one) for one in session["trajectories"]]
+    trained = sorted((p for p in parted if any(p.mask)), key=lambda p: -sum(p.mask))
+    left = Counter({"nothing to train on": len(parted) - len(trained)})
+    return trained, +left
+
+
+def _only_one(session: Mapping[str, Any]) -> tuple[list[_Parted], Counter[str]]:
+    trained, left = _trained(session)
+    more = Counter({"more than one sequence of a session": len(trained) - 1})
+    return trained[:1], left + more
+
+
+def _trl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
+    found, left = _only_one(session)
+    rows = [
+        {
+            "prompt_ids": p.prompt,
+            "completion_ids": p.response,
+            "logprobs": p.logprobs,
+            "env_mask": p.mask,
+            # Other fields are passed to the reward functions.
+            "reward": session["reward"],
+            "session": session["id"],
+            "group": session["group"],
+        }
+        for p in found
+        if p.logprobs is not None
+    ]
+    return rows, left + Counter({"log-probabilities are missing": len(found) - len(rows)})
+
+
+def _verl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
+    found, left = _only_one(session)
+    rows = [
+        {
+            "prompt_ids": p.prompt,
+            "response_ids": p.response,
+            "response_mask": p.mask,
+            "response_logprobs": p.logprobs,
+            "reward_score": session["reward"],
+            # Each call is a turn of the user's or the tools', and one of the model's.
+            "num_turns": 2 * len(p.turns),
+            "metrics": {"generate_sequences": _seconds(p.turns)},
+            "extra_fields": {
+                "session": session["id"],
+                "group": session["group"],
+                "metadata": session.get("metadata"),
+                "weights": p.source["weights"],
+                "exact": p.source["exact"],
+            },
+        }
+        for p in found
+    ]
+    return rows, left
+
+
+def _skyrl_rows(session: Mapping[str, Any]) -> tuple[list[Row], Counter[str]]:
+    found, left = _trained(session)
+    if session["reward"] is None:
+        return [], left + Counter({"no reward": len(found)})
+    usable = [p for p in found if p.logprobs is not None]
+    usable.sort(key=lambda p: p.turns[-1].get("started") or 0)
+    rows = [
+        {
+            "prompt_token_ids": p.prompt,
+            "response_ids": p.response,
+            "rewards": _rewards(p, session["reward"]),
+            "loss_masks": p.mask,
+            "stop_reasons": "length" if p.turns[-1]["state"] == "cut" else "stop",
+            "rollout_logprobs": p.logprobs,
+            "trajectory_ids": {
+                "instance_id": session["group"] or session["id"],
+                "repetition_id": session.get("number", 0),
+            },
+            "is_last_step": p is usable[-1],
+        }
+        for p in usable
+    ]
+    return rows, left + Counter({"log-probabilities are missing": len(found) - len(usable)})
+
+
+def _rewards(parted: _Parted, reward: float) -> float | list[float]:
+    """The reward of the whole, or where turns have their own, those at the turns' last tokens and
+    that of the whole at the end."""
+    if not any("reward" in turn for turn in parted.turns):
+        return reward
+    by_token = [0.0] * len(parted.response)
+    for turn in parted.turns:
+        if turn.get("reward") is not None and turn["sampled"]:
+            by_token[turn["sampled"][-1][1] - 1 - len(parted.prompt)] += turn["reward"]
+    by_token[-1] += reward
+    return by_token
+
+
+def _seconds(turns: Sequence[Mapping[str, Any]]) -> float:
+    return round(sum(_positive(turn.get("ended"), turn.get("started")) for turn in turns), 3)
+
+
+def _positive(end: object, start: object) -> float:
+    if isinstance(end, (int, float)) and isinstance(start, (int, float)):
+        return max(float(end - start), 0.0)
+    return 0.0
+
+
+_TRAINERS: dict[str, Callable[[Mapping[str, Any]], tuple[list[Row], Counter[str]]]] = {
+    "trl": _trl_rows,
+    "verl": _verl_rows,
+    "skyrl": _skyrl_rows,
+}
+ROW_FORMATS: tuple[str, ...] = ("rows", *_TRAINERS)

@@ -1,0 +1,334 @@
+"""Sessions out of a file or a running gateway, into a file of rows.
+
+One session is in memory at a time. Rows are written to `OUT.partial`, and `OUT.journal` says after
+which session they end, so that an interrupted export continues where it stopped and ends with the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+from dsv4.errors import Error, OptionError, short_repr
+from dsv4.trajectories.recorded_calls import RecordedCall
+from dsv4.trajectories.session_file import SessionFile, SessionRecord
+from dsv4.trajectories.trainer_client import Client
+from dsv4.trajectories.trainer_rows import ROW_FORMATS, Row, RowFormat, rows_of
+from dsv4.trajectories.trajectory_builder import BuiltSession, build
+
+if TYPE_CHECKING:
+    from dsv4.tokens import Tokenizer
+
+_PAGE = 200
+_PARQUET_ROWS = 256
+
+
+class ExportError(Error):
+    """A source that cannot be read, or an output that cannot be written."""
+
+
+@dataclass(slots=True)
+class Exported:
+    """What an export came to: how many `sessions` were read, how many `rows` were written, and how
+    many trajectories were `left_out`, by the reason."""
+
+    sessions: int = 0
+    rows: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def session_json(record: SessionRecord, built: BuiltSession) -> dict[str, Any]:
+    """A session with what its calls come to, as JSON has it."""
+    whole = built.to_json()
+    return {
+        "id": record.id,
+        "number": record.number,
+        "group": record.group,
+        "metadata": record.metadata,
+        "reward": record.reward,
+        "reward_metadata": record.reward_metadata,
+        "closed": record.is_closed,
+        **whole,
+        "complete": built.complete and record.complete,
+    }
+
+
+def built_session(
+    record: SessionRecord,
+    calls: Collection[RecordedCall],
+    *,
+    shared: Literal["once", "all"] = "once",
+    include: Collection[str] = (),
+    tokenizer: Tokenizer | None = None,
+) -> dict[str, Any]:
+    """What a session of a store comes to; breaks are explained where there is a tokenizer."""
+    explain = None
+    if tokenizer is not None:
+        from dsv4.trajectories.chain_breaks import BreakExplainer
+
+        explain = BreakExplainer(tokenizer)
+    built = build(calls, shared=shared, include=include, explain=explain)
+    for trajectory in built.trajectories:
+        trajectory.turns = [
+            turn.with_reward(record.rewards[turn.call]) if turn.call in record.rewards else turn
+            for turn in trajectory.turns
+        ]
+    return session_json(record, built)
+
+
+def read_sessions(
+    source: str | os.PathLike[str],
+    *,
+    group: str | None = None,
+    closed: bool = False,
+    after: int = 0,
+    key: str | None = None,
+    shared: Literal["once", "all"] = "once",
+    include: Collection[str] = (),
+    tokenizer: Tokenizer | None = None,
+) -> Iterator[dict[str, Any]]:
+    """The sessions of a file or of a gateway, each with its trajectories.
+
+    `source` is the file that `dsv4 serve --trajectories` writes, or the URL of a gateway, which may
+    ask for an admin `key`. Only those of a `group`, only those that are `closed`, and only those
+    `after` a number are given, in the order in which they were made. `shared` and `include` are as
+    in `build`; a `tokenizer` lets breaks of a file's sessions be explained. Raises an
+    `ExportError`.
+    """
+    if is_url(source):
+        client = Client(str(source), key)
+        wanted: dict[str, str | int] = {} if group is None else {"group": group}
+        for listed in client.sessions(after, **wanted, **({"closed": 1} if closed else {})):
+            yield client.trajectories(listed["id"], shared=shared, include=",".join(include))
+        return
+    with _opened(source) as file:
+        for record in _records(file, group, closed, after):
+            calls = list(file.calls(record.id))
+            yield built_session(record, calls, shared=shared, include=include, tokenizer=tokenizer)
+
+
+def read_session(
+    path: str | os.PathLike[str],
+    id: str,
+    *,
+    shared: Literal["once", "all"] = "once",
+    include: Collection[str] = (),
+    tokenizer: Tokenizer | None = None,
+) -> dict[str, Any] | None:
+    """One session of a file, as `read_sessions` gives it; None if there is none of this id."""
+    with _opened(path) as file:
+        record = file.session(id)
+        if record is None:
+            return None
+        calls = list(file.calls(id))
+        return built_session(record, calls, shared=shared, include=include, tokenizer=tokenizer)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[SessionFile]:
+    try:
+        with closing(SessionFile(path, read_only=True)) as file:
+            yield file
+    except (OSError, sqlite3.Error, ValueError) as error:
+        if isinstance(error, Error):
+            raise
+        problem = getattr(error, "strerror", None) or error
+        raise ExportError(f"{os.fspath(path)}: {problem}") from None
+
+
+def is_url(source: str | os.PathLike[str]) -> bool:
+    """Whether a source is a gateway, and no file."""
+    return str(source).startswith(("http://", "https://"))
+
+
+def _records(
+    file: SessionFile, group: str | None, closed: bool, after: int
+) -> Iterator[SessionRecord]:
+    while page := file.sessions(
+        group=group, closed=True if closed else None, after=after, limit=_PAGE
+    ):
+        yield from page
+        after = page[-1].number
+
+
+def export(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    format: RowFormat = "rows",
+    group: str | None = None,
+    closed: bool = False,
+    key: str | None = None,
+    shared: Literal["once", "all"] = "once",
+    include: Collection[str] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Exported:
+    """Writes the trajectories of a file or of a gateway as rows.
+
+    `source`, `group`, `closed`, `key`, `shared` and `include` are as in `read_sessions`. `output`
+    ends with `.jsonl` or `.parquet`; `format` says whose fields the rows have. `resume` continues
+    an export that was interrupted, `overwrite` replaces what is there. Returns what was read and
+    written. Raises an `ExportError`, and an `OptionError` for an option that is wrong.
+    """
+    if format not in ROW_FORMATS:
+        expected = ", ".join(ROW_FORMATS)
+        raise OptionError("format", f"found {short_repr(format)}, expected {expected}")
+    path = Path(output)
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise OptionError("output", f"found {path.name!r}, expected a name with .jsonl or .parquet")
+    if path.exists() and not overwrite:
+        raise ExportError(f"{path}: it is there already; choose another name, or overwrite it")
+    job = [str(source), format, group, closed, shared, sorted(include)]
+    try:
+        with _PartialRows(path, job, resume) as partial:
+            for session in read_sessions(
+                source,
+                group=group,
+                closed=closed,
+                after=partial.after,
+                key=key,
+                shared=shared,
+                include=include,
+            ):
+                partial.add(session["number"], *rows_of(session, format))
+            partial.finish()
+    except OSError as error:
+        raise ExportError(f"{path}: {error.strerror or error}") from None
+    return partial.done
+
+
+class _PartialRows:
+    """The rows so far, as JSON lines, and the journal that says where they end."""
+
+    def __init__(self, path: Path, job: list[Any], resume: bool) -> None:
+        self._path = path
+        self._partial = path.with_name(path.name + ".partial")
+        self._journal = path.with_name(path.name + ".journal")
+        self._job = job
+        self.after = 0
+        self.done = Exported()
+        known = self._known() if resume else None
+        self._file: BinaryIO = open(self._partial, "r+b" if known else "wb")  # noqa: SIM115
+        if known:
+            self.after = known["after"]
+            self.done = Exported(known["sessions"], known["rows"], Counter(known["left_out"]))
+            self._file.truncate(known["size"])
+            self._file.seek(known["size"])
+
+    def _known(self) -> dict[str, Any] | None:
+        try:
+            known: dict[str, Any] = json.loads(self._journal.read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        if known.get("job") != self._job:
+            problem = "it was begun with other options"
+            raise ExportError(f"{self._journal}: {problem}; give the same ones, or start anew")
+        return known if self._partial.exists() else None
+
+    def add(self, number: int, rows: list[Row], left_out: Counter[str]) -> None:
+        for row in rows:
+            line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+            self._file.write(line.encode("utf-8", "replace") + b"\n")
+        self.done.sessions += 1
+        self.done.rows += len(rows)
+        self.done.left_out += left_out
+        self.after = number
+        if self.done.sessions % _PAGE == 0:
+            self._note()
+
+    def _note(self) -> None:
+        self._file.flush()
+        known = {
+            "job": self._job,
+            "after": self.after,
+            "size": self._file.tell(),
+            "sessions": self.done.sessions,
+            "rows": self.done.rows,
+            "left_out": self.done.left_out,
+        }
+        beside = self._journal.with_name(self._journal.name + ".new")
+        beside.write_text(json.dumps(known), "utf-8")
+        beside.replace(self._journal)
+
+    def finish(self) -> None:
+        self._file.close()
+        if self._path.suffix == ".parquet":
+            finished = self._partial.with_name(self._partial.name + ".parquet")
+            _write_parquet(self._partial, finished)
+            finished.replace(self._path)
+            self._partial.unlink()
+        else:
+            self._partial.replace(self._path)
+        self._journal.unlink(missing_ok=True)
+
+    def __enter__(self) -> _PartialRows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._file.closed:
+            self._note()
+            self._file.close()
+
+
+# What has another shape in every row is JSON in a column of text.
+_AS_TEXT = ("turns", "weights", "metadata", "reward_metadata", "extra_fields", "metrics")
+
+
+def _write_parquet(lines: Path, output: Path) -> None:
+    try:
+        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise ExportError(
+            "Parquet needs the extra `parquet`: pip install 'dsv4[parquet]'"
+        ) from None
+    writer = None
+    with open(lines, encoding="utf-8") as file:
+        while rows := [_parquet_row(json.loads(line)) for line in islice(file, _PARQUET_ROWS)]:
+            schema = _schema(rows[0], pyarrow) if writer is None else writer.schema
+            table = pyarrow.Table.from_pylist(rows, schema)
+            writer = writer or parquet.ParquetWriter(output, schema)
+            writer.write_table(table)
+    if writer is None:
+        parquet.write_table(pyarrow.table({}), output)
+    else:
+        writer.close()
+
+
+def _parquet_row(row: Row) -> Row:
+    return {
+        name: json.dumps(value, ensure_ascii=False) if name in _AS_TEXT else value
+        for name, value in row.items()
+    }
+
+
+def _schema(row: Row, pyarrow: Any) -> Any:
+    """The columns, by their names: the first row may have nulls where others have numbers."""
+    numbers = pyarrow.list_(pyarrow.int64())
+    floats = pyarrow.list_(pyarrow.float64())
+    types: dict[str, Callable[[], Any]] = {
+        **dict.fromkeys(
+            ("input_ids", "loss_mask", "prompt_ids", "completion_ids"), lambda: numbers
+        ),
+        **dict.fromkeys(("env_mask", "response_ids", "response_mask"), lambda: numbers),
+        **dict.fromkeys(("prompt_token_ids", "loss_masks"), lambda: numbers),
+        **dict.fromkeys(("logprobs", "response_logprobs", "rollout_logprobs"), lambda: floats),
+        **dict.fromkeys(("reward", "reward_score"), pyarrow.float64),
+        **dict.fromkeys(("closed", "complete", "exact", "is_last_step"), pyarrow.bool_),
+        "num_turns": pyarrow.int64,
+        "rewards": lambda: floats if isinstance(row["rewards"], list) else pyarrow.float64(),
+        "trajectory_ids": lambda: pyarrow.struct(
+            {"instance_id": pyarrow.string(), "repetition_id": pyarrow.int64()}
+        ),
+    }
+    return pyarrow.schema([(name, types.get(name, pyarrow.string)()) for name in row])
