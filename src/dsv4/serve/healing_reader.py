@@ -29,6 +29,7 @@ from dsv4._parse.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from dsv4._parse.parse import assemble
 from dsv4._parse.parser_options import Ended, ended_by
 from dsv4.api import ApiRequest
 from dsv4.serve.backend import Chunk
@@ -66,9 +67,14 @@ class HealingReader(ChoiceReader):
         content = delta.get("content")
         if isinstance(content, str) and content:
             events += self._say(content, reasoning=False)
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:  # no protocol here has another place for it
+            events += self._say(refusal, reasoning=False)
         for call in delta.get("tool_calls") or ():
             if isinstance(call, dict):
                 self._collect(call)
+        if isinstance(old := delta.get("function_call"), dict):  # of servers from before tools
+            self._collect({"index": 0, "function": old})
         return events
 
     def _say(self, text: str, reasoning: bool) -> list[Event]:
@@ -122,8 +128,19 @@ class HealingReader(ChoiceReader):
             self._parser.feed(THINK_END)
         # The client's stop strings went to the upstream with the rest of its request.
         ended = self._parser.finish(self._settled(by_string=bool(self._call.request.stop)))
+        self._forget_twins([*self.events, *ended])
         late = [self._report(LEAKED_CALL) for event in ended if isinstance(event, ToolCallStart)]
         return self._logged([*self._upstream_calls(), *late, *ended])
+
+    def _forget_twins(self, events: list[Event]) -> None:
+        """Forgets calls that the upstream sent and leaked as well: equal ones are one, and would
+        run twice."""
+        leaked = [(call.name, _value_of(call.arguments)) for call in assemble(events).tool_calls]
+        for index, call in [*self._calls.items()]:
+            twin = (call.name, _value_of("".join(call.arguments)))
+            if twin in leaked:
+                leaked.remove(twin)
+                del self._calls[index]
 
     def _upstream_calls(self) -> list[Event]:
         leaked = (e.index for e in self.events if isinstance(e, (ToolCallStart, ToolCallAborted)))
@@ -182,6 +199,12 @@ class HealingReader(ChoiceReader):
             for index, call in self._calls.items()
         ]
         return [*found, {"tool_calls": calls}] if calls else found
+
+
+def _value_of(arguments: str) -> object:
+    """What arguments say, however they are written."""
+    text = _object_text(arguments)
+    return arguments if text is None else json.loads(text)
 
 
 # What the parser says of think tags that stand in the wrong field.

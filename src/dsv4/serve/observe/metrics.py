@@ -6,11 +6,12 @@ Whichever worker is asked adds them up.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -29,16 +30,31 @@ from dsv4._parse.events import (
     ToolCallAborted,
     ToolCallEnd,
 )
+from dsv4.api import Usage
 from dsv4.api.api_request import ProtocolName
 from dsv4.api.protocols import HARMLESS_FIELDS
 from dsv4.serve.backend import BackendError
+from dsv4.serve.engine_pool import Engine
 from dsv4.serve.observe.healing_report import HEALED_KINDS, healed_kinds, healing_summary
+from dsv4.serve.observe.logs import log_fields
 from dsv4.serve.settings import SettingError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The library reads it when it is first imported, so it is there for processes yet to start.
 _FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+# What a summary tells, by the samples that it adds up.
+_SUMMARY = {
+    "dsv4_streams_running": "running",
+    "dsv4_streams_waiting": "waiting",
+    "dsv4_requests_total": "requests",
+    "dsv4_tokens_total": "tokens",
+    "dsv4_repairs_total": "repairs",
+    "dsv4_backend_errors_total": "backend_errors",
+    "dsv4_clients_gone_total": "clients_gone",
+}
 
 
 class Metrics:
@@ -130,9 +146,49 @@ class Metrics:
             "Calls of sessions that could not be recorded",
             registry=made,
         )
+        self.engine_up = _labelled_gauge(
+            "dsv4_engine_up", "Whether an engine answers", "livemin", made
+        )
+        self.engine_draining = _labelled_gauge(
+            "dsv4_engine_draining", "Whether an engine takes no more requests", "livemax", made
+        )
+        self.engine_streams = _labelled_gauge(
+            "dsv4_engine_streams", "Generations that an engine runs now", "livesum", made
+        )
+        self.key_requests = Counter(
+            "dsv4_key_requests",
+            "Requests, by the name of their key and status",
+            ["key", "status"],
+            registry=made,
+        )
+        self.key_tokens = Counter(
+            "dsv4_key_tokens",
+            "Tokens, by the name of their key and kind: prompt, completion",
+            ["key", "kind"],
+            registry=made,
+        )
         self.gone = Counter(
             "dsv4_clients_gone", "Clients that went away before the end", registry=made
         )
+
+    def note_engine(self, engine: Engine) -> None:
+        """Notes how an engine is doing."""
+        self.engine_up.labels(engine.url).set(engine.is_up)
+        self.engine_draining.labels(engine.url).set(engine.is_draining)
+        self.engine_streams.labels(engine.url).set(engine.running)
+
+    def count_key(self, name: str, status: int, usage: Usage | None) -> None:
+        """Counts what was done with a key, by the name of its owner."""
+        self.key_requests.labels(name, str(status)).inc()
+        if usage is not None:
+            self.key_tokens.labels(name, "prompt").inc(usage.prompt)
+            self.key_tokens.labels(name, "completion").inc(usage.completion)
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """The folder that workers share, where there are several."""
+        folder = os.environ.get(_FOLDER_VARIABLE)
+        return None if folder is None else Path(folder)
 
     def count_places(self, running: int, waiting: int) -> None:
         """Notes how many generations run now, and how many requests wait for one to end."""
@@ -190,6 +246,21 @@ class Metrics:
         """All of it, as Prometheus reads it."""
         return generate_latest(self.all())
 
+    def log_summary(self) -> None:
+        """Logs what has been counted: by all workers, where there are several."""
+        totals = {
+            name: int(sum(sample.value for sample in found.samples if sample.name in _SUMMARY))
+            for found in self.all().collect()
+            for name in (_SUMMARY.get(f"{found.name}_total") or _SUMMARY.get(found.name),)
+            if name is not None
+        }
+        log_fields(logging.INFO, "summary", totals)
+
+    @property
+    def counts_for_all(self) -> bool:
+        """Whether this process sees what other workers count as well."""
+        return _FOLDER_VARIABLE in os.environ
+
     def listen(self, host: str, port: int) -> None:
         """Shows them on a port of their own. Raises a `SettingError` if it is taken."""
         try:
@@ -197,6 +268,15 @@ class Metrics:
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingError("metrics_port", problem) from None
+
+
+def _labelled_gauge(
+    name: str,
+    about: str,
+    mode: Literal["livemin", "livemax", "livesum"],
+    registry: CollectorRegistry,
+) -> Gauge:
+    return Gauge(name, about, ["engine"], registry=registry, multiprocess_mode=mode)
 
 
 def _gauge(name: str, about: str, registry: CollectorRegistry) -> Gauge:
