@@ -123,6 +123,7 @@ def free_port() -> int:
 def running_server(work: Path, port: int, key: str, *flags: str) -> Iterator[str]:
     """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs."""
     keys = work / "keys"
+    keys.touch(0o600)  # a file that others can read is refused
     keys.write_text(f"admin clients:{key}\n")
     command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), *flags]
     with open(work / "server.log", "w") as log:
