@@ -72,13 +72,15 @@ class Front:
         self._api = api
         self._keeps_marks = keeps_marks
         self._restarts = 0
+        self._restarting = asyncio.Lock()
         self._failures: list[str] = []
         self._adapted: dict[str, int] = {}
 
     async def restart(self, request: web.Request) -> web.Response:
-        self._restarts += 1
-        await self._healer.stop()
-        await self._healer.start()
+        async with self._restarting:
+            self._restarts += 1
+            await self._healer.stop()
+            await self._healer.start()
         return web.Response(text="restarted\n")
 
     async def seen(self, request: web.Request) -> web.Response:
@@ -95,6 +97,8 @@ class Front:
 
     async def pass_on(self, request: web.Request) -> web.StreamResponse:
         data = await request.read()
+        async with self._restarting:  # what comes meanwhile waits
+            pass
         if request.method == "POST" and data:
             data = self._stripped(data)
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _OWN}

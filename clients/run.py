@@ -119,18 +119,21 @@ def _bring_loopback_up() -> None:
 # The server.
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as any_socket:
         any_socket.bind(("127.0.0.1", 0))
         return int(any_socket.getsockname()[1])
 
 
 @contextmanager
-def _server(work: Path, port: int, key: str, heal: str | None) -> Iterator[str]:
-    """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs."""
+def running_server(
+    work: Path, port: int, key: str, *flags: str, heal: str | None = None
+) -> Iterator[str]:
+    """`dsv4 serve` as a user starts it, but for a key: so clients must send theirs. `heal` is the
+    store of turns of `dsv4 heal`, if that is to stand between."""
     keys = work / "keys"
-    keys.write_text(f"clients:{key}\n")
-    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port)]
+    keys.write_text(f"admin clients:{key}\n")
+    command = [sys.executable, "-m", "dsv4", "serve", "--port", str(port), *flags]
     command += ["--api-key-file", str(keys)]
     if heal is not None:
         command = _healing(work, port, keys, heal)
@@ -181,8 +184,8 @@ def _run_all(args: argparse.Namespace) -> int:
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     key = "sk-" + secrets.token_hex(12)
-    port = _free_port()
-    with _server(args.work, port, key, args.heal) as url:
+    port = free_port()
+    with running_server(args.work, port, key, heal=args.heal) as url:
         failed = _run_agents(args, _printed(port, key)) + _run_sdks(args, url, key)
         failed += _check_healing(args, url) if args.heal else _check_server(args.work, url, key)
     print(f"{failed} failed" if failed else "all passed")
