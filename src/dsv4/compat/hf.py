@@ -428,7 +428,8 @@ def _without_gaps(body: dict[str, Any]) -> dict[str, Any]:
     elif body.get("tools"):
         problem = "found a struct, to which Arrow adds the fields of other rows"
         raise EncodeError(("tools",), f"{problem}: expected JSON text")
-    for index, message in enumerate(body.get("messages") or ()):
+    messages: list[Any] = body.get("messages") or []
+    for index, message in enumerate(messages):
         for call in message.get("tool_calls") or ():
             if isinstance((call.get("function") or {}).get("arguments"), dict):
                 location = ("messages", index, "tool_calls")
