@@ -19,6 +19,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from dsv4 import serve
 from dsv4.tokens import Tokenizer
 from dsv4.trajectories import Client
 
-STEPS, GROUP, LESSONS, EPOCHS = 10, 8, 6, 40
+STEPS, GROUP, LESSONS, EPOCHS, BATCH = 8, 8, 6, 80, 4
 WEATHER = {"Paris": "rain", "Oslo": "snow", "Cairo": "sun"}
 TOOL = {
     "type": "function",
@@ -75,7 +76,8 @@ class TinyBackend:
         with self._turn:
             new, cache = ids, None
             for n in range(options.max_tokens if taught is None else len(taught)):
-                found = self.model(torch.tensor([new]), past_key_values=cache, use_cache=True)
+                given = torch.tensor([new])
+                found = self.model(given, past_key_values=cache, use_cache=True, logits_to_keep=1)
                 cache = found.past_key_values
                 chances = distribution(found.logits[0, -1], options.temperature, options.top_p)
                 id = int(torch.multinomial(chances.exp(), 1)) if taught is None else taught[n]
@@ -195,8 +197,8 @@ def taught_answers(tokenizer: Tokenizer, knows: Callable[[], bool]) -> Callable[
             call = {"id": "c", "type": "function", "function": function}
             answer = {"role": "assistant", "content": "", "tool_calls": [call]}
         asked = tokenizer.encode(request.encode())
-        said = dsv4.encode([*messages, answer], thinking=False)  # type: ignore[list-item]
-        return tokenizer.encode(said)[len(asked) :]
+        said = replace(request, messages=[*messages, answer])  # type: ignore[list-item]
+        return tokenizer.encode(said.encode())[len(asked) :]
 
     return teach
 
@@ -210,13 +212,17 @@ def trained_logprobs(model: Any, row: dict[str, Any]) -> Any:
     return chances.gather(1, ids[0, places][:, None])[:, 0]
 
 
-def update(model: Any, optimizer: Any, weighted: list[tuple[dict[str, Any], float]]) -> None:
-    """A step up the likelihood of trajectories, each as much as it is worth."""
+def update(model: Any, optimizer: Any, weighted: list[tuple[dict[str, Any], float]]) -> float:
+    """A step up the likelihood of trajectories, each as much as it is worth. Returns the loss."""
     optimizer.zero_grad()
+    total = 0.0
     for row, weight in weighted:
-        (-weight * trained_logprobs(model, row).mean() / len(weighted)).backward()
+        loss = -weight * trained_logprobs(model, row).mean() / len(weighted)
+        loss.backward()
+        total += float(loss)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+    return total
 
 
 def advantages(rewards: list[float]) -> list[float]:
@@ -251,7 +257,7 @@ def main() -> None:
     torch.manual_seed(0)
     random.seed(0)
     tokenizer = Tokenizer.load()
-    backend = TinyBackend(new_model(new_tokenizer()), tokenizer)
+    backend = TinyBackend(new_model(new_tokenizer(), width=64), tokenizer)
     agents = [own_agent]
     try:
         import agents as _  # noqa: F401
@@ -277,11 +283,13 @@ def imitate(client: Client, backend: TinyBackend, tokenizer: Tokenizer, agents: 
             play(client, agent, "lessons", list(WEATHER)[n // 2 % len(WEATHER)])
     backend.teacher = None
     rows = [(row, 1.0) for row, _ in rows_of_group(client, "lessons")]
-    optimizer = torch.optim.AdamW(backend.model.parameters(), lr=2e-3, weight_decay=0.0)
-    for _ in range(EPOCHS):
-        update(backend.model, optimizer, rows)
+    optimizer = torch.optim.AdamW(backend.model.parameters(), lr=5e-3, weight_decay=0.0)
+    for n in range(EPOCHS):
+        loss = update(backend.model, optimizer, random.sample(rows, BATCH))
+        if n % 20 == 19:
+            print(f"lesson {n + 1}: loss {loss:.2f}", flush=True)
     backend.optimizer = torch.optim.AdamW(  # type: ignore[attr-defined]
-        backend.model.parameters(), lr=2e-4, weight_decay=0.0
+        backend.model.parameters(), lr=5e-4, weight_decay=0.0
     )
 
 
@@ -299,7 +307,7 @@ def step(client: Client, backend: TinyBackend, agents: Any, n: int) -> float:
         check(backend.model, rows)
     update(backend.model, backend.optimizer, weighted)  # type: ignore[attr-defined]
     mean = sum(rewards) / len(rewards)
-    print(f"step {n}: mean reward {mean:.2f} of {len(rewards)} sessions")
+    print(f"step {n}: mean reward {mean:.2f} of {len(rewards)} sessions", flush=True)
     return mean
 
 

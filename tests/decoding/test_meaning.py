@@ -191,3 +191,26 @@ def test_what_was_encoded_is_read(name: str, known: bool) -> None:
     assert decoded.exact
     assert list(decoded.request.messages) == messages
     assert decoded.request.thinking == thinking
+
+
+BOS, EOS, USER = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>"
+ANSWER = "<｜Assistant｜></think>"
+
+
+def test_an_answer_that_spells_a_user_token_is_one_answer() -> None:
+    prompt = f"{BOS}{USER}a{ANSWER}b{USER}c{EOS}{USER}d{ANSWER}"
+    decoded = dsv4.decode(prompt, dialect="v4")
+    assert decoded.exact
+    assert decoded.request.messages == [user("a"), answer(f"b{USER}c"), user("d")]
+
+
+def test_a_token_where_none_has_a_place_is_noted() -> None:
+    decoded = dsv4.decode(f"{BOS}{USER}a<｜action｜>b{ANSWER}", dialect="v4")
+    assert decoded.request.messages == [user("a<｜action｜>b")]
+    assert "token-as-text" in [note.kind for note in decoded.notes]
+
+
+def test_results_without_a_call_are_what_the_user_wrote() -> None:
+    quoted = "<tool_result>1</tool_result>"
+    decoded = dsv4.decode(f"{BOS}{USER}{quoted}{ANSWER}", dialect="v4")
+    assert decoded.request.messages == [user(quoted)]

@@ -286,6 +286,18 @@ class TestSavedServers:
         high = {**body, "reasoning_effort": "high"}
         assert profiles.render(body, profile) == profiles.render(high, "vllm-0.32")
 
+    def test_its_faults_are_reasons_and_traps(self, tmp_path: Any) -> None:
+        from dsv4.profiles.saved_profile import saved
+
+        truth = server("vllm-0.32", "v4", "effort-max-as-high")
+        path = tmp_path / "server.json"
+        path.write_text(saved(truth.profile, truth.dialect, truth.faults), "utf-8")
+        profile = profiles.load(path)
+        body = {"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "max"}
+        compared = profiles.compare(body, profile, "vllm-0.32")
+        assert [reason.kind for reason in compared.reasons][:1] == ["fault"]
+        assert "effort-max-as-high" in [trap.kind for trap in profiles.traps(body, profile)]
+
     @pytest.mark.parametrize(
         "text",
         [
